@@ -1,0 +1,346 @@
+"""Kueue's kinds, `kueue.x-k8s.io/v1beta2`, and Sluice's own `Configuration` beside them.
+
+Names, fields and enums are Kueue's. Quantities stay as written (`"500m"`, `9`, `"1Gi"`) and are
+parsed where they are used (`sluice.api.quantity`), so that a manifest reads back as it was applied.
+"""
+
+from typing import Literal
+
+from .core_v1 import PodTemplateSpec, Taint, Toleration
+from .meta import Condition, LabelSelector, Manifest, ObjectMeta
+from .quantity import Quantity
+
+API_VERSION = "kueue.x-k8s.io/v1beta2"
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
+
+
+class KueueObject(Manifest, frozen=True):
+    api_version: str = API_VERSION
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
+# ResourceFlavor
+
+
+class ResourceFlavorSpec(Manifest, frozen=True):
+    node_labels: dict[str, str] = {}
+    node_taints: list[Taint] = []
+    tolerations: list[Toleration] = []
+    topology_name: str | None = None
+
+
+class ResourceFlavor(KueueObject, frozen=True):
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+# ClusterQueue and Cohort
+
+
+class ResourceQuota(Manifest, frozen=True):
+    """Quota of one resource in one flavor. An absent limit means no limit."""
+
+    name: str
+    nominal_quota: Quantity
+    borrowing_limit: Quantity | None = None
+    lending_limit: Quantity | None = None
+
+
+class FlavorQuotas(Manifest, frozen=True):
+    name: str
+    resources: list[ResourceQuota] = []
+
+
+class ResourceGroup(Manifest, frozen=True):
+    covered_resources: list[str] = []
+    flavors: list[FlavorQuotas] = []
+
+
+class FlavorFungibility(Manifest, frozen=True):
+    when_can_borrow: Literal["Borrow", "TryNextFlavor", "MayStopSearch", ""] = ""
+    when_can_preempt: Literal["Preempt", "TryNextFlavor", "MayStopSearch", ""] = ""
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+
+
+class BorrowWithinCohort(Manifest, frozen=True):
+    policy: Literal["Never", "LowerPriority", ""] = ""
+    max_priority_threshold: int | None = None
+
+
+PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", ""]
+ReclaimPolicy = Literal["Never", "LowerPriority", "Any", ""]
+
+
+class ClusterQueuePreemption(Manifest, frozen=True):
+    reclaim_within_cohort: ReclaimPolicy = ""
+    borrow_within_cohort: BorrowWithinCohort | None = None
+    within_cluster_queue: PreemptionPolicy = ""
+
+
+class FairSharing(Manifest, frozen=True):
+    weight: Quantity | None = None
+
+
+class AdmissionScope(Manifest, frozen=True):
+    admission_mode: str = ""
+
+
+class AdmissionCheckStrategyRule(Manifest, frozen=True):
+    name: str
+    on_flavors: list[str] = []
+
+
+class AdmissionChecksStrategy(Manifest, frozen=True):
+    admission_checks: list[AdmissionCheckStrategyRule] = []
+
+
+class MigrationConstraints(Manifest, frozen=True):
+    last_acceptable_flavor_name: str | None = None
+    last_acceptable_variant_name: str | None = None
+
+
+class ConcurrentAdmissionMigration(Manifest, frozen=True):
+    mode: str = ""
+    constraints: MigrationConstraints | None = None
+
+
+class ExplicitVariant(Manifest, frozen=True):
+    name: str
+    allowed_resource_flavors: list[str] = []
+    create_delay_seconds: int | None = None
+    delete_delay_seconds: int | None = None
+
+
+class ConcurrentAdmissionPolicy(Manifest, frozen=True):
+    migration: ConcurrentAdmissionMigration = ConcurrentAdmissionMigration()
+    explicit_variants: list[ExplicitVariant] = []
+
+
+class ClusterQueueSpec(Manifest, frozen=True):
+    resource_groups: list[ResourceGroup] = []
+    cohort_name: str = ""
+    queueing_strategy: QueueingStrategy | Literal[""] = ""
+    namespace_selector: LabelSelector | None = None
+    flavor_fungibility: FlavorFungibility | None = None
+    preemption: ClusterQueuePreemption | None = None
+    admission_checks_strategy: AdmissionChecksStrategy | None = None
+    stop_policy: StopPolicy | Literal[""] | None = None
+    fair_sharing: FairSharing | None = None
+    admission_scope: AdmissionScope | None = None
+    concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
+
+
+class ClusterQueue(KueueObject, frozen=True):
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+
+
+class CohortSpec(Manifest, frozen=True):
+    parent_name: str = ""
+    resource_groups: list[ResourceGroup] = []
+    fair_sharing: FairSharing | None = None
+
+
+class Cohort(KueueObject, frozen=True):
+    spec: CohortSpec = CohortSpec()
+
+
+# LocalQueue, AdmissionCheck, WorkloadPriorityClass
+
+
+class LocalQueueSpec(Manifest, frozen=True):
+    cluster_queue: str = ""
+    stop_policy: StopPolicy | Literal[""] | None = None
+    fair_sharing: FairSharing | None = None
+
+
+class LocalQueue(KueueObject, frozen=True):
+    spec: LocalQueueSpec = LocalQueueSpec()
+
+
+class AdmissionCheckParametersReference(Manifest, frozen=True):
+    api_group: str
+    kind: str
+    name: str
+
+
+class AdmissionCheckSpec(Manifest, frozen=True):
+    controller_name: str = ""
+    parameters: AdmissionCheckParametersReference | None = None
+    preemption_policy: Literal["Anytime", "AfterCheckPassedOrOnDemand"] | None = None
+
+
+class AdmissionCheck(KueueObject, frozen=True):
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+
+
+class WorkloadPriorityClass(KueueObject, frozen=True):
+    value: int = 0
+    description: str = ""
+
+
+# Workload
+
+
+class PodSetTopologyRequest(Manifest, frozen=True):
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: bool | None = None
+    pod_index_label: str | None = None
+    sub_group_index_label: str | None = None
+    sub_group_count: int | None = None
+    pod_set_group_name: str | None = None
+    pod_set_slice_required_topology: str | None = None
+    pod_set_slice_size: int | None = None
+
+
+class WorkloadPodSet(Manifest, frozen=True):
+    name: str = "main"
+    template: PodTemplateSpec = PodTemplateSpec()
+    count: int = 1
+    min_count: int | None = None
+    topology_request: PodSetTopologyRequest | None = None
+
+
+class PreemptionGate(Manifest, frozen=True):
+    name: str
+
+
+class AdmissionConstraints(Manifest, frozen=True):
+    allowed_resource_flavors: list[str] = []
+    preemption: Literal["Never"] | None = None
+    borrowing: Literal["Never"] | None = None
+
+
+class PriorityClassRef(Manifest, frozen=True):
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class WorkloadSpec(Manifest, frozen=True):
+    pod_sets: list[WorkloadPodSet] = []
+    queue_name: str = ""
+    priority_class_ref: PriorityClassRef | None = None
+    priority: int | None = None
+    active: bool | None = None
+    maximum_execution_time_seconds: int | None = None
+    preemption_gates: list[PreemptionGate] = []
+    admission_constraints: AdmissionConstraints | None = None
+
+
+class PodSetAssignment(Manifest, frozen=True):
+    name: str = "main"
+    flavors: dict[str, str] = {}
+    resource_usage: dict[str, Quantity] = {}
+    count: int | None = None
+    topology_assignment: dict[str, object] | None = None
+    delayed_topology_request: str | None = None
+
+
+class Admission(Manifest, frozen=True):
+    cluster_queue: str
+    pod_set_assignments: list[PodSetAssignment] = []
+
+
+class PodSetUpdate(Manifest, frozen=True):
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+
+
+class AdmissionCheckState(Manifest, frozen=True):
+    name: str
+    state: Literal["Pending", "Ready", "Retry", "Rejected", ""] = ""
+    last_transition_time: str | None = None
+    message: str = ""
+    requeue_after_seconds: int | None = None
+    retry_count: int | None = None
+    pod_set_updates: list[PodSetUpdate] = []
+
+
+class RequeueState(Manifest, frozen=True):
+    count: int | None = None
+    requeue_at: str | None = None
+
+
+class ReclaimablePod(Manifest, frozen=True):
+    name: str
+    count: int
+
+
+class PodSetRequest(Manifest, frozen=True):
+    name: str
+    resources: dict[str, Quantity] = {}
+
+
+class WorkloadStatus(Manifest, frozen=True):
+    """What is known of a workload; unknown extra status fields are the API service's to add."""
+
+    admission: Admission | None = None
+    conditions: list[Condition] = []
+    reclaimable_pods: list[ReclaimablePod] = []
+    admission_checks: list[AdmissionCheckState] = []
+    requeue_state: RequeueState | None = None
+    resource_requests: list[PodSetRequest] = []
+    accumulated_past_execution_time_seconds: int | None = None
+    scheduling_stats: dict[str, object] | None = None
+    preemption_gates: list[dict[str, object]] = []
+    cluster_name: str | None = None
+    nominated_cluster_names: list[str] = []
+    unhealthy_nodes: list[dict[str, object]] = []
+
+
+class Workload(KueueObject, frozen=True):
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+# Sluice's own
+
+
+class RequeuingStrategy(Manifest, frozen=True):
+    """Backoff after a PodsReady timeout: base * 2^(n-1) seconds, at most the maximum."""
+
+    timestamp: Literal["Eviction", "Creation"] = "Eviction"
+    backoff_limit_count: int | None = None
+    backoff_base_seconds: int = 60
+    backoff_max_seconds: int = 3600
+
+
+class WaitForPodsReady(Manifest, frozen=True):
+    enable: bool = False
+    timeout_seconds: int = 300
+    recovery_timeout_seconds: int | None = None
+    block_admission: bool = False
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+
+class FairSharingConfig(Manifest, frozen=True):
+    enable: bool = False
+    preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = []
+
+
+class ConfigurationSpec(Manifest, frozen=True):
+    """Settings of a cell (G2). In the log, so that a replay knows what was on when.
+
+    `feature_gates` overrides defaults by name; see `docs/configuration.md` for the gates.
+    Retention periods are seconds; None keeps objects until they are deleted.
+    """
+
+    feature_gates: dict[str, bool] = {}
+    fair_sharing: FairSharingConfig = FairSharingConfig()
+    wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
+    workload_slice_history_limit: int = 10
+    preemption_gate_timeout_seconds: int = 300
+    retain_finished_jobs_seconds: int | None = None
+    queue_visibility_max_count: int | None = None
+
+
+class Configuration(KueueObject, frozen=True):
+    """At most one per cell, named `default`, apiVersion `sluice.dev/v1alpha1`."""
+
+    spec: ConfigurationSpec = ConfigurationSpec()

@@ -1,0 +1,65 @@
+"""The parts of Kubernetes' `metav1` that manifests share.
+
+All manifest structs decode strictly (an unknown field is an error that names its path), spell their
+fields in camelCase on the wire, and leave defaults out when encoded. They are frozen:
+defaulting makes new ones (`msgspec.structs.replace`), and states and events share them.
+"""
+
+import msgspec
+
+
+class Manifest(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """Base of every manifest struct."""
+
+
+class OwnerReference(Manifest, frozen=True):
+    api_version: str
+    kind: str
+    name: str
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Manifest, frozen=True):
+    """Kubernetes object metadata; times are RFC 3339 strings, as on the wire."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+    managed_fields: list[msgspec.Raw] = []
+    self_link: str = ""
+
+
+class Condition(Manifest, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int = 0
+
+
+class LabelSelectorRequirement(Manifest, frozen=True):
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(Manifest, frozen=True):
+    """An empty selector matches everything; an absent one (None) matches nothing."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []

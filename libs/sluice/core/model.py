@@ -1,0 +1,84 @@
+"""What the scheduler's state is made of: workloads, cluster queues, and the world they live in.
+
+Plain mutable records, changed only by folding events (`apply`). Deciding reads them; where a decision
+has to try something out, it does so on the quota tree's journal and rolls it back (`quota.Tree.mark`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.api import kueue
+from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.slices import WorkloadRecord
+
+from .quota import FlavorResource, Node, Tree
+
+
+@dataclass(slots=True)
+class Workload:
+    """A workload and what the scheduler knows of it.
+
+    `usage` is what its reservation charges, by flavor and resource; empty without a reservation.
+    Times are microseconds; None means not (any more).
+    """
+
+    record: WorkloadRecord
+    key: WorkloadKey
+    uid: str
+    priority: int
+    active: bool = True
+    cluster_queue: str = ""
+    """With a reservation: the queue that is charged. Else the one its LocalQueue points to, or ''."""
+    assignment: tuple[PodSetAssignment, ...] | None = None
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    reserved_at: Micros | None = None
+    admitted_at: Micros | None = None
+    pods_ready_at: Micros | None = None
+    evicted_at: Micros | None = None
+    """Set from Evicted until its quota is released: it still holds quota, but is leaving."""
+    evicted_reason: str = ""
+    last_evicted_at: Micros | None = None
+    """Of the latest eviction, kept after the release: orders the queue after a PodsReady timeout."""
+    last_evicted_reason: str = ""
+    requeue_count: int = 0
+    requeue_at: Micros | None = None
+    past_execution_s: int = 0
+    """Seconds that it was admitted in earlier attempts (maximum execution time counts them)."""
+    reclaimable: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def pod_sets(self) -> Sequence[PodSet]:
+        return self.record.pod_sets
+
+
+@dataclass(slots=True)
+class ResourceGroup:
+    covered_resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+    """In the order of the manifest, which is the order of preference."""
+
+
+@dataclass(slots=True)
+class ClusterQueue:
+    """A cluster queue: its spec with defaults filled in, its node of the quota tree, its reservations."""
+
+    name: str
+    spec: kueue.ClusterQueueSpec
+    node: Node
+    groups: tuple[ResourceGroup, ...]
+    group_of: Mapping[str, ResourceGroup]
+    """Resource name -> the group that covers it."""
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    """Those with a reservation, evicted ones included until their quota is released."""
+    active: bool = True
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that an assignment or a preemption may look at."""
+
+    tree: Tree
+    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
+    flavors: dict[str, kueue.ResourceFlavor] = field(default_factory=dict)
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)

@@ -1,0 +1,71 @@
+"""What every event has, and the small value types that events share."""
+
+from collections.abc import Sequence
+from typing import NewType
+
+import msgspec
+
+from sluice.api.core_v1 import NodeSelectorTerm, Toleration
+
+Micros = int
+"""Time: microseconds since the epoch (law 5: time is data)."""
+
+JobKey = NewType("JobKey", str)
+"""`namespace/name` of a job."""
+
+WorkloadKey = NewType("WorkloadKey", str)
+"""`namespace/name` of a workload."""
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of the immutable values inside events."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
+    """A fact, past tense. Fields may be added with defaults; a change of meaning gets a new tag.
+
+    `cause` is the log sequence of the message that brought the event about; 0 when only time did.
+    """
+
+    cause: int
+
+
+class FieldError(Value, frozen=True):
+    """One thing wrong with an input: Kubernetes' field error (`spec.podSets[0].count`: Invalid value ...)."""
+
+    field: str
+    detail: str
+    type: str = "FieldValueInvalid"
+    bad_value: str = ""
+
+
+class PodSet(Value, frozen=True):
+    """Pods that are alike. `requests` are per pod: cpu in milli-units, all else in whole units (G3)."""
+
+    name: str
+    count: int
+    requests: dict[str, int] = {}
+    min_count: int | None = None
+    node_selector: dict[str, str] = {}
+    node_affinity: Sequence[NodeSelectorTerm] = ()
+    """Required terms, any of which must match; () means no constraint."""
+    tolerations: Sequence[Toleration] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PodSetAssignment(Value, frozen=True):
+    """Flavor and total usage (all `count` pods, base units) per resource."""
+
+    name: str
+    count: int
+    flavors: dict[str, str]
+    usage: dict[str, int]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision: `upto` is the last log sequence folded before it, `at` its time in microseconds."""
+
+    upto: int
+    at: Micros
+    events: tuple[Event, ...]

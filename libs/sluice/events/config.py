@@ -1,0 +1,24 @@
+"""Events of the api service: configuration objects."""
+
+import msgspec
+
+from .base import Event
+
+
+class ObjectApplied(Event, frozen=True):
+    """The object as it is from here on: defaulted, validated, complete.
+
+    `object` decodes with `sluice.api` by `kind`. `cause` is 0: people act outside the log.
+    """
+
+    kind: str
+    name: str
+    object: msgspec.Raw
+    namespace: str = ""
+    created: bool = False
+
+
+class ObjectDeleted(Event, frozen=True):
+    kind: str
+    name: str
+    namespace: str = ""

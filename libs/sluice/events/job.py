@@ -1,0 +1,63 @@
+"""What upstream systems and executors publish: one CloudEvent per message on `job.<namespace>.<name>`.
+
+These are inputs, not commits: `type` travels in the CloudEvent, `data` is one of these structs.
+Fields are strict, so that a misspelt one is an error and not silence. Executor events carry the
+`attempt` of the dispatch that they answer; one of an older attempt is stale and changes nothing.
+"""
+
+import msgspec
+
+
+class JobEvent(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """Base of the `data` of job events."""
+
+
+class JobScaled(JobEvent, frozen=True):
+    """`pod_sets`: pod set name -> new count. An event of an older `generation` than seen is stale."""
+
+    pod_sets: dict[str, int]
+    generation: int | None = None
+
+
+class JobPodsReady(JobEvent, frozen=True):
+    attempt: int | None = None
+    executor: str = ""
+    ready: bool = True
+
+
+class JobPodsReclaimable(JobEvent, frozen=True):
+    pods: dict[str, int]
+    attempt: int | None = None
+
+
+class JobStopped(JobEvent, frozen=True):
+    attempt: int | None = None
+    executor: str = ""
+    message: str = ""
+
+
+class JobFinished(JobEvent, frozen=True):
+    success: bool = True
+    message: str = ""
+    attempt: int | None = None
+    executor: str = ""
+    exit_codes: dict[str, int] = {}
+
+
+class JobDeleted(JobEvent, frozen=True):
+    message: str = ""
+
+
+class Seen(JobEvent, frozen=True):
+    """On `presence.<kind>.<name>`: an agent or a check's controller has come (back)."""
+
+    message: str = ""
+    flavors: list[str] = []
+
+
+class Lost(JobEvent, frozen=True):
+    """On `presence.<kind>.<name>`: its heartbeat has stopped."""
+
+    message: str = ""

@@ -1,0 +1,124 @@
+"""Events of the slice-aggregator: workload life-cycle, and what each job should be doing."""
+
+from collections.abc import Sequence
+
+from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
+
+
+class JobReference(Value, frozen=True):
+    api_version: str
+    kind: str
+    key: JobKey
+    uid: str
+
+
+class WorkloadRecord(Value, frozen=True):
+    """A workload as the deciders see it; the job's full manifest stays in its JobSubmitted message.
+
+    `priority` is the resolved value. `created_at` orders the queue (FIFO), ties by `uid`, which grows
+    with the log. `labels` and `annotations` are those that Kueue copies or reads.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    queue_name: str
+    created_at: Micros
+    pod_sets: Sequence[PodSet]
+    job: JobReference | None = None
+    priority: int = 0
+    priority_class: str = ""
+    active: bool = True
+    maximum_execution_time_s: int | None = None
+    preemption_gates: Sequence[str] = ()
+    allowed_flavors: Sequence[str] = ()
+    """Resource flavors it may use; () means any (admissionConstraints.allowedResourceFlavors)."""
+    cannot_preempt: bool = False
+    cannot_borrow: bool = False
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    parent: WorkloadKey | None = None
+    """The concurrent-admission parent whose variant this is."""
+    replaces: WorkloadKey | None = None
+    """The workload slice that this one replaces."""
+
+    @property
+    def key(self) -> WorkloadKey:
+        return WorkloadKey(f"{self.namespace}/{self.name}")
+
+
+class WorkloadCreated(Event, frozen=True):
+    workload: WorkloadRecord
+
+
+class WorkloadUpdated(Event, frozen=True):
+    """A change of the spec; None means unchanged. `pod_sets` changes only where that is allowed in place."""
+
+    workload: WorkloadKey
+    queue_name: str | None = None
+    priority: int | None = None
+    priority_class: str | None = None
+    active: bool | None = None
+    maximum_execution_time_s: int | None = None
+    pod_sets: Sequence[PodSet] | None = None
+
+
+class ReclaimablePodsUpdated(Event, frozen=True):
+    """`pods`: pod set name -> how many of its pods have ended and need no quota any more (SC7)."""
+
+    workload: WorkloadKey
+    pods: dict[str, int]
+
+
+class WorkloadPodsReady(Event, frozen=True):
+    workload: WorkloadKey
+    ready: bool = True
+
+
+class WorkloadStopped(Event, frozen=True):
+    """No pod of the workload runs any more: the end of the eviction handshake (G9).
+
+    `reason` is set when nobody had asked for it, e.g. NodeFailures when its agent was lost.
+    """
+
+    workload: WorkloadKey
+    reason: str = ""
+    message: str = ""
+
+
+class WorkloadFinished(Event, frozen=True):
+    """`reason`: Succeeded, Failed, or why else it ended."""
+
+    workload: WorkloadKey
+    reason: str = "Succeeded"
+    message: str = ""
+
+
+class WorkloadDeleted(Event, frozen=True):
+    workload: WorkloadKey
+
+
+class JobResumed(Event, frozen=True):
+    """The job should run, as its workload's assignment says. `attempt` counts its starts from 1."""
+
+    job: JobKey
+    workload: WorkloadKey
+    attempt: int
+
+
+class JobSuspended(Event, frozen=True):
+    """The job should stop (or not start yet); executors answer with JobStopped for this attempt."""
+
+    job: JobKey
+    workload: WorkloadKey
+    attempt: int
+    reason: str
+    message: str = ""
+
+
+class Rejected(Event, frozen=True):
+    """A message of ours to read that could not be taken; `cause` is its sequence."""
+
+    subject: str
+    event_type: str = ""
+    errors: Sequence[FieldError] = ()

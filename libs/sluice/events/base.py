@@ -30,7 +30,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     cause: int
 
 
-class FieldError(Value, frozen=True):
+class FieldError(Value, frozen=True, kw_only=True):
     """One thing wrong with an input: Kubernetes' field error (`spec.podSets[0].count`: Invalid value ...)."""
 
     field: str
@@ -39,7 +39,7 @@ class FieldError(Value, frozen=True):
     bad_value: str = ""
 
 
-class PodSet(Value, frozen=True):
+class PodSet(Value, frozen=True, kw_only=True):
     """Pods that are alike. `requests` are per pod: cpu in milli-units, all else in whole units (G3)."""
 
     name: str
@@ -54,7 +54,7 @@ class PodSet(Value, frozen=True):
     annotations: dict[str, str] = {}
 
 
-class PodSetAssignment(Value, frozen=True):
+class PodSetAssignment(Value, frozen=True, kw_only=True):
     """Flavor and total usage (all `count` pods, base units) per resource."""
 
     name: str

@@ -7,7 +7,7 @@ from sluice.api.kueue import PodSetUpdate
 from .base import Event, Micros, WorkloadKey
 
 
-class CheckStateChanged(Event, frozen=True):
+class CheckStateChanged(Event, frozen=True, kw_only=True):
     """State of one check of one workload: Pending, Ready, Retry or Rejected (AC2)."""
 
     workload: WorkloadKey
@@ -20,13 +20,13 @@ class CheckStateChanged(Event, frozen=True):
     pod_set_updates: Sequence[PodSetUpdate] = ()
 
 
-class ChecksReady(Event, frozen=True):
+class ChecksReady(Event, frozen=True, kw_only=True):
     """Every relevant check of the workload is Ready (AC1)."""
 
     workload: WorkloadKey
 
 
-class ChecksRetry(Event, frozen=True):
+class ChecksRetry(Event, frozen=True, kw_only=True):
     """A check wants the workload requeued, not before `requeue_at` (AC3)."""
 
     workload: WorkloadKey
@@ -35,7 +35,7 @@ class ChecksRetry(Event, frozen=True):
     message: str = ""
 
 
-class ChecksRejected(Event, frozen=True):
+class ChecksRejected(Event, frozen=True, kw_only=True):
     """A check will never let the workload run (AC3)."""
 
     workload: WorkloadKey

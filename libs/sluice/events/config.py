@@ -5,7 +5,7 @@ import msgspec
 from .base import Event
 
 
-class ObjectApplied(Event, frozen=True):
+class ObjectApplied(Event, frozen=True, kw_only=True):
     """The object as it is from here on: defaulted, validated, complete.
 
     `object` decodes with `sluice.api` by `kind`. `cause` is 0: people act outside the log.
@@ -18,7 +18,7 @@ class ObjectApplied(Event, frozen=True):
     created: bool = False
 
 
-class ObjectDeleted(Event, frozen=True):
+class ObjectDeleted(Event, frozen=True, kw_only=True):
     kind: str
     name: str
     namespace: str = ""

@@ -3,7 +3,7 @@
 from .base import Event
 
 
-class Message(Event, frozen=True):
+class Message(Event, frozen=True, kw_only=True):
     """A message of an upstream system, plug-in or shell, undecoded; never written by a decider.
 
     `subject` is what follows the cell: `job.default.train`. The decider that owns the subject decodes

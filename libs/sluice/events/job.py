@@ -14,31 +14,31 @@ class JobEvent(
     """Base of the `data` of job events."""
 
 
-class JobScaled(JobEvent, frozen=True):
+class JobScaled(JobEvent, frozen=True, kw_only=True):
     """`pod_sets`: pod set name -> new count. An event of an older `generation` than seen is stale."""
 
     pod_sets: dict[str, int]
     generation: int | None = None
 
 
-class JobPodsReady(JobEvent, frozen=True):
+class JobPodsReady(JobEvent, frozen=True, kw_only=True):
     attempt: int | None = None
     executor: str = ""
     ready: bool = True
 
 
-class JobPodsReclaimable(JobEvent, frozen=True):
+class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
     pods: dict[str, int]
     attempt: int | None = None
 
 
-class JobStopped(JobEvent, frozen=True):
+class JobStopped(JobEvent, frozen=True, kw_only=True):
     attempt: int | None = None
     executor: str = ""
     message: str = ""
 
 
-class JobFinished(JobEvent, frozen=True):
+class JobFinished(JobEvent, frozen=True, kw_only=True):
     success: bool = True
     message: str = ""
     attempt: int | None = None
@@ -46,18 +46,18 @@ class JobFinished(JobEvent, frozen=True):
     exit_codes: dict[str, int] = {}
 
 
-class JobDeleted(JobEvent, frozen=True):
+class JobDeleted(JobEvent, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Seen(JobEvent, frozen=True):
+class Seen(JobEvent, frozen=True, kw_only=True):
     """On `presence.<kind>.<name>`: an agent or a check's controller has come (back)."""
 
     message: str = ""
     flavors: list[str] = []
 
 
-class Lost(JobEvent, frozen=True):
+class Lost(JobEvent, frozen=True, kw_only=True):
     """On `presence.<kind>.<name>`: its heartbeat has stopped."""
 
     message: str = ""

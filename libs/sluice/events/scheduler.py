@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from .base import Event, Micros, PodSetAssignment, WorkloadKey
 
 
-class QuotaReserved(Event, frozen=True):
+class QuotaReserved(Event, frozen=True, kw_only=True):
     """Quota is the workload's from here on, until QuotaReleased, WorkloadFinished or WorkloadDeleted."""
 
     workload: WorkloadKey
@@ -13,13 +13,13 @@ class QuotaReserved(Event, frozen=True):
     pod_sets: Sequence[PodSetAssignment]
 
 
-class Admitted(Event, frozen=True):
+class Admitted(Event, frozen=True, kw_only=True):
     """All checks are Ready (or there are none): the job may start."""
 
     workload: WorkloadKey
 
 
-class Evicted(Event, frozen=True):
+class Evicted(Event, frozen=True, kw_only=True):
     """The workload must stop (G8). If it was never Admitted, QuotaReleased follows in the same step."""
 
     workload: WorkloadKey
@@ -28,7 +28,7 @@ class Evicted(Event, frozen=True):
     underlying_cause: str = ""
 
 
-class Preempted(Event, frozen=True):
+class Preempted(Event, frozen=True, kw_only=True):
     """Names the victim, the preemptor and the rule; follows the victim's Evicted event (G8).
 
     Paths are cohort paths from the root, `/root/left/queue`.
@@ -42,13 +42,13 @@ class Preempted(Event, frozen=True):
     preemptee_path: str = ""
 
 
-class QuotaReleased(Event, frozen=True):
+class QuotaReleased(Event, frozen=True, kw_only=True):
     """The reservation is given up; the quota is free from here on."""
 
     workload: WorkloadKey
 
 
-class RequeueBackoffStarted(Event, frozen=True):
+class RequeueBackoffStarted(Event, frozen=True, kw_only=True):
     """The workload may not be queued before `requeue_at`; `count` is how often this happened so far."""
 
     workload: WorkloadKey
@@ -56,7 +56,7 @@ class RequeueBackoffStarted(Event, frozen=True):
     requeue_at: Micros
 
 
-class Requeued(Event, frozen=True):
+class Requeued(Event, frozen=True, kw_only=True):
     """The workload is back in its queue: `reason` as Kueue's Requeued condition (BackoffFinished, ...)."""
 
     workload: WorkloadKey
@@ -64,7 +64,7 @@ class Requeued(Event, frozen=True):
     message: str = ""
 
 
-class WorkloadDeactivated(Event, frozen=True):
+class WorkloadDeactivated(Event, frozen=True, kw_only=True):
     """The system set `spec.active` to false, e.g. after the requeuing limit or the maximum execution time."""
 
     workload: WorkloadKey
@@ -72,7 +72,7 @@ class WorkloadDeactivated(Event, frozen=True):
     message: str = ""
 
 
-class PendingReasonChanged(Event, frozen=True):
+class PendingReasonChanged(Event, frozen=True, kw_only=True):
     """Why these workloads have no quota (G6). Recorded when it changes, not each time it is found (G7)."""
 
     workloads: Sequence[WorkloadKey]
@@ -80,14 +80,14 @@ class PendingReasonChanged(Event, frozen=True):
     message: str
 
 
-class ClusterQueueStatusChanged(Event, frozen=True):
+class ClusterQueueStatusChanged(Event, frozen=True, kw_only=True):
     cluster_queue: str
     active: bool
     reason: str
     message: str
 
 
-class LocalQueueStatusChanged(Event, frozen=True):
+class LocalQueueStatusChanged(Event, frozen=True, kw_only=True):
     local_queue: str
     """`namespace/name`."""
     active: bool

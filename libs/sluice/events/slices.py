@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 
 
-class JobReference(Value, frozen=True):
+class JobReference(Value, frozen=True, kw_only=True):
     api_version: str
     kind: str
     key: JobKey
     uid: str
 
 
-class WorkloadRecord(Value, frozen=True):
+class WorkloadRecord(Value, frozen=True, kw_only=True):
     """A workload as the deciders see it; the job's full manifest stays in its JobSubmitted message.
 
     `priority` is the resolved value. `created_at` orders the queue (FIFO), ties by `uid`, which grows
@@ -47,11 +47,11 @@ class WorkloadRecord(Value, frozen=True):
         return WorkloadKey(f"{self.namespace}/{self.name}")
 
 
-class WorkloadCreated(Event, frozen=True):
+class WorkloadCreated(Event, frozen=True, kw_only=True):
     workload: WorkloadRecord
 
 
-class WorkloadUpdated(Event, frozen=True):
+class WorkloadUpdated(Event, frozen=True, kw_only=True):
     """A change of the spec; None means unchanged. `pod_sets` changes only where that is allowed in place."""
 
     workload: WorkloadKey
@@ -63,19 +63,19 @@ class WorkloadUpdated(Event, frozen=True):
     pod_sets: Sequence[PodSet] | None = None
 
 
-class ReclaimablePodsUpdated(Event, frozen=True):
+class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):
     """`pods`: pod set name -> how many of its pods have ended and need no quota any more (SC7)."""
 
     workload: WorkloadKey
     pods: dict[str, int]
 
 
-class WorkloadPodsReady(Event, frozen=True):
+class WorkloadPodsReady(Event, frozen=True, kw_only=True):
     workload: WorkloadKey
     ready: bool = True
 
 
-class WorkloadStopped(Event, frozen=True):
+class WorkloadStopped(Event, frozen=True, kw_only=True):
     """No pod of the workload runs any more: the end of the eviction handshake (G9).
 
     `reason` is set when nobody had asked for it, e.g. NodeFailures when its agent was lost.
@@ -86,7 +86,7 @@ class WorkloadStopped(Event, frozen=True):
     message: str = ""
 
 
-class WorkloadFinished(Event, frozen=True):
+class WorkloadFinished(Event, frozen=True, kw_only=True):
     """`reason`: Succeeded, Failed, or why else it ended."""
 
     workload: WorkloadKey
@@ -94,11 +94,11 @@ class WorkloadFinished(Event, frozen=True):
     message: str = ""
 
 
-class WorkloadDeleted(Event, frozen=True):
+class WorkloadDeleted(Event, frozen=True, kw_only=True):
     workload: WorkloadKey
 
 
-class JobResumed(Event, frozen=True):
+class JobResumed(Event, frozen=True, kw_only=True):
     """The job should run, as its workload's assignment says. `attempt` counts its starts from 1."""
 
     job: JobKey
@@ -106,7 +106,7 @@ class JobResumed(Event, frozen=True):
     attempt: int
 
 
-class JobSuspended(Event, frozen=True):
+class JobSuspended(Event, frozen=True, kw_only=True):
     """The job should stop (or not start yet); executors answer with JobStopped for this attempt."""
 
     job: JobKey
@@ -116,7 +116,7 @@ class JobSuspended(Event, frozen=True):
     message: str = ""
 
 
-class Rejected(Event, frozen=True):
+class Rejected(Event, frozen=True, kw_only=True):
     """A message of ours to read that could not be taken; `cause` is its sequence."""
 
     subject: str

@@ -1,0 +1,70 @@
+# Sluice. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+
+PY := .venv/bin/python
+export PYTHONDONTWRITEBYTECODE ?=
+ONLY ?=
+
+##@ Use it
+.PHONY: run
+run: .venv/ready ## Start a cell, feed it real jobs, show what happens (about a minute)
+	@$(PY) -m sluice.cli.main demo
+
+.PHONY: shell
+shell: .venv/ready ## A shell with `sluice` on PATH
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $${SHELL:-sh}
+
+##@ Work on it
+.PHONY: test
+test: .venv/ready ## All tests (unit, property, conformance, integration, e2e)
+	@$(PY) -m pytest -q
+
+.PHONY: lint
+lint: .venv/ready ## Style, types, import contracts
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+.PHONY: conformance
+conformance: .venv/ready ## The conformance cases, one line per suite (SLUICE_CONFORMANCE_DIR)
+	@$(PY) -m tests.conformance
+
+.PHONY: fault
+fault: .venv/ready ## Kill services and server at random while jobs run; then check every invariant
+	@$(PY) -m tests.fault
+
+.PHONY: bench
+bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)
+	@$(PY) -m tests.bench $(ONLY)
+
+.PHONY: proto
+proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
+	@$(PY) -m sluice.events.proto proto
+
+.PHONY: lock
+lock: .venv/ready ## Renew requirements.lock from pyproject.toml
+	.venv/bin/uv pip compile -q --universal --python-version 3.12 --extra dev --generate-hashes \
+		--no-emit-index-url --no-header -o requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## Remove the environment, caches and local cells
+	rm -rf .venv .sluice .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf libs/*.egg-info *.egg-info build
+
+# The environment: made once, and again when the lock file changes.
+.venv/ready: requirements.lock pyproject.toml .ci/find-python
+	@python=$$(PYTHON="$(PYTHON)" sh .ci/find-python) || exit 1; \
+	echo "Setting up .venv with $$python ($$($$python -V)); this happens once."; \
+	rm -rf .venv && $$python -m venv .venv && \
+	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock && \
+	$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . && \
+	touch $@
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

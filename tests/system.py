@@ -1,0 +1,156 @@
+"""A whole cell as real processes: server and services, started, killed, paused and measured by tests and benchmarks."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from sluice.log.server import EmbeddedServer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass
+class Usage:
+    """What a process (or all replicas of a service, ended ones too) has used."""
+
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+
+    def add(self, other: "Usage") -> None:
+        self.cpu_s += other.cpu_s
+        self.peak_mb = max(self.peak_mb, other.peak_mb)
+
+
+def usage_of(pid: int) -> Usage:
+    """Return CPU seconds and peak resident memory in MB of a live process; zeros if it is gone."""
+    try:
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        peak = 0.0
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                peak = int(line.split()[1]) / 1024
+        return Usage(times.user + times.system, peak)
+    except (psutil.Error, OSError):
+        return Usage()
+
+
+@dataclass
+class Service:
+    """One process of one service."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log_path: Path
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait(10)
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self, timeout_s: float = 10) -> int:
+        """SIGTERM, then SIGKILL; returns the exit code."""
+        if self.alive:
+            self.process.terminate()
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.process.wait(5)
+
+
+@dataclass
+class System:
+    """A cell in *directory*. Use as a context manager: everything is ended, by pid, at its end."""
+
+    directory: Path
+    cell: str = "main"
+    env: dict[str, str] = field(default_factory=dict)
+    server: EmbeddedServer = field(init=False)
+    services: list[Service] = field(default_factory=list)
+    ended: dict[str, Usage] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.server = EmbeddedServer(self.directory / "nats")
+
+    def __enter__(self) -> "System":
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for service in self.services:
+            if service.alive:
+                service.kill()
+        self.server.kill()
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    def start(self, name: str, env: dict[str, str] | None = None, *, label: str = "") -> Service:
+        """Start one replica of `services.<name>`; its output goes to `<label or name>-<n>.log`."""
+        number = sum(1 for service in self.services if service.name == name)
+        log_path = self.directory / f"{label or name}-{number}.log"
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"services.{name}"],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={
+                    **os.environ,
+                    "SLUICE_CELL": self.cell,
+                    "SLUICE_NATS_URL": self.url,
+                    **self.env,
+                    **(env or {}),
+                },
+            )
+        service = Service(name, process, log_path)
+        self.services.append(service)
+        return service
+
+    def live(self, name: str = "") -> list[Service]:
+        return [s for s in self.services if s.alive and (not name or s.name == name)]
+
+    def kill(self, service: Service) -> None:
+        """Kill one replica, keeping what it used for `usage`."""
+        self.ended.setdefault(service.name, Usage()).add(usage_of(service.process.pid))
+        service.kill()
+
+    def usage(self) -> dict[str, Usage]:
+        """Return CPU and peak memory per service name, the server as `nats-server`."""
+        result = {name: Usage(used.cpu_s, used.peak_mb) for name, used in self.ended.items()}
+        for service in self.live():
+            result.setdefault(service.name, Usage()).add(usage_of(service.process.pid))
+        if self.server.state is not None:
+            result["nats-server"] = usage_of(self.server.pid)
+        return result
+
+    def tail_logs(self, lines: int = 15) -> str:
+        """Return the last lines of every service's log, for failure messages."""
+        parts = []
+        for service in self.services:
+            text = service.log_path.read_text(errors="replace").splitlines()[-lines:]
+            parts.append(f"--- {service.log_path.name} ({'alive' if service.alive else 'ended'})")
+            parts += text
+        return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""A whole cell as real processes: server and services, started, killed, paused and measured by tests and benchmarks."""
+"""A whole cell as real processes, started, killed, paused and measured by tests and benchmarks."""
 
 import contextlib
 import os

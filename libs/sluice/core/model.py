@@ -6,12 +6,16 @@ has to try something out, it does so on the quota tree's journal and rolls it ba
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sluice.api import kueue
 from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .quota import FlavorResource, Node, Tree
+
+if TYPE_CHECKING:
+    from .flavor_plan import Plan
 
 
 @dataclass(slots=True)
@@ -71,6 +75,8 @@ class ClusterQueue:
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     """Those with a reservation, evicted ones included until their quota is released."""
     active: bool = True
+    flavor_plan: "Plan | None" = field(default=None, repr=False, compare=False)
+    """What flavor assignment derived from spec and groups; checked at each use, never dumped."""
 
 
 @dataclass(slots=True)

@@ -52,6 +52,8 @@ class PodSet(Value, frozen=True, kw_only=True):
     tolerations: Sequence[Toleration] = ()
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    group: str = ""
+    """Pod sets of one group get the same flavors (topologyRequest.podSetGroupName: leader and workers)."""
 
 
 class PodSetAssignment(Value, frozen=True, kw_only=True):

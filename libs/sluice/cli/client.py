@@ -1,0 +1,201 @@
+"""Finds the cell, and asks its api service over NATS request/reply."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import nats
+from nats.aio.client import Client as Nats
+from nats.errors import NoRespondersError, NoServersError
+from nats.errors import TimeoutError as NatsTimeout
+
+from sluice.events.query import (
+    ApplyRequest,
+    ChangeAnswer,
+    DeleteRequest,
+    HistoryRequest,
+    ListAnswer,
+    ListRequest,
+    Object,
+    Request,
+    Status,
+    StatusRequest,
+    WatchAnswer,
+    WatchRequest,
+)
+
+from .errors import CliError, no_api, no_server, refused
+from .main import Settings
+from .place import find
+
+CONNECT_TIMEOUT_S = 2.0
+REQUEST_TIMEOUT_S = 15.0
+DEFAULT_CELL = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cell: its server, its name, and where that was found, for messages."""
+
+    url: str
+    cell: str
+    found_in: str
+
+
+def find_target(settings: Settings) -> Target:
+    """Return the cell to work with: --server, else SLUICE_NATS_URL, else the nearest `.sluice/`.
+
+    Raises:
+        CliError: none is named and none runs here.
+    """
+    cell = settings.cell
+    if settings.server:
+        return Target(_with_scheme(settings.server), cell or DEFAULT_CELL, "--server")
+    if url := os.environ.get("SLUICE_NATS_URL"):
+        return Target(_with_scheme(url), cell or DEFAULT_CELL, "SLUICE_NATS_URL")
+    place = find(Path.cwd())
+    if place is None:
+        raise CliError(
+            "no cell here: there is no .sluice/ directory in this directory or above it",
+            hint="Start one with `sluice up --detach`, or name a server with --server or SLUICE_NATS_URL.",
+            exit_code=4,
+        )
+    state = place.running(wait_s=1.0)
+    if state is None:
+        raise CliError(
+            f"the cell in {place.directory} is not running",
+            hint="Start it again with `sluice up --detach`; its jobs and queues are kept in its log.",
+            exit_code=4,
+        )
+    return Target(state.url, cell or state.cell, str(place.directory))
+
+
+def _with_scheme(url: str) -> str:
+    return url if "://" in url else f"nats://{url}"
+
+
+class Api:
+    """A connection to a cell. Requests raise CliError when they are refused or nobody answers."""
+
+    def __init__(self, connection: Nats, target: Target) -> None:
+        self.connection, self.target = connection, target
+
+    async def ask[T](self, subject: str, request: Request, answer: type[T], timeout_s: float = 0) -> T:
+        """Send *request* to `sluice.<cell>.<subject>` and decode the answer."""
+        name = f"sluice.{self.target.cell}.{subject}"
+        try:
+            reply = await self.connection.request(
+                name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
+            )
+        except NoRespondersError:
+            raise no_api(self.target.url, self.target.cell) from None
+        except NatsTimeout:
+            raise CliError(
+                f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
+                hint="See `sluice status`, and the api service's log.",
+                exit_code=4,
+            ) from None
+        return decode(reply.data, answer)
+
+    async def apply(self, request: ApplyRequest) -> ChangeAnswer:
+        return await self.ask("api.apply", request, ChangeAnswer)
+
+    async def delete(self, request: DeleteRequest) -> ChangeAnswer:
+        return await self.ask("api.delete", request, ChangeAnswer)
+
+    async def list_page(self, request: ListRequest) -> ListAnswer:
+        return await self.ask("query.list", request, ListAnswer)
+
+    async def list(self, request: ListRequest) -> ListAnswer:
+        """Return every page of a list as one answer, at the first page's sequence."""
+        page = await self.list_page(request)
+        items, seq = list(page.items), page.seq
+        while page.continue_:
+            page = await self.list_page(msgspec.structs.replace(request, continue_=page.continue_, min_seq=seq))
+            items += page.items
+        return ListAnswer(seq=seq, items=items, kind=page.kind)
+
+    async def get(self, kind: str, name: str, namespace: str = "", min_seq: int = 0) -> Object | None:
+        """Return one object, None when there is none."""
+        found = await self.list(ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq))
+        return found.items[0] if found.items else None
+
+    async def watch(self, request: WatchRequest) -> WatchAnswer:
+        return await self.ask("query.watch", request, WatchAnswer, request.timeout_ms / 1000 + 10)
+
+    async def status(self) -> Object:
+        return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0)
+
+    async def history(self, request: HistoryRequest) -> ListAnswer:
+        return await self.ask("query.history", request, ListAnswer)
+
+
+def decode[T](data: bytes, answer: type[T]) -> T:
+    """Return the decoded answer.
+
+    Raises:
+        CliError: it is a Status: the request was refused.
+    """
+    if data.startswith(b'{"message"') or b'"kind":"Status"' in data[:4096]:
+        try:
+            status = msgspec.json.decode(data, type=Status)
+        except msgspec.MsgspecError:
+            pass
+        else:
+            if status.status == "Failure":
+                raise refused(status)
+    return msgspec.json.decode(data, type=answer)
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Api]:
+    """Connect to the cell's server.
+
+    Raises:
+        CliError: it does not answer; says what to start.
+    """
+
+    async def quiet(_: Exception) -> None:
+        """Errors of a first connection are raised by `connect` itself."""
+
+    try:
+        connection = await nats.connect(
+            target.url,
+            name="sluice-cli",
+            connect_timeout=CONNECT_TIMEOUT_S,
+            allow_reconnect=True,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0.1,
+            error_cb=quiet,
+        )
+    except (NoServersError, OSError, NatsTimeout, asyncio.TimeoutError) as error:
+        raise no_server(target.url, _reason(error)) from None
+    try:
+        yield Api(connection, target)
+    finally:
+        await connection.close()
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, NoServersError):
+        return "nothing answers there"
+    return str(error) or type(error).__name__
+
+
+def run[T](ctx: click.Context, work: Callable[[Api], Awaitable[T]]) -> T:
+    """Connect to the cell of the command's settings and run *work* with it."""
+    target = find_target(ctx.find_object(Settings) or Settings())
+
+    async def session() -> T:
+        async with connect(target) as api:
+            return await work(api)
+
+    return asyncio.run(session())

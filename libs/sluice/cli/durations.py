@@ -1,0 +1,84 @@
+"""Ages and durations as kubectl prints them, and durations as people type them."""
+
+import re
+from datetime import UTC, datetime
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def human(seconds: float) -> str:
+    """Return a duration in at most two units, as kubectl's AGE: `7s`, `3m12s`, `5h`, `2d3h`.
+
+    The coarser the value, the fewer digits; a negative one (clocks apart) reads `0s`.
+    """
+    s = int(seconds)
+    if s <= 0:
+        return "0s"
+    if s < 2 * _MINUTE:
+        return f"{s}s"
+    if s < 10 * _MINUTE:
+        return _two(s, _MINUTE, "m", 1, "s")
+    if s < 3 * _HOUR:
+        return f"{s // _MINUTE}m"
+    if s < 8 * _HOUR:
+        return _two(s, _HOUR, "h", _MINUTE, "m")
+    if s < 2 * _DAY:
+        return f"{s // _HOUR}h"
+    if s < 8 * _DAY:
+        return _two(s, _DAY, "d", _HOUR, "h")
+    if s < 2 * _YEAR:
+        return f"{s // _DAY}d"
+    if s < 8 * _YEAR:
+        return _two(s, _YEAR, "y", _DAY, "d")
+    return f"{s // _YEAR}y"
+
+
+def _two(s: int, major: int, major_unit: str, minor: int, minor_unit: str) -> str:
+    rest = s % major // minor
+    return f"{s // major}{major_unit}" + (f"{rest}{minor_unit}" if rest else "")
+
+
+def precise(seconds: float) -> str:
+    """Return a short duration with a tenth of a second where that says something: `0.4s`, `12.3s`, `3m12s`."""
+    return f"{max(seconds, 0.0):.1f}s" if seconds < 2 * _MINUTE else human(seconds)
+
+
+def parse(text: str) -> float:
+    """Return the seconds that *text* says: `90`, `1m30s`, `1.5h`, `250ms`.
+
+    Raises:
+        ValueError: no duration; the message names the expected form.
+    """
+    text = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration: want something like 90s, 1m30s or 2h")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def seconds_between(earlier: str | None, later: str | None) -> float | None:
+    """Return the seconds from one RFC 3339 time to another; None when either is absent or unreadable."""
+    start, end = epoch(earlier), epoch(later)
+    return None if start is None or end is None else end - start
+
+
+def epoch(timestamp: str | None) -> float | None:
+    """Return the seconds since the epoch of an RFC 3339 time; None when absent or unreadable."""
+    if not timestamp:
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def age(timestamp: str | None, now: float) -> str:
+    """Return kubectl's AGE of an RFC 3339 time at *now* (seconds since the epoch), `<unknown>` without one."""
+    moment = epoch(timestamp)
+    return "<unknown>" if moment is None else human(now - moment)

@@ -1,0 +1,156 @@
+"""What the api service is asked and what it answers, over NATS request/reply (JSON).
+
+Not events: nothing here is in the log. Requests go to `sluice.<cell>.api.apply|delete` and
+`sluice.<cell>.query.list|watch|status|log`; a request that cannot be served is answered with a
+Kubernetes `Status` (`kind: "Status"`, `status: "Failure"`), field errors in `details.causes`.
+Objects travel as Kubernetes objects: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+Object = dict[str, Any]
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of requests and answers; answers may gain fields, so unknown ones are ignored."""
+
+
+class Request(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of requests: a misspelt field is an error."""
+
+
+class Cause(Wire, frozen=True, kw_only=True):
+    """One wrong field of a refused object."""
+
+    field: str = ""
+    message: str = ""
+    reason: str = ""
+
+
+class StatusDetails(Wire, frozen=True, kw_only=True):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: list[Cause] = []
+    retry_after_seconds: int = 0
+
+
+class Status(Wire, frozen=True, kw_only=True):
+    """Kubernetes' answer when something was refused; `reason` is for programs, `message` for people."""
+
+    message: str
+    reason: str
+    code: int
+    details: StatusDetails = StatusDetails()
+    kind: Literal["Status"] = "Status"
+    api_version: Literal["v1"] = "v1"
+    status: Literal["Failure", "Success"] = "Failure"
+
+
+class ApplyRequest(Request, frozen=True, kw_only=True):
+    """Objects to create or change; each stands for itself, what is valid is committed together.
+
+    `namespace` is for objects that name none. With `dry_run` everything happens but the commit.
+    """
+
+    objects: list[Object]
+    namespace: str = "default"
+    dry_run: bool = False
+
+
+class Reference(Wire, frozen=True, kw_only=True):
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class DeleteRequest(Request, frozen=True, kw_only=True):
+    objects: list[Reference]
+    namespace: str = "default"
+    dry_run: bool = False
+
+
+Outcome = Literal["created", "configured", "unchanged", "deleted", "terminating", "refused"]
+
+
+class Result(Wire, frozen=True, kw_only=True):
+    """What became of one object of the request, in the request's order."""
+
+    outcome: Outcome
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    object: Object | None = None
+    status: Status | None = None
+    warnings: list[str] = []
+
+
+class ChangeAnswer(Wire, frozen=True, kw_only=True):
+    """`seq` is the commit's sequence (with nothing committed: the last one folded); use it as `min_seq`."""
+
+    seq: int
+    results: list[Result]
+
+
+class ListRequest(Request, frozen=True, kw_only=True):
+    """Objects of a kind: all namespaces unless one is given; `name` asks for one object.
+
+    `min_seq`: answer only with a state at least as new. `continue_` is an earlier answer's, for the next page.
+    `label_selector` and `field_selector` are written as for kubectl (`a=b,c!=d`, `x in (y,z)`).
+    """
+
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    min_seq: int = 0
+    limit: int = 500
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ListAnswer(Wire, frozen=True, kw_only=True):
+    seq: int
+    items: list[Object] = []
+    continue_: str = msgspec.field(default="", name="continue")
+    kind: str = "List"
+
+
+class WatchRequest(Request, frozen=True, kw_only=True):
+    """As a list, of what changed after `since`; the answer waits up to `timeout_ms` for a change."""
+
+    kind: str
+    since: int
+    namespace: str = ""
+    name: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    timeout_ms: int = 10_000
+
+
+class WatchAnswer(Wire, frozen=True, kw_only=True):
+    """`items` changed after `since`, `deleted` are gone. `seq` is the next request's `since`.
+
+    `reset` says that `since` was too long ago to tell: list again.
+    """
+
+    seq: int
+    items: list[Object] = []
+    deleted: list[Reference] = []
+    reset: bool = False
+
+
+class StatusRequest(Request, frozen=True, kw_only=True):
+    min_seq: int = 0
+
+
+class HistoryRequest(Request, frozen=True, kw_only=True):
+    """Events that concern one object, oldest first, at most `limit` of the newest."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    limit: int = 50
+    min_seq: int = 0

@@ -49,6 +49,20 @@ class Workload:
     past_execution_s: int = 0
     """Seconds that it was admitted in earlier attempts (maximum execution time counts them)."""
     reclaimable: dict[str, int] = field(default_factory=dict)
+    evicted_message: str = ""
+    held_for: str = ""
+    """Why it may not be queued although it is active: the reason of its latest eviction, from Evicted
+    until Requeued. '' for a workload that was never evicted, or is back in its queue."""
+    stopped: bool = False
+    """With a reservation: its pods have stopped (WorkloadStopped), so that the quota can be given back."""
+    stopped_reason: str = ""
+    pods_lost_at: Micros | None = None
+    """Since when pods that had been ready are not any more (PodsReady=False, WaitForRecovery)."""
+    checks: str = ""
+    """What its admission checks say, all taken together: '', Ready, Retry or Rejected."""
+    checks_message: str = ""
+    checks_requeue_at: Micros | None = None
+    finished: bool = False
 
     @property
     def pod_sets(self) -> Sequence[PodSet]:

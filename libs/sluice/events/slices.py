@@ -122,3 +122,34 @@ class Rejected(Event, frozen=True, kw_only=True):
     subject: str
     event_type: str = ""
     errors: Sequence[FieldError] = ()
+
+
+class JobClaimed(Event, frozen=True, kw_only=True):
+    """An executor has said that it has taken this attempt; if it is lost, so is the attempt."""
+
+    job: JobKey
+    attempt: int
+    executor: str
+
+
+class ExecutorSeen(Event, frozen=True, kw_only=True):
+    """An agent has come (back)."""
+
+    executor: str
+
+
+class ExecutorLost(Event, frozen=True, kw_only=True):
+    """An agent's heartbeat has stopped: the attempts that it had claimed are over."""
+
+    executor: str
+
+
+class InputsIgnored(Event, frozen=True, kw_only=True):
+    """Messages that change nothing, by sequence; `cause` is the last of them.
+
+    `reason`: Duplicate (said before), Stale (of an attempt or a size that is over), Superseded (overtaken
+    while it waited for the job to stop).
+    """
+
+    seqs: Sequence[int]
+    reason: str

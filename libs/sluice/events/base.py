@@ -6,6 +6,7 @@ from typing import NewType
 import msgspec
 
 from sluice.api.core_v1 import NodeSelectorTerm, Toleration
+from sluice.api.errors import FieldError as FieldError
 
 Micros = int
 """Time: microseconds since the epoch (law 5: time is data)."""
@@ -28,15 +29,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """
 
     cause: int
-
-
-class FieldError(Value, frozen=True, kw_only=True):
-    """One thing wrong with an input: Kubernetes' field error (`spec.podSets[0].count`: Invalid value ...)."""
-
-    field: str
-    detail: str
-    type: str = "FieldValueInvalid"
-    bad_value: str = ""
 
 
 class PodSet(Value, frozen=True, kw_only=True):

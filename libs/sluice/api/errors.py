@@ -1,0 +1,117 @@
+"""Field errors: what is wrong with an input, where, in the words of Kubernetes' API server."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+BadValue = str | int | float | bool | None | dict[str, Any] | list[Any]
+
+_TITLE = {
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueTypeInvalid": "Invalid value",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueNotFound": "Not found",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueTooLong": "Too long",
+    "FieldValueTooMany": "Too many",
+    "FieldUnknown": "Unknown field",
+    "InternalError": "Internal error",
+}
+_WITHOUT_VALUE = frozenset(
+    {"FieldValueRequired", "FieldValueForbidden", "FieldValueTooLong", "FieldUnknown", "InternalError"}
+)
+
+
+class FieldError(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing wrong with an input (`spec.podSets[0].count: Invalid value: -1: must be positive`).
+
+    `type` is one of Kubernetes' field error types, or FieldUnknown. `origin` names the rule where
+    Kubernetes has a name for it (`format=k8s-label-key`).
+    """
+
+    field: str
+    detail: str
+    type: str = "FieldValueInvalid"
+    bad_value: BadValue = ""
+    origin: str = ""
+
+    def __str__(self) -> str:
+        title = _TITLE.get(self.type, self.type)
+        value = "" if self.type in _WITHOUT_VALUE else f": {_shown(self.bad_value)}"
+        detail = f": {self.detail}" if self.detail else ""
+        place = f"{self.field}: " if self.field else ""
+        return f"{place}{title}{value}{detail}"
+
+
+def _shown(value: BadValue) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class InvalidError(ValueError):
+    """An object was refused; `errors` says why, in the order of the checks."""
+
+    def __init__(self, errors: Iterable[FieldError], what: str = "object") -> None:
+        self.errors = tuple(errors)
+        self.what = what
+        super().__init__(f"{what} is invalid: {aggregate(self.errors)}")
+
+
+def aggregate(errors: Sequence[FieldError]) -> str:
+    """Return the errors as one text: bare when there is one, else `[a, b]`."""
+    texts = [str(error) for error in errors]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def plain(value: object) -> BadValue:
+    """Return *value* as JSON shows it, structs included, for use as a bad value."""
+    plain_value: BadValue = msgspec.to_builtins(value)
+    return plain_value
+
+
+def invalid(field: str, value: object, detail: str, origin: str = "") -> FieldError:
+    return FieldError(field=field, detail=detail, bad_value=plain(value), origin=origin)
+
+
+def type_invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError(field=field, detail=detail, bad_value=plain(value), type="FieldValueTypeInvalid")
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError(field=field, detail=detail, type="FieldValueRequired")
+
+
+def duplicate(field: str, value: object, detail: str = "") -> FieldError:
+    return FieldError(field=field, detail=detail, bad_value=plain(value), type="FieldValueDuplicate")
+
+
+def not_supported(field: str, value: object, supported: Iterable[str]) -> FieldError:
+    """The value is none of *supported*, which are shown in the given order."""
+    shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in supported)
+    detail = f"supported values: {shown}" if shown else ""
+    return FieldError(field=field, detail=detail, bad_value=plain(value), type="FieldValueNotSupported")
+
+
+def not_found(field: str, value: object) -> FieldError:
+    return FieldError(field=field, detail="", bad_value=plain(value), type="FieldValueNotFound")
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError(field=field, detail=detail, type="FieldValueForbidden")
+
+
+def too_long(field: str, most: int) -> FieldError:
+    return FieldError(field=field, detail=f"may not be more than {most} bytes", type="FieldValueTooLong")
+
+
+def too_many(field: str, actual: int, most: int) -> FieldError:
+    detail = f"must have at most {most} items"
+    return FieldError(field=field, detail=detail, bad_value=actual, type="FieldValueTooMany")
+
+
+def unknown_field(field: str, suggestion: str = "") -> FieldError:
+    detail = f'did you mean "{suggestion}"?' if suggestion else ""
+    return FieldError(field=field, detail=detail, type="FieldUnknown")

@@ -4,7 +4,7 @@ Names, fields and enums are Kueue's. Quantities stay as written (`"500m"`, `9`, 
 parsed where they are used (`sluice.api.quantity`), so that a manifest reads back as it was applied.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from .core_v1 import PodTemplateSpec, Taint, Toleration
 from .meta import Condition, LabelSelector, Manifest, ObjectMeta
@@ -134,6 +134,7 @@ class ClusterQueueSpec(Manifest, frozen=True):
 
 class ClusterQueue(KueueObject, frozen=True):
     spec: ClusterQueueSpec = ClusterQueueSpec()
+    status: dict[str, Any] = {}
 
 
 class CohortSpec(Manifest, frozen=True):
@@ -144,6 +145,7 @@ class CohortSpec(Manifest, frozen=True):
 
 class Cohort(KueueObject, frozen=True):
     spec: CohortSpec = CohortSpec()
+    status: dict[str, Any] = {}
 
 
 # LocalQueue, AdmissionCheck, WorkloadPriorityClass
@@ -157,6 +159,7 @@ class LocalQueueSpec(Manifest, frozen=True):
 
 class LocalQueue(KueueObject, frozen=True):
     spec: LocalQueueSpec = LocalQueueSpec()
+    status: dict[str, Any] = {}
 
 
 class AdmissionCheckParametersReference(Manifest, frozen=True):
@@ -173,6 +176,7 @@ class AdmissionCheckSpec(Manifest, frozen=True):
 
 class AdmissionCheck(KueueObject, frozen=True):
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    status: dict[str, Any] = {}
 
 
 class WorkloadPriorityClass(KueueObject, frozen=True):
@@ -181,6 +185,11 @@ class WorkloadPriorityClass(KueueObject, frozen=True):
 
 
 # Workload
+
+
+class SliceTopologyConstraint(Manifest, frozen=True):
+    topology: str = ""
+    size: int = 0
 
 
 class PodSetTopologyRequest(Manifest, frozen=True):
@@ -193,6 +202,7 @@ class PodSetTopologyRequest(Manifest, frozen=True):
     pod_set_group_name: str | None = None
     pod_set_slice_required_topology: str | None = None
     pod_set_slice_size: int | None = None
+    podset_slice_required_topology_constraints: list[SliceTopologyConstraint] = []
 
 
 class WorkloadPodSet(Manifest, frozen=True):
@@ -253,7 +263,7 @@ class PodSetUpdate(Manifest, frozen=True):
 
 
 class AdmissionCheckState(Manifest, frozen=True):
-    name: str
+    name: str = ""
     state: Literal["Pending", "Ready", "Retry", "Rejected", ""] = ""
     last_transition_time: str | None = None
     message: str = ""

@@ -1,0 +1,42 @@
+"""Kubernetes' `batch/v1` Job; fields that admission ignores are accepted by name and kept as they are."""
+
+from typing import Any
+
+from .core_v1 import PodTemplateSpec
+from .meta import LabelSelector, Manifest, ObjectMeta
+
+API_VERSION = "batch/v1"
+
+
+class JobSpec(Manifest, frozen=True):
+    """`parallelism` None means 1; `completions` None means any pod's success ends the job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    completion_mode: str | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    selector: LabelSelector | None = None
+    manual_selector: bool | None = None
+    pod_failure_policy: dict[str, Any] | None = None
+    success_policy: dict[str, Any] | None = None
+    pod_replacement_policy: str | None = None
+    managed_by: str | None = None
+
+
+class Job(Manifest, frozen=True):
+    api_version: str = API_VERSION
+    kind: str = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: dict[str, Any] = {}
+
+
+class JobTemplateSpec(Manifest, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()

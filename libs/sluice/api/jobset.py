@@ -1,0 +1,39 @@
+"""JobSet, `jobset.x-k8s.io/v1alpha2`, as far as admission looks at it."""
+
+from typing import Any
+
+from .batch_v1 import JobTemplateSpec
+from .meta import Manifest, ObjectMeta
+
+API_VERSION = "jobset.x-k8s.io/v1alpha2"
+
+
+class ReplicatedJob(Manifest, frozen=True):
+    """`replicas` jobs of the same template; None means 1."""
+
+    name: str = ""
+    template: JobTemplateSpec = JobTemplateSpec()
+    replicas: int | None = None
+    group_name: str = ""
+    depends_on: list[dict[str, Any]] = []
+
+
+class JobSetSpec(Manifest, frozen=True):
+    replicated_jobs: list[ReplicatedJob] = []
+    suspend: bool | None = None
+    network: dict[str, Any] | None = None
+    success_policy: dict[str, Any] | None = None
+    failure_policy: dict[str, Any] | None = None
+    startup_policy: dict[str, Any] | None = None
+    coordinator: dict[str, Any] | None = None
+    managed_by: str | None = None
+    ttl_seconds_after_finished: int | None = None
+    volume_claim_policies: list[dict[str, Any]] = []
+
+
+class JobSet(Manifest, frozen=True):
+    api_version: str = API_VERSION
+    kind: str = "JobSet"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSetSpec = JobSetSpec()
+    status: dict[str, Any] = {}

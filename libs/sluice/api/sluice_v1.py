@@ -1,0 +1,103 @@
+"""Sluice's own `Job`, for users without Kubernetes: `sluice.dev/v1alpha1`.
+
+    apiVersion: sluice.dev/v1alpha1
+    kind: Job
+    metadata: {name: train, namespace: team-a}
+    spec:
+      queueName: team-a
+      command: [python, train.py]
+      replicas: 4
+      resources: {cpu: 2, memory: 4Gi}
+
+Pods that differ are named in `podSets` instead; then the short form's fields stay empty.
+"""
+
+from typing import Any
+
+from .core_v1 import NodeSelectorTerm, Toleration
+from .kueue import AdmissionConstraints
+from .meta import Manifest, ObjectMeta
+from .quantity import Quantity
+
+API_VERSION = "sluice.dev/v1alpha1"
+
+
+class PodGroup(Manifest, frozen=True):
+    """Pods that are alike: `replicas` processes of `command`, each with `resources` for itself.
+
+    `min_replicas` allows partial admission. `node_affinity` are required terms, any of which must match.
+    """
+
+    name: str = "main"
+    command: list[str] = []
+    args: list[str] = []
+    env: dict[str, str] = {}
+    working_dir: str = ""
+    replicas: int | None = None
+    min_replicas: int | None = None
+    resources: dict[str, Quantity] = {}
+    node_selector: dict[str, str] = {}
+    node_affinity: list[NodeSelectorTerm] = []
+    tolerations: list[Toleration] = []
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class JobSpec(Manifest, frozen=True):
+    """The short form describes one group of pods; `parallelism` is another word for `replicas`.
+
+    `completions` is how many pods must succeed; None means as many as run at once.
+    Times are seconds; `termination_grace_period_seconds` lies between TERM and KILL.
+    """
+
+    queue_name: str = ""
+    priority_class_name: str = ""
+    priority: int | None = None
+    suspend: bool | None = None
+    maximum_execution_time_seconds: int | None = None
+    backoff_limit: int | None = None
+    completions: int | None = None
+    termination_grace_period_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    admission_constraints: AdmissionConstraints | None = None
+    pod_sets: list[PodGroup] = []
+
+    command: list[str] = []
+    args: list[str] = []
+    env: dict[str, str] = {}
+    working_dir: str = ""
+    replicas: int | None = None
+    parallelism: int | None = None
+    min_replicas: int | None = None
+    resources: dict[str, Quantity] = {}
+    node_selector: dict[str, str] = {}
+    node_affinity: list[NodeSelectorTerm] = []
+    tolerations: list[Toleration] = []
+
+
+class Job(Manifest, frozen=True):
+    api_version: str = API_VERSION
+    kind: str = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: dict[str, Any] = {}
+
+
+def groups(spec: JobSpec) -> list[PodGroup]:
+    """Return the groups of pods, the short form as one group named `main`."""
+    if spec.pod_sets:
+        return spec.pod_sets
+    return [
+        PodGroup(
+            command=spec.command,
+            args=spec.args,
+            env=spec.env,
+            working_dir=spec.working_dir,
+            replicas=spec.parallelism if spec.replicas is None else spec.replicas,
+            min_replicas=spec.min_replicas,
+            resources=spec.resources,
+            node_selector=spec.node_selector,
+            node_affinity=spec.node_affinity,
+            tolerations=spec.tolerations,
+        )
+    ]

@@ -94,11 +94,23 @@ class ClusterQueue:
 
 
 @dataclass(slots=True)
+class LocalQueue:
+    """A local queue's spec, in short."""
+
+    key: str
+    """`namespace/name`."""
+    cluster_queue: str
+    stop_policy: str = "None"
+
+
+@dataclass(slots=True)
 class World:
     """Everything that an assignment or a preemption may look at."""
 
     tree: Tree
     cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
     flavors: dict[str, kueue.ResourceFlavor] = field(default_factory=dict)
+    local_queues: dict[str, LocalQueue] = field(default_factory=dict)
+    """By `namespace/name`."""
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)

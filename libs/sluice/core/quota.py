@@ -1,21 +1,42 @@
 """The cohort tree: nominal quota, borrowing, lending, usage and what is available (SC3).
 
-Cluster queues are leaves, cohorts inner nodes. Quota below a node's lending limit is *local*: only the
-node itself may use it, and the parent does not see it. Everything above is stored in the parent, so
-usage travels up the tree only where it exceeds the local quota. All amounts are integers in base units.
+Cluster queues are leaves, cohorts inner nodes. Quota that a node keeps back from lending is *local*: only
+its own subtree may use it, and the parent does not see it. All other quota is stored in the parent, so
+usage travels up the tree only where it exceeds local quota.
+
+    subtree(n) = nominal(n) + sum over children of (subtree - local)
+    usage(n)   = sum over children of max(0, usage - local)          (a cluster queue's is its own)
+    local(n)   = max(0, subtree - lending limit), or 0 without one
+
+Amounts are integers in base units. They are exact: quantities saturate where they are read (G3), sums do
+not, so that taking usage back always restores the state before.
+
+`available` is the hottest question of the whole system. Every (node, flavor, resource) therefore is a
+`Cell` linked to its parent's, and a question is one look-up and a walk up the links. Changes of quota or
+shape are propagated as differences; nothing ever recomputes a whole tree.
+
+Trials: `mark` starts one, every change of usage is then journalled, `rollback` undoes it. They nest.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 FlavorResource = tuple[str, str]
 """(flavor, resource)."""
 
-DEFAULT_WEIGHT_MILLI = 1000
+WEIGHT_SCALE = 10**9
+"""Fair-sharing weights are integers in billionths: the API's smallest weight is 10^-9."""
+
+DEFAULT_WEIGHT = WEIGHT_SCALE
 
 
 class CohortCycleError(ValueError):
     """A cohort would be its own ancestor."""
+
+
+class TrialError(RuntimeError):
+    """The tree's shape was changed during a trial, or a trial was ended twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,68 +48,183 @@ class Quota:
     lending_limit: int | None = None
 
 
+class Cell:
+    """One flavor and resource at one node. Only `Tree` writes to it."""
+
+    __slots__ = ("borrowers", "cap", "fr", "local", "node", "parent", "quota", "subtree", "usage")
+
+    def __init__(self, node: "Node", fr: FlavorResource) -> None:
+        self.node = node
+        self.fr = fr
+        self.parent: Cell | None = None
+        self.quota: Quota | None = None
+        self.subtree = 0
+        """Nominal quota of the node plus what its children store in it."""
+        self.local = 0
+        """Part of `subtree` that is never lent, hence not visible to the parent."""
+        self.usage = 0
+        self.cap: int | None = None
+        """With a borrowing limit: the most that the node may use of what its parent holds."""
+        self.borrowers: dict[Node, None] = {}
+        """Children that borrow here. In no meaningful order: sort where order matters."""
+
+    def available(self) -> int:
+        """See `Node.available`."""
+        # available(n) = unused local quota + min(cap - use of the parent, available(parent)), unrolled to
+        # the least over all limits on the way up. With u = local - usage: max(0, u) - max(0, -u) = u.
+        spare = 0
+        least: int | None = None
+        cell = self
+        while (parent := cell.parent) is not None:
+            unused = cell.local - cell.usage
+            if cell.cap is not None:
+                limit = spare + cell.cap + unused
+                if least is None or limit < least:
+                    least = limit
+            if unused > 0:
+                spare += unused
+            cell = parent
+        total = spare + cell.subtree - cell.usage
+        return total if least is None or total < least else least
+
+    def potential_available(self) -> int:
+        """See `Node.potential_available`."""
+        stored_below = 0
+        least: int | None = None
+        cell = self
+        while (parent := cell.parent) is not None:
+            if cell.cap is not None:
+                limit = stored_below + cell.cap + cell.local
+                if least is None or limit < least:
+                    least = limit
+            stored_below += cell.local
+            cell = parent
+        total = stored_below + cell.subtree
+        return total if least is None or total < least else least
+
+    def put(self, usage: int) -> None:
+        """Set the usage, and keep track of who borrows."""
+        before = self.usage > self.subtree
+        self.usage = usage
+        if (usage > self.subtree) != before:
+            self.note_borrowing()
+
+    def note_borrowing(self) -> None:
+        node = self.node
+        if self.usage > self.subtree:
+            node.borrowed[self.fr] = self
+            if self.parent is not None:
+                self.parent.borrowers[node] = None
+        else:
+            node.borrowed.pop(self.fr, None)
+            if self.parent is not None:
+                self.parent.borrowers.pop(node, None)
+
+
 class Node:
-    """One cluster queue or cohort. Usage changes only through `Tree`, so that trials can be rolled back."""
+    """One cluster queue or cohort. Changed through `Tree` only, so that trials can be rolled back."""
 
     __slots__ = (
-        "children",
+        "borrowed",
+        "cells",
+        "child_cluster_queues",
+        "child_cohorts",
+        "explicit",
+        "height",
         "is_cluster_queue",
-        "local",
+        "lendable",
         "name",
         "parent",
         "quotas",
-        "subtree",
-        "usage",
         "weight",
     )
 
     def __init__(self, name: str, *, is_cluster_queue: bool) -> None:
         self.name = name
         self.is_cluster_queue = is_cluster_queue
+        self.explicit = False
+        """Has a manifest; a cohort that is only named as a parent has none."""
         self.parent: Node | None = None
-        self.children: list[Node] = []
+        self.child_cohorts: list[Node] = []
+        """By name; so are the cluster queues."""
+        self.child_cluster_queues: list[Node] = []
+        self.height = 0
+        """Edges to the furthest leaf: 0 for a cluster queue and for a cohort without children."""
         self.quotas: Mapping[FlavorResource, Quota] = {}
-        self.subtree: dict[FlavorResource, int] = {}
-        """Nominal quota of the node plus what its children store in it."""
-        self.local: dict[FlavorResource, int] = {}
-        """Part of `subtree` that is never lent, hence not visible to the parent."""
-        self.usage: dict[FlavorResource, int] = {}
-        self.weight = DEFAULT_WEIGHT_MILLI
-        """Fair-sharing weight in thousandths."""
+        self.cells: dict[FlavorResource, Cell] = {}
+        self.borrowed: dict[FlavorResource, Cell] = {}
+        """Where usage exceeds the subtree's quota. In no meaningful order."""
+        self.weight = DEFAULT_WEIGHT
+        """Fair-sharing weight in billionths; 0 is allowed."""
+        self.lendable: tuple[int, dict[str, int]] | None = None
+        """`sluice.core.fairness` keeps what can be lent here, with the tree's version it holds for."""
+
+    # Amounts
+
+    def used(self, fr: FlavorResource) -> int:
+        """Return what is charged here; for a cohort only what exceeds its children's local quota."""
+        cell = self.cells.get(fr)
+        return 0 if cell is None else cell.usage
+
+    def subtree_quota(self, fr: FlavorResource) -> int:
+        """Return the nominal quota of the node and what its children lend to it."""
+        cell = self.cells.get(fr)
+        return 0 if cell is None else cell.subtree
+
+    def local_quota(self, fr: FlavorResource) -> int:
+        """Return the quota that this subtree never lends."""
+        cell = self.cells.get(fr)
+        return 0 if cell is None else cell.local
+
+    def local_available(self, fr: FlavorResource) -> int:
+        """Return the unused part of the local quota; never negative."""
+        cell = self.cells.get(fr)
+        return max(0, cell.local - cell.usage) if cell is not None else 0
+
+    def nominal(self, fr: FlavorResource) -> int:
+        """Return the node's own nominal quota; 0 where it has none."""
+        quota = self.quotas.get(fr)
+        return 0 if quota is None else quota.nominal
 
     def available(self, fr: FlavorResource) -> int:
         """Return what the node may still use, borrowing included; negative when over-used after a cut."""
-        usage = self.usage.get(fr, 0)
-        subtree = self.subtree.get(fr, 0)
-        if self.parent is None:
-            return subtree - usage
-        local = self.local.get(fr, 0)
-        from_parent = self.parent.available(fr)
-        quota = self.quotas.get(fr)
-        if quota is not None and quota.borrowing_limit is not None:
-            stored = subtree - local
-            used = max(0, usage - local)
-            from_parent = min(from_parent, stored - used + quota.borrowing_limit)
-        return max(0, local - usage) + from_parent
+        cell = self.cells.get(fr)
+        if cell is not None:
+            return cell.available()
+        return 0 if self.parent is None else self.parent.available(fr)
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return the most that the node could ever use, were nothing in use anywhere."""
-        subtree = self.subtree.get(fr, 0)
-        if self.parent is None:
-            return subtree
-        most = self.local.get(fr, 0) + self.parent.potential_available(fr)
-        quota = self.quotas.get(fr)
-        if quota is not None and quota.borrowing_limit is not None:
-            most = min(most, subtree + quota.borrowing_limit)
-        return most
+        cell = self.cells.get(fr)
+        if cell is not None:
+            return cell.potential_available()
+        return 0 if self.parent is None else self.parent.potential_available(fr)
 
     def borrowing(self, fr: FlavorResource) -> bool:
         """Is more in use than the subtree's own quota?"""
-        return self.borrowing_with(fr, 0)
+        return fr in self.borrowed
 
     def borrowing_with(self, fr: FlavorResource, amount: int) -> bool:
         """Would the node borrow if it used *amount* more?"""
-        return self.usage.get(fr, 0) + amount > self.subtree.get(fr, 0)
+        cell = self.cells.get(fr)
+        return amount > 0 if cell is None else cell.usage + amount > cell.subtree
+
+    @property
+    def usage(self) -> dict[FlavorResource, int]:
+        """A fresh table of what is in use, without zeros, in the order of its keys. For reports and tests."""
+        return {fr: self.cells[fr].usage for fr in sorted(self.cells) if self.cells[fr].usage}
+
+    @property
+    def subtree(self) -> dict[FlavorResource, int]:
+        """A fresh table of the subtree's quota, without zeros, as `usage`."""
+        return {fr: self.cells[fr].subtree for fr in sorted(self.cells) if self.cells[fr].subtree}
+
+    # Shape
+
+    @property
+    def children(self) -> list["Node"]:
+        """Cohorts first, then cluster queues, each by name."""
+        return [*self.child_cohorts, *self.child_cluster_queues]
 
     def path_to_root(self) -> Iterator["Node"]:
         """Yield the ancestors, parent first, without the node itself."""
@@ -108,68 +244,82 @@ class Node:
         names = [self.name, *(node.name for node in self.path_to_root())]
         return "/" + "/".join(reversed(names))
 
+    def __repr__(self) -> str:
+        return f"<{'queue' if self.is_cluster_queue else 'cohort'} {self.path()}>"
+
 
 class Tree:
     """All nodes of a cell. A cohort exists while somebody names it, with or without a manifest."""
 
+    __slots__ = ("_journal", "_trials", "cluster_queues", "cohorts", "version")
+
     def __init__(self) -> None:
         self.cluster_queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
-        self._journal: list[tuple[dict[FlavorResource, int], FlavorResource, int]] | None = None
+        self.version = 0
+        """Grows with every change of quota, weight or shape: what is derived from them holds for one."""
+        self._journal: list[tuple[Cell, int]] = []
+        self._trials = 0
 
     # Usage
 
+    def fits(self, node: Node, usage: Mapping[FlavorResource, int]) -> bool:
+        """Is all of *usage* available to *node*, borrowing included?"""
+        return all(amount <= node.available(fr) for fr, amount in usage.items())
+
     def add(self, node: Node, usage: Mapping[FlavorResource, int]) -> None:
-        """Charge *usage* to *node* and, above local quota, to its ancestors."""
+        """Charge *usage* to *node* and, above local quota, to its ancestors. It may exceed what is there."""
         for fr, amount in usage.items():
-            self._add(node, fr, amount)
+            if amount:
+                self._charge(node.cells.get(fr) or _cell(node, fr), amount)
 
     def remove(self, node: Node, usage: Mapping[FlavorResource, int]) -> None:
         """Give *usage* back: first what is stored in the ancestors, then local quota."""
         for fr, amount in usage.items():
-            self._remove(node, fr, amount)
+            if amount:
+                self._charge(node.cells.get(fr) or _cell(node, fr), -amount)
 
-    def _add(self, node: Node, fr: FlavorResource, amount: int) -> None:
-        current: Node | None = node
-        while current is not None and amount:
-            used = current.usage.get(fr, 0)
-            excess = amount - max(0, current.local.get(fr, 0) - used)
-            self._set(current.usage, fr, used + amount)
-            amount = max(0, excess)
-            current = current.parent
-
-    def _remove(self, node: Node, fr: FlavorResource, amount: int) -> None:
-        current: Node | None = node
-        while current is not None and amount:
-            used = current.usage.get(fr, 0)
-            stored = used - current.local.get(fr, 0)
-            self._set(current.usage, fr, used - amount)
-            amount = min(amount, stored) if stored > 0 else 0
-            current = current.parent
-
-    def _set(self, usage: dict[FlavorResource, int], fr: FlavorResource, value: int) -> None:
-        if self._journal is not None:
-            self._journal.append((usage, fr, usage.get(fr, 0)))
-        usage[fr] = value
+    def _charge(self, cell: Cell, amount: int) -> None:
+        """Add *amount*, which may be negative, here and the difference that it makes at each ancestor."""
+        journal = self._journal if self._trials else None
+        while True:
+            usage = cell.usage
+            if journal is not None:
+                journal.append((cell, usage))
+            cell.put(usage + amount)
+            parent = cell.parent
+            if parent is None:
+                return
+            if local := cell.local:
+                amount = max(0, usage + amount - local) - max(0, usage - local)
+                if not amount:
+                    return
+            cell = parent
 
     # Trials
 
     def mark(self) -> int:
-        """Start (or nest) a trial; give the result to `rollback`."""
-        if self._journal is None:
-            self._journal = []
+        """Start a trial, inside another one or not. End each with one `rollback`, the last one first."""
+        self._trials += 1
         return len(self._journal)
 
     def rollback(self, mark: int) -> None:
-        """Undo every usage change since *mark*. The outermost rollback (to 0) ends the trial."""
+        """End the trial that `mark` started: undo every change of usage since.
+
+        Raises:
+            TrialError: no trial is open.
+        """
+        if not self._trials:
+            raise TrialError("rollback without a mark")
+        self.rewind(mark)
+        self._trials -= 1
+
+    def rewind(self, mark: int) -> None:
+        """Undo every change of usage since *mark*, and leave the trial open."""
         journal = self._journal
-        if journal is None:
-            return
         while len(journal) > mark:
-            usage, fr, value = journal.pop()
-            usage[fr] = value
-        if mark == 0:
-            self._journal = None
+            cell, usage = journal.pop()
+            cell.put(usage)
 
     # Shape
 
@@ -178,9 +328,12 @@ class Tree:
         name: str,
         cohort: str,
         quotas: Mapping[FlavorResource, Quota],
-        weight: int = DEFAULT_WEIGHT_MILLI,
+        weight: int = DEFAULT_WEIGHT,
     ) -> Node:
-        """Create or change a cluster queue; usage is kept. `cohort` '' means none."""
+        """Create or change a cluster queue; usage is kept. `cohort` '' means none.
+
+        `weight` is in billionths, see `sluice.core.fairness.weight`.
+        """
         node = self.cluster_queues.get(name)
         if node is None:
             node = self.cluster_queues[name] = Node(name, is_cluster_queue=True)
@@ -192,81 +345,189 @@ class Tree:
         name: str,
         parent: str,
         quotas: Mapping[FlavorResource, Quota],
-        weight: int = DEFAULT_WEIGHT_MILLI,
+        weight: int = DEFAULT_WEIGHT,
     ) -> Node:
-        """Create or change a cohort.
+        """Create or change a cohort. `parent` '' means none.
 
         Raises:
-            CohortCycleError: *parent* is the cohort itself or one of its descendants.
+            CohortCycleError: *parent* is the cohort itself or one of its descendants; nothing is changed.
         """
+        if self.would_cycle(name, parent):
+            raise CohortCycleError(f"cohort {name!r}: parent {parent!r} is itself or one of its descendants")
         node = self.cohorts.get(name)
         if node is None:
             node = self.cohorts[name] = Node(name, is_cluster_queue=False)
-        ancestor = self.cohorts.get(parent)
-        while ancestor is not None:
-            if ancestor is node:
-                raise CohortCycleError(f"cohort {name!r}: parent {parent!r} is one of its descendants")
-            ancestor = ancestor.parent
         self._change(node, parent, quotas, weight)
         return node
 
+    def would_cycle(self, cohort: str, parent: str) -> bool:
+        """Would *cohort* be its own ancestor with this parent?"""
+        if parent and parent == cohort:
+            return True
+        ancestor = self.cohorts.get(parent)
+        return ancestor is not None and any(node.name == cohort for node in ancestor.path_to_root())
+
     def remove_cluster_queue(self, name: str) -> None:
+        """Forget a cluster queue, its usage included."""
         node = self.cluster_queues.pop(name, None)
         if node is not None:
-            self._change(node, "", {}, node.weight)
+            self._change(node, "", {}, DEFAULT_WEIGHT)
 
     def remove_cohort(self, name: str) -> None:
-        """Forget the manifest's quota; the node stays while something names it as its parent."""
+        """Forget the manifest's quota and parent; the node stays while something names it as its parent."""
         node = self.cohorts.get(name)
         if node is None:
             return
-        self._change(node, "", {}, DEFAULT_WEIGHT_MILLI)
-        if not node.children:
-            del self.cohorts[name]
+        self._change(node, "", {}, DEFAULT_WEIGHT)
+        node.explicit = False
+        self._forget_if_unnamed(node)
 
     def _change(
         self, node: Node, parent_name: str, quotas: Mapping[FlavorResource, Quota], weight: int
     ) -> None:
-        old_root = node.root()
-        parent = None
-        if parent_name:
-            parent = self.cohorts.get(parent_name)
-            if parent is None:
-                parent = self.cohorts[parent_name] = Node(parent_name, is_cluster_queue=False)
-        if node.parent is not parent:
-            if node.parent is not None:
-                node.parent.children.remove(node)
-            node.parent = parent
-            if parent is not None:
-                parent.children.append(node)
-                parent.children.sort(key=_child_order)
-        node.quotas = dict(quotas)
+        if self._trials:
+            raise TrialError(f"{node!r} changed during a trial")
+        self.version += 1
+        node.explicit = True
         node.weight = weight
-        _recompute(old_root)
-        if node.root() is not old_root:
-            _recompute(node.root())
+        old_parent = node.parent
+        if (old_parent.name if old_parent is not None else "") != parent_name:
+            if old_parent is not None:
+                _detach(node, old_parent)
+                self._forget_if_unnamed(old_parent)
+            if parent_name:
+                parent = self.cohorts.get(parent_name)
+                if parent is None:
+                    parent = self.cohorts[parent_name] = Node(parent_name, is_cluster_queue=False)
+                _attach(node, parent)
+        before = node.quotas
+        node.quotas = dict(quotas)
+        for fr in [*before, *(fr for fr in node.quotas if fr not in before)]:
+            _set_quota(node, fr, before.get(fr), node.quotas.get(fr))
+
+    def _forget_if_unnamed(self, cohort: Node) -> None:
+        if not cohort.explicit and not cohort.child_cohorts and not cohort.child_cluster_queues:
+            self.cohorts.pop(cohort.name, None)
 
 
-def _child_order(node: Node) -> tuple[bool, str]:
-    return (node.is_cluster_queue, node.name)
+def find_height_of_lowest_subtree_that_fits(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return how far up the tree *node* must borrow to use *amount* more, and if that is below the root.
+
+    0 means within its own quota (or without a cohort). Where no subtree has enough unused quota, the height
+    of the whole tree.
+    """
+    parent = node.parent
+    if parent is None or not node.borrowing_with(fr, amount):
+        return 0, parent is not None
+    remaining = amount - node.local_available(fr)
+    while not (fits := not parent.borrowing_with(fr, remaining)) and parent.parent is not None:
+        remaining -= parent.local_available(fr)
+        parent = parent.parent
+    return parent.height, fits and parent.parent is not None
 
 
-def _recompute(node: Node) -> None:
-    """Recompute quota and inner usage of a whole tree, bottom up; only shape changes do this."""
-    node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
-    if not node.is_cluster_queue:
-        node.usage = {}
-    for child in node.children:
-        _recompute(child)
-        for fr, amount in child.subtree.items():
-            node.subtree[fr] = node.subtree.get(fr, 0) + amount - child.local.get(fr, 0)
-        for fr, used in child.usage.items():
-            node.usage[fr] = node.usage.get(fr, 0) + max(0, used - child.local.get(fr, 0))
-    node.local = {
-        fr: max(0, node.subtree[fr] - quota.lending_limit)
-        for fr, quota in node.quotas.items()
-        if quota.lending_limit is not None
-    }
+def _cell(node: Node, fr: FlavorResource) -> Cell:
+    """Return the cell of *fr* at *node*; make it, and those above it, where there is none yet."""
+    cell = node.cells.get(fr)
+    if cell is None:
+        cell = node.cells[fr] = Cell(node, fr)
+        if node.parent is not None:
+            cell.parent = _cell(node.parent, fr)
+    return cell
 
 
-__all__ = ["DEFAULT_WEIGHT_MILLI", "CohortCycleError", "FlavorResource", "Node", "Quota", "Tree"]
+def _set_quota(node: Node, fr: FlavorResource, before: Quota | None, after: Quota | None) -> None:
+    if before == after:
+        return
+    cell = _cell(node, fr)
+    old = (cell.subtree - cell.local, max(0, cell.usage - cell.local))
+    cell.quota = after
+    cell.subtree += (after.nominal if after else 0) - (before.nominal if before else 0)
+    _settle(cell)
+    _propagate(cell, old)
+
+
+def _settle(cell: Cell) -> None:
+    """Derive what follows from the cell's quota and subtree quota."""
+    quota = cell.quota
+    lending_limit = quota.lending_limit if quota is not None else None
+    borrowing_limit = quota.borrowing_limit if quota is not None else None
+    cell.local = max(0, cell.subtree - lending_limit) if lending_limit is not None else 0
+    cell.cap = cell.subtree - cell.local + borrowing_limit if borrowing_limit is not None else None
+    cell.note_borrowing()
+
+
+def _propagate(cell: Cell, before: tuple[int, int]) -> None:
+    """Hand the difference in what the cell stores and uses in its parent up the tree."""
+    stored, used = before
+    while (parent := cell.parent) is not None:
+        more_stored = cell.subtree - cell.local - stored
+        more_used = max(0, cell.usage - cell.local) - used
+        if not more_stored and not more_used:
+            return
+        stored, used = parent.subtree - parent.local, max(0, parent.usage - parent.local)
+        parent.subtree += more_stored
+        parent.usage += more_used
+        _settle(parent)
+        cell = parent
+
+
+def _attach(node: Node, parent: Node) -> None:
+    node.parent = parent
+    insort(_siblings(node, parent), node, key=_name)
+    _update_height(parent)
+    for fr, cell in node.cells.items():
+        cell.parent = _cell(parent, fr)
+        cell.note_borrowing()
+        _propagate(cell, (0, 0))
+
+
+def _detach(node: Node, parent: Node) -> None:
+    for cell in node.cells.values():
+        above = cell.parent
+        if above is not None:
+            above.borrowers.pop(node, None)
+            # What the cell stored and used above goes, as if it had become empty.
+            stored, used = above.subtree - above.local, max(0, above.usage - above.local)
+            above.subtree -= cell.subtree - cell.local
+            above.usage -= max(0, cell.usage - cell.local)
+            _settle(above)
+            _propagate(above, (stored, used))
+        cell.parent = None
+    siblings = _siblings(node, parent)
+    del siblings[bisect_left(siblings, node.name, key=_name)]
+    node.parent = None
+    _update_height(parent)
+
+
+def _siblings(node: Node, parent: Node) -> list[Node]:
+    return parent.child_cluster_queues if node.is_cluster_queue else parent.child_cohorts
+
+
+def _name(node: Node) -> str:
+    return node.name
+
+
+def _update_height(node: Node | None) -> None:
+    while node is not None:
+        height = 1 if node.child_cluster_queues or node.child_cohorts else 0
+        for cohort in node.child_cohorts:
+            height = max(height, cohort.height + 1)
+        if height == node.height:
+            return
+        node.height = height
+        node = node.parent
+
+
+__all__ = [
+    "DEFAULT_WEIGHT",
+    "WEIGHT_SCALE",
+    "Cell",
+    "CohortCycleError",
+    "FlavorResource",
+    "Node",
+    "Quota",
+    "Tree",
+    "TrialError",
+    "find_height_of_lowest_subtree_that_fits",
+]

@@ -12,6 +12,7 @@ from sluice.api import kueue
 from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
+from .candidates import CandidateIndex
 from .quota import FlavorResource, Node, Tree
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Workload:
     key: WorkloadKey
     uid: str
     priority: int
+    """The effective one: the record's and the boost on top of it (`sluice.core.ordering`)."""
     active: bool = True
     cluster_queue: str = ""
     """With a reservation: the queue that is charged. Else the one its LocalQueue points to, or ''."""
@@ -87,7 +89,10 @@ class ClusterQueue:
     group_of: Mapping[str, ResourceGroup]
     """Resource name -> the group that covers it."""
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
-    """Those with a reservation, evicted ones included until their quota is released."""
+    """Those with a reservation, evicted ones included until their quota is released. Filled and emptied by
+    `sluice.core.reservations`, together with the quota tree."""
+    candidates: CandidateIndex = field(default_factory=CandidateIndex, repr=False, compare=False)
+    """The same workloads in order of preemption. Derived from them, never dumped."""
     active: bool = True
     flavor_plan: "Plan | None" = field(default=None, repr=False, compare=False)
     """What flavor assignment derived from spec and groups; checked at each use, never dumped."""
@@ -114,3 +119,5 @@ class World:
     """By `namespace/name`."""
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
+    absent: set[WorkloadKey] = field(default_factory=set)
+    """Workloads whose reservation a trial has taken out (`reservations.Trial`); empty between decisions."""

@@ -62,7 +62,7 @@ class CandidateIndex:
             del entries[bisect_left(entries, place[1], key=_rank)]
 
     def below(self, priority: int | None, *, evicted: bool) -> Iterator[Entry]:
-        """Yield those of at most *priority* (None: all), evicted ones or the others, the first to go first."""
+        """Yield those of at most *priority* (None: all), evicted or not, the first to go first."""
         entries = self.evicted if evicted else self.running
         if priority is None:
             return iter(entries)

@@ -17,6 +17,7 @@ from .quota import FlavorResource, Node, Tree
 
 if TYPE_CHECKING:
     from .flavor_plan import Plan
+    from .pending import Place
 
 
 @dataclass(slots=True)
@@ -65,6 +66,17 @@ class Workload:
     checks_message: str = ""
     checks_requeue_at: Micros | None = None
     finished: bool = False
+    preempted_rule: str = ""
+    """The rule by which it was preempted last (`Preempted.rule`), for as long as it has no quota again."""
+    preempted_at: Micros | None = None
+    blocked_on_gates: bool = False
+    """It would have preempted, but for a closed gate; until it has quota or the gate opens."""
+    open_gates: tuple[str, ...] = ()
+    """Those of `record.preemption_gates` that are open."""
+    place: "Place | None" = field(default=None, repr=False, compare=False)
+    """Where it queues; None when it does not. Derived, never dumped."""
+    changed_by: int = 0
+    """Sequence of the newest input that concerned it, for `Event.cause`."""
 
     @property
     def pod_sets(self) -> Sequence[PodSet]:
@@ -109,6 +121,15 @@ class LocalQueue:
 
 
 @dataclass(slots=True)
+class AdmissionCheck:
+    """What queues need to know of an admission check."""
+
+    controller_name: str
+    active: bool = True
+    """Is its controller there? True until the admission-check service says otherwise (AC8)."""
+
+
+@dataclass(slots=True)
 class World:
     """Everything that an assignment or a preemption may look at."""
 
@@ -117,6 +138,11 @@ class World:
     flavors: dict[str, kueue.ResourceFlavor] = field(default_factory=dict)
     local_queues: dict[str, LocalQueue] = field(default_factory=dict)
     """By `namespace/name`."""
+    cohorts: dict[str, kueue.CohortSpec] = field(default_factory=dict)
+    """Those with a manifest."""
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Labels by name. A namespace without a manifest has none."""
+    checks: dict[str, AdmissionCheck] = field(default_factory=dict)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)

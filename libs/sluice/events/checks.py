@@ -41,3 +41,12 @@ class ChecksRejected(Event, frozen=True, kw_only=True):
     workload: WorkloadKey
     checks: Sequence[str]
     message: str = ""
+
+
+class AdmissionCheckStatusChanged(Event, frozen=True, kw_only=True):
+    """The check's Active condition: whether its controller is there (AC8)."""
+
+    check: str
+    active: bool
+    reason: str
+    message: str = ""

@@ -80,6 +80,71 @@ class PendingReasonChanged(Event, frozen=True, kw_only=True):
     message: str
 
 
+class WorkloadsParked(Event, frozen=True, kw_only=True):
+    """These were looked at and cannot be admitted until something changes (SC2).
+
+    Each stands for all workloads of its cluster queue that are equal to it to the scheduler, those still to
+    come included: ten thousand identical jobs cost one evaluation. Reason and message are those of
+    QuotaReserved=False (G6).
+    """
+
+    workloads: Sequence[WorkloadKey]
+    reason: str
+    message: str
+    aside: bool = False
+    """StrictFIFO only: later workloads need not wait behind these (namespaceSelector does not match)."""
+    reserves: bool = False
+    """StrictFIFO only: what it waits for may not be lent meanwhile, as its queue could not reclaim it."""
+
+
+class PreemptionIssued(Event, frozen=True, kw_only=True):
+    """The workload waits at the head of its queue for these workloads to give up their quota (SC5).
+
+    Meanwhile `usage` ("flavor/resource" -> amount) stays reserved for it, at the borrowing height `borrowing`.
+    """
+
+    workload: WorkloadKey
+    victims: Sequence[WorkloadKey]
+    usage: dict[str, int]
+    borrowing: int = 0
+    reason: str = "WaitingForPreemptedWorkloads"
+    message: str = ""
+
+
+class PreemptionWaitEnded(Event, frozen=True, kw_only=True):
+    """The workload gave up waiting for its victims: what it waited for is not possible any more."""
+
+    workload: WorkloadKey
+
+
+class FlavorScanAdvanced(Event, frozen=True, kw_only=True):
+    """Not all flavors were tried: the next attempt starts after these (SC4).
+
+    `tried`: per pod set, resource -> index of the last flavor tried in its group, -1 when that was the last.
+    """
+
+    workload: WorkloadKey
+    tried: Sequence[dict[str, int]]
+
+
+class BlockedOnPreemptionGates(Event, frozen=True, kw_only=True):
+    """The workload could be admitted by preemption, but a gate is closed (SC7, CA11)."""
+
+    workload: WorkloadKey
+    message: str
+
+
+class TreesSettled(Event, frozen=True, kw_only=True):
+    """After capacity was freed in these cohort trees, nothing more can be admitted there for now.
+
+    `roots`: names of root cohorts, or of cluster queues without one. `open`: cluster queues among them that
+    still have workloads to be looked at.
+    """
+
+    roots: Sequence[str]
+    open: Sequence[str] = ()
+
+
 class ClusterQueueStatusChanged(Event, frozen=True, kw_only=True):
     cluster_queue: str
     active: bool

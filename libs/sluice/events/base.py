@@ -55,11 +55,3 @@ class PodSetAssignment(Value, frozen=True, kw_only=True):
     count: int
     flavors: dict[str, str]
     usage: dict[str, int]
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision: `upto` is the last log sequence folded before it, `at` its time in microseconds."""
-
-    upto: int
-    at: Micros
-    events: tuple[Event, ...]

@@ -1,0 +1,43 @@
+"""Which events there are, and who writes them: one module per writer, `sluice.events.<writer>`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+
+from . import checks, config, scheduler, slices
+from .base import Event
+
+_MODULES: tuple[ModuleType, ...] = (config, slices, scheduler, checks)
+
+
+def _tag(cls: type[Event]) -> str:
+    tag = cls.__struct_config__.tag
+    assert isinstance(tag, str)
+    return tag
+
+
+def _written_by(module: ModuleType) -> tuple[type[Event], ...]:
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Event) and value.__module__ == module.__name__
+    ]
+    return tuple(sorted(found, key=_tag))
+
+
+WRITERS: Mapping[str, tuple[type[Event], ...]] = MappingProxyType(
+    {module.__name__.rpartition(".")[2]: _written_by(module) for module in _MODULES}
+)
+"""Writer (the subject after the cell) -> its events, ordered by tag."""
+
+EVENTS: Mapping[str, type[Event]] = MappingProxyType(
+    {_tag(cls): cls for events in WRITERS.values() for cls in events}
+)
+"""Tag -> event, of all writers."""
+
+VERSIONS: Mapping[str, int] = MappingProxyType(dict.fromkeys(WRITERS, 1))
+"""Writer -> version of its events, as its commits say it. Goes up when a tag is retired (see `upcast`)."""
+
+
+def writer_of(cls: type[Event]) -> str:
+    """Return the writer of an event of the catalogue."""
+    return cls.__module__.rpartition(".")[2]

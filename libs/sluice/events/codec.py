@@ -1,0 +1,227 @@
+"""Events and messages as bytes: CloudEvents 1.0, structured mode, JSON.
+
+Commits are encoded step by step, so that a writer knows the exact size before it puts them together,
+and decoded in one pass by a decoder that knows the whole catalogue.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from sluice.api.errors import FieldError, required
+
+from . import upcast
+from .base import Micros
+from .catalogue import VERSIONS
+from .commit import Commit, Step
+
+COMMIT_TYPE = "sluice.commit"
+CONTENT_TYPE = "application/json"
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class CommitDecodeError(ValueError):
+    """A commit of the log that cannot be read: broken, or written by newer code. `writer` "" if unknown."""
+
+    def __init__(self, detail: str, writer: str = "", tag: str = "") -> None:
+        super().__init__(detail)
+        self.writer, self.tag = writer, tag
+
+
+class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A message from outside. Extension attributes are tolerated and not kept."""
+
+    specversion: Literal["1.0"]
+    id: str
+    source: str
+    type: str
+    subject: str = ""
+    time: str = ""
+    datacontenttype: str = CONTENT_TYPE
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _CommitEvent(msgspec.Struct, frozen=True):
+    data: Commit
+
+
+class _PlainStep(msgspec.Struct, frozen=True):
+    upto: int
+    at: Micros
+    events: list[dict[str, Any]] = []
+
+
+class _PlainCommit(msgspec.Struct, frozen=True):
+    writer: str
+    version: int
+    steps: list[_PlainStep]
+
+
+class _PlainCommitEvent(msgspec.Struct, frozen=True):
+    data: _PlainCommit
+
+
+_COMMITS = msgspec.json.Decoder(_CommitEvent)
+_PLAIN_COMMITS = msgspec.json.Decoder(_PlainCommitEvent)
+_CLOUD_EVENTS = msgspec.json.Decoder(CloudEvent)
+
+
+def rfc3339(at: Micros) -> str:
+    """Return *at* as RFC 3339 in UTC, to the microsecond: `2026-01-01T00:00:00.000000Z`."""
+    seconds, micros = divmod(at, 1_000_000)
+    days, second = divmod(seconds, 86_400)
+    # Civil date from days since the epoch, in eras of 400 years that begin on 1 March.
+    days += 719_468
+    era, day_of_era = divmod(days, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * shifted + 2) // 5 + 1
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    hour, rest = divmod(second, 3600)
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{rest // 60:02d}:{rest % 60:02d}.{micros:06d}Z"
+
+
+def encode_step(step: Step) -> bytes:
+    """Return one step as JSON, to be put into `envelope`."""
+    return _ENCODER.encode(step)
+
+
+def envelope(cell: str, writer: str, message_id: str, at: Micros, steps: Iterable[bytes]) -> bytes:
+    """Return the message of a commit made of encoded *steps*; *at* is the time of its last one."""
+    head = (
+        f'{{"specversion":"1.0","id":"{message_id}","source":"sluice/{cell}/{writer}","type":"{COMMIT_TYPE}",'
+        f'"subject":"{writer}","time":"{rfc3339(at)}","datacontenttype":"{CONTENT_TYPE}",'
+        f'"data":{{"writer":"{writer}","version":{VERSIONS.get(writer, 1)},"steps":['
+    )
+    return b"".join((head.encode(), b",".join(steps), b"]}}"))
+
+
+def encode_commit(cell: str, writer: str, message_id: str, steps: Sequence[Step]) -> bytes:
+    """Return the message of a commit. Ids and names are plain: letters, digits, `-`, `_`, `.`, `:`."""
+    return envelope(cell, writer, message_id, steps[-1].at, [encode_step(step) for step in steps])
+
+
+def decode_commit(payload: bytes) -> Commit:
+    """Return the commit in a message, its events as of today.
+
+    Raises:
+        CommitDecodeError: the bytes are broken, or hold an event that this code does not know.
+    """
+    try:
+        commit = _COMMITS.decode(payload).data
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _decode_otherwise(payload, error)
+    current = VERSIONS.get(commit.writer, 1)
+    if commit.version < current and upcast.needed(commit.version, current):
+        return _decode_otherwise(payload, None)
+    return commit
+
+
+def _decode_otherwise(payload: bytes, cause: Exception | None) -> Commit:
+    """Take the slow way: plain objects, upcast, then converted; also finds out what exactly is wrong."""
+    try:
+        plain = _PLAIN_COMMITS.decode(payload).data
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CommitDecodeError(f"not a commit: {error}") from error
+    current = VERSIONS.get(plain.writer, 1)
+    steps = []
+    for step in plain.steps:
+        events = [upcast.upcast(event, plain.version, current) for event in step.events]
+        try:
+            steps.append(msgspec.convert({"upto": step.upto, "at": step.at, "events": events}, Step))
+        except msgspec.ValidationError as error:
+            raise _unreadable(plain, current, events, error) from (cause or error)
+    return Commit(writer=plain.writer, version=current, steps=tuple(steps))
+
+
+def _unreadable(
+    commit: _PlainCommit, current: int, events: list[dict[str, Any]], error: Exception
+) -> CommitDecodeError:
+    for event in events:
+        try:
+            msgspec.convert({"upto": 0, "at": 0, "events": [event]}, Step)
+        except msgspec.ValidationError as found:
+            tag = str(event.get("type", ""))
+            what = f"event {tag!r} of writer {commit.writer!r}: {found}"
+            if commit.version > current:
+                what += f"; it is of version {commit.version}, this code knows {current}: upgrade first"
+            return CommitDecodeError(what, commit.writer, tag)
+    return CommitDecodeError(f"commit of writer {commit.writer!r}: {error}", commit.writer)
+
+
+def message_id_of(payload: bytes) -> str:
+    """Return the CloudEvents id of a message, "" if it has none."""
+    try:
+        return _CLOUD_EVENTS.decode(payload).id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def encode_message(
+    *, message_id: str, source: str, event_type: str, subject: str, at: Micros, data: object
+) -> bytes:
+    """Return a message from outside: one CloudEvent; *data* is a struct or anything JSON."""
+    return _ENCODER.encode(
+        CloudEvent(
+            specversion="1.0",
+            id=message_id,
+            source=source,
+            type=event_type,
+            subject=subject,
+            time=rfc3339(at),
+            data=msgspec.Raw(_ENCODER.encode(data)),
+        )
+    )
+
+
+def decode_message(payload: bytes) -> CloudEvent | tuple[FieldError, ...]:
+    """Return the CloudEvent in *payload*, or what is wrong with it. `data` stays undecoded."""
+    try:
+        event = _CLOUD_EVENTS.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return field_errors(error)
+    missing = [name for name in ("id", "source", "type") if not getattr(event, name)]
+    if missing:
+        return tuple(required(name, "must not be empty") for name in missing)
+    return event
+
+
+@lru_cache(maxsize=256)
+def _decoder[T](kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_data[T](event: CloudEvent, kind: type[T]) -> T | tuple[FieldError, ...]:
+    """Return the event's data as *kind*, or what is wrong with it, with paths from `data`."""
+    if not event.data:
+        return (required("data"),)
+    try:
+        return _decoder(kind).decode(event.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return field_errors(error, "data")
+
+
+_PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<place>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"missing required field `([^`]*)`")
+_UNKNOWN = re.compile(r"contains unknown field `([^`]*)`")
+
+
+def field_errors(error: Exception, prefix: str = "") -> tuple[FieldError, ...]:
+    """Return a decoding error of msgspec as field errors, their paths under *prefix*."""
+    if not isinstance(error, msgspec.ValidationError):
+        return (FieldError(field=prefix, detail=f"not valid JSON: {error}"),)
+    match = _PATH.match(str(error))
+    assert match is not None
+    path = prefix + (match["path"] or "")
+    what = match["what"]
+    if found := _MISSING.search(what):
+        return (required(f"{path}.{found[1]}".lstrip(".")),)
+    if found := _UNKNOWN.search(what):
+        return (FieldError(field=f"{path}.{found[1]}".lstrip("."), detail="", type="FieldUnknown"),)
+    return (FieldError(field=path.lstrip("."), detail=what, type="FieldValueTypeInvalid"),)

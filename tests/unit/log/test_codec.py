@@ -1,0 +1,171 @@
+"""Events, commits and outside messages as bytes."""
+
+import datetime
+import json
+
+import msgspec
+import pytest
+
+from sluice.events import job
+from sluice.events.catalogue import EVENTS, VERSIONS, WRITERS
+from sluice.events.codec import (
+    CloudEvent,
+    CommitDecodeError,
+    decode_commit,
+    decode_data,
+    decode_message,
+    encode_commit,
+    encode_message,
+    rfc3339,
+)
+from sluice.events.commit import Commit, Step
+from sluice.events.config import ObjectApplied
+from sluice.events.scheduler import Admitted, Evicted
+
+STEPS = (
+    Step(upto=7, at=1_767_225_600_000_001, events=(Admitted(cause=7, workload="a/w"),)),
+    Step(upto=9, at=1_767_225_600_000_002),
+)
+
+
+def _commit(**changes):
+    data = {"writer": "scheduler", "version": 1, "steps": []} | changes
+    return json.dumps({"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": data}).encode()
+
+
+def test_commit_survives_the_wire():
+    payload = encode_commit("main", "scheduler", "scheduler-3-x", STEPS)
+
+    assert decode_commit(payload) == Commit(writer="scheduler", version=1, steps=STEPS)
+
+
+def test_envelope_is_a_cloud_event():
+    """Anything that reads CloudEvents reads commits."""
+    message = json.loads(encode_commit("main", "scheduler", "scheduler-3-x", STEPS))
+
+    assert {k: v for k, v in message.items() if k != "data"} == {
+        "specversion": "1.0",
+        "id": "scheduler-3-x",
+        "source": "sluice/main/scheduler",
+        "type": "sluice.commit",
+        "subject": "scheduler",
+        "time": "2026-01-01T00:00:00.000002Z",
+        "datacontenttype": "application/json",
+    }
+
+
+def test_catalogue_has_every_event_once():
+    """Each tag belongs to one event of one writer."""
+    assert len(EVENTS) == sum(len(events) for events in WRITERS.values())
+    assert set(VERSIONS) == set(WRITERS)
+    assert EVENTS["Evicted"] is Evicted
+
+
+def test_raw_objects_stay_bytes():
+    event = ObjectApplied(cause=0, kind="Cohort", name="c", object=msgspec.Raw(b'{"a": 1}'))
+    commit = decode_commit(encode_commit("main", "config", "x", [Step(upto=0, at=1, events=(event,))]))
+
+    assert bytes(commit.steps[0].events[0].object) == b'{"a": 1}'
+
+
+@pytest.mark.parametrize("at", [0, 951_782_400_000_000, 1_709_164_799_999_999, 4_102_444_800_123_456])
+def test_time_is_rfc3339(at):
+    utc = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=at)
+
+    assert rfc3339(at) == utc.isoformat(timespec="microseconds") + "Z"
+
+
+def test_older_events_read_as_todays():
+    """An event of an older version arrives with today's tag and meaning."""
+    old = {"type": "Suspended", "cause": 3, "workload": "a/w", "reason": "PodsReady"}
+    payload = _commit(version=0, steps=[{"upto": 3, "at": 5, "events": [old]}])
+
+    assert decode_commit(payload).steps == (
+        Step(upto=3, at=5, events=(Evicted(cause=3, workload="a/w", reason="PodsReadyTimeout"),)),
+    )
+
+
+def test_unknown_event_of_newer_code_is_named():
+    event = {"type": "Teleported", "cause": 1}
+    payload = _commit(version=2, steps=[{"upto": 3, "at": 5, "events": [event]}])
+
+    with pytest.raises(
+        CommitDecodeError, match=r"'Teleported' of writer 'scheduler'.*version 2.*knows 1"
+    ) as e:
+        decode_commit(payload)
+    assert (e.value.writer, e.value.tag) == ("scheduler", "Teleported")
+
+
+def test_newer_commit_of_known_events_is_read():
+    """New fields and versions alone do not stop older code."""
+    event = {"type": "Admitted", "cause": 1, "workload": "a/w", "mood": "fine"}
+    commit = decode_commit(_commit(version=2, steps=[{"upto": 3, "at": 5, "events": [event]}]))
+
+    assert commit.steps[0].events == (Admitted(cause=1, workload="a/w"),)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff\xfe", b"[]", b'{"data": 3}', _commit(steps=[{"upto": "x"}])])
+def test_broken_commits_are_refused(payload):
+    with pytest.raises(CommitDecodeError):
+        decode_commit(payload)
+
+
+def test_message_survives_the_wire():
+    payload = encode_message(
+        message_id="1",
+        source="ci",
+        event_type="JobScaled",
+        subject="a/j",
+        at=0,
+        data=job.JobScaled(pod_sets={"main": 3}),
+    )
+    event = decode_message(payload)
+
+    assert isinstance(event, CloudEvent)
+    assert (event.id, event.source, event.type, event.subject) == ("1", "ci", "JobScaled", "a/j")
+    assert decode_data(event, job.JobScaled) == job.JobScaled(pod_sets={"main": 3})
+
+
+def test_extensions_are_tolerated():
+    event = decode_message(b'{"specversion":"1.0","id":"1","source":"s","type":"t","traceparent":"00-1"}')
+
+    assert isinstance(event, CloudEvent)
+    assert decode_data(event, job.JobDeleted)[0].field == "data"
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "kind"),
+    [
+        (b'{"specversion":"1.0","id":"1","source":"s"}', "type", "FieldValueRequired"),
+        (b'{"specversion":"1.0","id":"","source":"s","type":"t"}', "id", "FieldValueRequired"),
+        (b'{"specversion":"0.3","id":"1","source":"s","type":"t"}', "specversion", "FieldValueTypeInvalid"),
+        (b'{"specversion":"1.0","id":1,"source":"s","type":"t"}', "id", "FieldValueTypeInvalid"),
+        (b"\xff\x00", "", "FieldValueInvalid"),
+        (b'{"id": ', "", "FieldValueInvalid"),
+        (b'{"specversion":"1.0","id":"\xff","source":"s","type":"t"}', "", "FieldValueInvalid"),
+        (b"[]", "", "FieldValueTypeInvalid"),
+    ],
+)
+def test_bad_messages_say_what_is_wrong(payload, field, kind):
+    """Undecodable bytes, missing and wrong fields become field errors, never exceptions."""
+    errors = decode_message(payload)
+
+    assert isinstance(errors, tuple)
+    assert [(e.field, e.type) for e in errors] == [(field, kind)]
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "kind"),
+    [
+        (b"{}", "data.podSets", "FieldValueRequired"),
+        (b'{"podSets": {"main": "x"}}', "data.podSets[...]", "FieldValueTypeInvalid"),
+        (b'{"podSets": {}, "podSet": 1}', "data.podSet", "FieldUnknown"),
+        (b'{"podSets": ', "data", "FieldValueInvalid"),
+    ],
+)
+def test_bad_data_says_what_is_wrong(data, field, kind):
+    event = CloudEvent(specversion="1.0", id="1", source="s", type="JobScaled", data=msgspec.Raw(data))
+    errors = decode_data(event, job.JobScaled)
+
+    assert isinstance(errors, tuple)
+    assert [(e.field, e.type) for e in errors] == [(field, kind)]

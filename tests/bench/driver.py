@@ -1,0 +1,175 @@
+"""Upstream and executor of a scenario in one client: submits on schedule, finishes after the run time.
+
+It follows the dispatch projection like any executor and answers the way one would: JobFinished when an
+attempt has run its time, JobStopped at once when it is told to stop. A stopped job starts from nothing.
+"""
+
+import asyncio
+import heapq
+import time
+from dataclasses import dataclass, field
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from .scenario import JobClass, PlannedJob, Scenario, job_manifest, plan
+
+TICK_S = 0.001
+
+
+class Dispatch(msgspec.Struct, rename="camel"):
+    """The part of a dispatch entry that this executor reads."""
+
+    job: str
+    state: str
+    attempt: int
+    stop: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """What happened to one job."""
+
+    planned: PlannedJob
+    submitted_at: float = 0.0
+    admitted_at: float = 0.0
+    """First admission, as the executor learnt of it."""
+    attempt: int = 0
+    running_since: float = 0.0
+    finished_at: float = 0.0
+    stops: int = 0
+    lost_s: float = 0.0
+    """Run time lost to preemption."""
+
+
+@dataclass
+class Driver:
+    client: Client
+    scenario: Scenario
+    cell: str = "main"
+    runs: dict[str, Run] = field(default_factory=dict)
+    finished: int = 0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    lag_max_s: float = 0.0
+    """How late this client was at worst with a submission or a finish: its own share of the makespan."""
+
+    def __post_init__(self) -> None:
+        self._decoder = msgspec.json.Decoder(Dispatch)
+        self._due: list[tuple[float, str, int]] = []
+        self._done = asyncio.Event()
+        self._prefix = f"sluice.{self.cell}.job.default."
+
+    async def run(self, timeout_s: float) -> None:
+        """Play the whole scenario; returns when every job has finished.
+
+        Raises:
+            TimeoutError: not all jobs finished in time; `finished` says how many did.
+        """
+        planned = plan(self.scenario)
+        messages = [self._submission(job) for job in planned]
+        for job in planned:
+            self.runs[job.name] = Run(job)
+        await self.client.subscribe(f"$KV.sluice_{self.cell}_dispatch.>", cb=self._on_dispatch)
+        await self.client.flush()
+        self.started_at = time.monotonic()
+        async with asyncio.timeout(timeout_s):
+            submitter = asyncio.create_task(self._submit(planned, messages))
+            finisher = asyncio.create_task(self._finish())
+            try:
+                await self._done.wait()
+            finally:
+                submitter.cancel()
+                finisher.cancel()
+
+    def _submission(self, job: PlannedJob) -> bytes:
+        return msgspec.json.encode(
+            {
+                "specversion": "1.0",
+                "id": f"submit-{job.name}",
+                "source": "bench",
+                "type": "JobSubmitted",
+                "subject": f"default/{job.name}",
+                "time": "2026-01-01T00:00:00Z",
+                "data": job_manifest(job),
+            }
+        )
+
+    def _report(self, kind: str, name: str, attempt: int) -> bytes:
+        return (
+            f'{{"specversion":"1.0","id":"{kind}-{name}-{attempt}","source":"bench","type":"{kind}",'
+            f'"subject":"default/{name}","time":"2026-01-01T00:00:00Z","data":{{"attempt":{attempt}}}}}'
+        ).encode()
+
+    async def _submit(self, planned: list[PlannedJob], messages: list[bytes]) -> None:
+        publish, runs, prefix = self.client.publish, self.runs, self._prefix
+        index = 0
+        while index < len(planned):
+            now = time.monotonic() - self.started_at
+            sent = 0
+            while index < len(planned) and planned[index].at_s <= now and sent < 500:
+                job = planned[index]
+                runs[job.name].submitted_at = time.monotonic()
+                self.lag_max_s = max(self.lag_max_s, now - job.at_s)
+                await publish(prefix + job.name, messages[index])
+                index += 1
+                sent += 1
+            await asyncio.sleep(0 if sent == 500 else TICK_S)
+
+    async def _on_dispatch(self, message: Msg) -> None:
+        if not message.data:
+            return
+        entry = self._decoder.decode(message.data)
+        name = entry.job.partition("/")[2]
+        run = self.runs.get(name)
+        if run is None or run.finished_at:
+            return
+        now = time.monotonic()
+        if entry.state == "Running":
+            if entry.attempt > run.attempt:
+                run.attempt = entry.attempt
+                run.running_since = now
+                run.admitted_at = run.admitted_at or now
+                heapq.heappush(self._due, (now + run.planned.job_class.runs_ms / 1000, name, entry.attempt))
+        elif entry.stop:
+            if run.running_since:
+                run.stops += 1
+                run.lost_s += now - run.running_since
+                run.running_since = 0.0
+            run.attempt = max(run.attempt, entry.attempt)
+            await self.client.publish(self._prefix + name, self._report("JobStopped", name, entry.attempt))
+
+    async def _finish(self) -> None:
+        due, runs = self._due, self.runs
+        while True:
+            now = time.monotonic()
+            while due and due[0][0] <= now:
+                at, name, attempt = heapq.heappop(due)
+                run = runs[name]
+                if run.attempt != attempt or not run.running_since:
+                    continue
+                self.lag_max_s = max(self.lag_max_s, now - at)
+                run.finished_at = now
+                self.finished += 1
+                await self.client.publish(self._prefix + name, self._report("JobFinished", name, attempt))
+            if self.finished == len(runs):
+                await self.client.flush()
+                self.ended_at = time.monotonic()
+                self._done.set()
+                return
+            await asyncio.sleep(TICK_S)
+
+    def waits_s(self, job_class: JobClass) -> list[float]:
+        """Return the times from submission to first admission of a class, sorted."""
+        return sorted(
+            run.admitted_at - run.submitted_at
+            for run in self.runs.values()
+            if run.planned.job_class is job_class and run.admitted_at
+        )
+
+    def quota_use(self) -> float:
+        """Return cpu-seconds of useful work over what the nominal quota offered during the makespan."""
+        work = sum(r.planned.job_class.cpu * r.planned.job_class.runs_ms / 1000 for r in self.runs.values())
+        queues = self.scenario.cohorts * self.scenario.queues_per_cohort
+        return work / (queues * self.scenario.nominal_cpu * (self.ended_at - self.started_at))

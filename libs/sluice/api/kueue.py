@@ -338,7 +338,8 @@ class ConfigurationSpec(Manifest, frozen=True):
     """Settings of a cell (G2). In the log, so that a replay knows what was on when.
 
     `feature_gates` overrides defaults by name; see `docs/configuration.md` for the gates.
-    Retention periods are seconds; None keeps objects until they are deleted.
+    Finished jobs are forgotten after `retain_finished_jobs_seconds` (None: not for their age), and the
+    oldest of them when there are more than `retain_finished_jobs_count`.
     """
 
     feature_gates: dict[str, bool] = {}
@@ -347,6 +348,7 @@ class ConfigurationSpec(Manifest, frozen=True):
     workload_slice_history_limit: int = 10
     preemption_gate_timeout_seconds: int = 300
     retain_finished_jobs_seconds: int | None = None
+    retain_finished_jobs_count: int = 100_000
     queue_visibility_max_count: int | None = None
 
 

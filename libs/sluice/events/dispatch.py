@@ -53,8 +53,6 @@ class DispatchEntry(Value, frozen=True, kw_only=True):
     """Suspended, and some executor still owes the JobStopped of `attempt`."""
     reason: str = ""
     message: str = ""
-    executor: str = ""
-    """Who has said that it runs the attempt."""
     manifest_seq: int = 0
     """Log sequence of the JobSubmitted message whose manifest is in force."""
     seq: int = 0

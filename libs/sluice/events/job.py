@@ -2,7 +2,8 @@
 
 These are inputs, not commits: `type` travels in the CloudEvent, `data` is one of these structs.
 Fields are strict, so that a misspelt one is an error and not silence. Executor events carry the
-`attempt` of the dispatch that they answer; one of an older attempt is stale and changes nothing.
+`attempt` (and best the `uid`) of the dispatch that they answer; one of an older attempt is stale and
+changes nothing. Without an attempt they speak of the present one.
 """
 
 import msgspec
@@ -22,7 +23,10 @@ class JobScaled(JobEvent, frozen=True, kw_only=True):
 
 
 class JobPodsReady(JobEvent, frozen=True, kw_only=True):
+    """With `ready` false before any pod runs it says that `executor` has taken the attempt."""
+
     attempt: int | None = None
+    uid: str = ""
     executor: str = ""
     ready: bool = True
 
@@ -30,10 +34,12 @@ class JobPodsReady(JobEvent, frozen=True, kw_only=True):
 class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
     pods: dict[str, int]
     attempt: int | None = None
+    uid: str = ""
 
 
 class JobStopped(JobEvent, frozen=True, kw_only=True):
     attempt: int | None = None
+    uid: str = ""
     executor: str = ""
     message: str = ""
 
@@ -42,6 +48,7 @@ class JobFinished(JobEvent, frozen=True, kw_only=True):
     success: bool = True
     message: str = ""
     attempt: int | None = None
+    uid: str = ""
     executor: str = ""
     exit_codes: dict[str, int] = {}
 

@@ -193,7 +193,7 @@ def decode_message(payload: bytes) -> CloudEvent | tuple[FieldError, ...]:
 
 
 @lru_cache(maxsize=256)
-def _decoder[T](kind: type[T]) -> msgspec.json.Decoder[T]:
+def _decoder(kind: Any) -> Any:
     return msgspec.json.Decoder(kind)
 
 
@@ -202,9 +202,10 @@ def decode_data[T](event: CloudEvent, kind: type[T]) -> T | tuple[FieldError, ..
     if not event.data:
         return (required("data"),)
     try:
-        return _decoder(kind).decode(event.data)
+        data: T = _decoder(kind).decode(event.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return field_errors(error, "data")
+    return data
 
 
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<place>key in )?\$(?P<path>.*)`)?$", re.DOTALL)

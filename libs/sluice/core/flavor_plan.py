@@ -10,6 +10,10 @@ from .eligibility import FlavorRule
 from .model import ClusterQueue, ResourceGroup
 from .quota import FlavorResource
 
+_DEFAULT_FUNGIBILITY = kueue.FlavorFungibility(
+    when_can_borrow="MayStopSearch", when_can_preempt="TryNextFlavor"
+)
+
 
 class FlavorPlan:
     """One flavor of one resource group."""
@@ -66,10 +70,9 @@ class Plan:
             resource: plans[id(group)] for resource, group in cq.group_of.items()
         }
         self.counts_pods = "pods" in self.group_of
-        fungibility = cq.spec.flavor_fungibility or kueue.FlavorFungibility()
+        fungibility = cq.spec.flavor_fungibility or _DEFAULT_FUNGIBILITY
         self.borrow_try_next = fungibility.when_can_borrow == "TryNextFlavor"
-        # Kueue's default is to look for a flavor that needs no preemption.
-        self.preempt_try_next = fungibility.when_can_preempt in ("", "TryNextFlavor")
+        self.preempt_try_next = fungibility.when_can_preempt == "TryNextFlavor"
         self.spare_borrowing = fungibility.preference == "PreemptionOverBorrowing"
         preemption = cq.spec.preemption or kueue.ClusterQueuePreemption()
         borrow_within = preemption.borrow_within_cohort

@@ -1,0 +1,64 @@
+"""Why workloads are evicted (G8), and what the reasons mean for their return to the queue."""
+
+from typing import Final
+
+PREEMPTED: Final = "Preempted"
+FLAVOR_MIGRATION: Final = "FlavorMigration"
+PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
+ADMISSION_CHECK: Final = "AdmissionCheck"
+CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+NODE_FAILURES: Final = "NodeFailures"
+DEACTIVATED: Final = "Deactivated"
+
+# Causes of a deactivation.
+REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
+MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+
+# Causes of a PodsReadyTimeout.
+WAIT_FOR_START: Final = "WaitForStart"
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+
+# Reasons of Requeued=True.
+BACKOFF_FINISHED: Final = "BackoffFinished"
+REACTIVATED: Final = "Reactivated"
+CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
+LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
+
+REQUEUED_MESSAGES: Final = {
+    BACKOFF_FINISHED: "The workload backoff was finished",
+    REACTIVATED: "The workload was reactivated",
+    CLUSTER_QUEUE_RESTARTED: "The ClusterQueue was restarted after being stopped",
+    LOCAL_QUEUE_RESTARTED: "The LocalQueue was restarted after being stopped",
+}
+
+HOLDING: Final = frozenset(
+    {PODS_READY_TIMEOUT, ADMISSION_CHECK, CLUSTER_QUEUE_STOPPED, LOCAL_QUEUE_STOPPED, DEACTIVATED}
+)
+"""After these the workload waits for something (Requeued=False); after all others it is queued at once."""
+
+REQUEUING_LIMIT_MESSAGE: Final = "exceeding the maximum number of re-queuing retries"
+MAXIMUM_EXECUTION_TIME_MESSAGE: Final = "exceeding the maximum execution time"
+DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
+
+
+def deactivation_message(cause_message: str) -> str:
+    """Return the message of Evicted/Deactivated; *cause_message* '' means that a user did it."""
+    return f"{DEACTIVATED_MESSAGE} due to {cause_message}" if cause_message else DEACTIVATED_MESSAGE
+
+
+def condition_reason(reason: str, underlying_cause: str) -> str:
+    """Return the reason as the Evicted condition spells it: DeactivatedDueToRequeuingLimitExceeded."""
+    if reason == DEACTIVATED and underlying_cause:
+        return f"{reason}DueTo{underlying_cause}"
+    return reason
+
+
+def checks_message(state: str, checks: str) -> str:
+    """Return what the conditions say of failed checks; *checks* as `quoted_checks` gives them."""
+    return f"AdmissionCheck in {state} state: {checks}"
+
+
+def quoted_checks(names: list[tuple[str, str]]) -> str:
+    """Return `"name" (message), "name"` for (name, message) pairs."""
+    return ", ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in names)

@@ -1,0 +1,116 @@
+"""Why a workload without quota cannot be considered at all (the upper part of G6).
+
+The status of a pending workload is derived from this wherever it is shown, so that stopping a queue
+with ten thousand workloads writes no event for each of them (G7).
+"""
+
+from typing import Final
+
+from sluice.api import kueue
+
+from .eviction import DEACTIVATED, DEACTIVATED_MESSAGE
+from .model import ClusterQueue, LocalQueue, Workload, World
+
+ON_HOLD: Final = "OnHold"
+MISCONFIGURED: Final = "Misconfigured"
+SUSPENDED: Final = "Suspended"
+ADMISSION_GATED: Final = "AdmissionGated"
+PENDING_EVALUATION: Final = "PendingEvaluation"
+PENDING_EVALUATION_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
+
+GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
+
+DERIVED: Final = frozenset({DEACTIVATED, MISCONFIGURED, SUSPENDED, ADMISSION_GATED})
+"""Reasons that this module finds; recorded ones of these kinds are stale once it finds none."""
+
+Reason = tuple[str, str]
+"""(reason, message) of QuotaReserved=False."""
+
+
+def stopped(policy: str | None) -> bool:
+    """Does the stop policy keep new workloads out? (None, "None" and '' do not.)"""
+    return policy in ("Hold", "HoldAndDrain")
+
+
+def drains(policy: str | None) -> bool:
+    """Does the stop policy evict what is admitted, too?"""
+    return policy == "HoldAndDrain"
+
+
+def why_inadmissible(world: World, workload: Workload) -> Reason | None:
+    """Return why *workload* must not be queued, or None; highest reason first (G6)."""
+    if not workload.active:
+        return (DEACTIVATED, DEACTIVATED_MESSAGE)
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    name = local.cluster_queue if local is not None else ""
+    return queue_reason(
+        record.queue_name,
+        record.annotations.get(GATED_BY_ANNOTATION, ""),
+        local,
+        name,
+        world.cluster_queues.get(name),
+    )
+
+
+def queue_reason(
+    queue_name: str,
+    gated_by: str,
+    local: LocalQueue | None,
+    cluster_queue: str,
+    queue: ClusterQueue | None,
+) -> Reason | None:
+    """The same for an active workload, from the queues that its `queue_name` leads to."""
+    spec = queue.spec if queue is not None else None
+    return reason_of(
+        queue_name,
+        gated_by,
+        local_stop_policy=(local.stop_policy or "None") if local is not None else None,
+        cluster_queue=cluster_queue,
+        spec=spec,
+        queue_active=queue is not None and queue.active,
+    )
+
+
+def reason_of(
+    queue_name: str,
+    gated_by: str,
+    *,
+    local_stop_policy: str | None,
+    cluster_queue: str,
+    spec: kueue.ClusterQueueSpec | None,
+    queue_active: bool,
+) -> Reason | None:
+    """The rule itself. `local_stop_policy` None: no such local queue; `spec` None: no such cluster queue."""
+    if local_stop_policy is None:
+        return (MISCONFIGURED, f"LocalQueue {queue_name} doesn't exist")
+    if stopped(local_stop_policy):
+        return (SUSPENDED, f"LocalQueue {queue_name} is inactive")
+    if spec is None:
+        return (MISCONFIGURED, f"ClusterQueue {cluster_queue} doesn't exist")
+    if stopped(spec.stop_policy):
+        return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
+    if gated_by:
+        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+    if not queue_active:
+        return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
+    return None
+
+
+def why_reservation_ends(world: World, workload: Workload) -> Reason | None:
+    """Return why a reservation that was not admitted yet is given up without an eviction, or None."""
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is None:
+        return (MISCONFIGURED, f"LocalQueue {record.queue_name} is terminating or missing")
+    if stopped(local.stop_policy):
+        return (SUSPENDED, f"LocalQueue {record.queue_name} is stopped")
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    if queue is None:
+        return (MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} is terminating or missing")
+    if stopped(queue.spec.stop_policy):
+        return (SUSPENDED, f"ClusterQueue {workload.cluster_queue} is stopped")
+    gated_by = record.annotations.get(GATED_BY_ANNOTATION)
+    if gated_by:
+        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+    return None

@@ -1,0 +1,264 @@
+"""Workloads that hold quota, are losing it, or wait to be queued again: when to look at which.
+
+`transitions` says what must happen to a workload; this module knows which workloads something may
+have happened to, so that nothing is ever scanned. The state is derived from the world: a list of
+workloads for which something is due, and deadlines. It is rebuilt, not stored, by `rebuild`.
+
+The scheduler folds an event into the world first and calls `note` next. `note` also folds the fields
+of `model.Workload` that belong to the life-cycle (`lifecycle_fold`), whether or not the caller has.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
+from sluice.events.slices import (
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from . import eviction as ev
+from .lifecycle_fold import fold_lifecycle
+from .model import Workload, World
+from .transitions import deadline_of, transitions
+
+_OWN = (Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated)
+"""The scheduler's own: what follows from them has their cause."""
+
+
+class Lifecycle:
+    """What is due and what will be. Only `note` and `rebuild` change it."""
+
+    __slots__ = ("armed", "due", "heap", "held")
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, int] = {}
+        """Workloads whose `transitions` are not empty -> the cause (a log sequence)."""
+        self.armed: dict[WorkloadKey, Micros] = {}
+        """Next deadline; whatever else the heap says of a workload is out of date."""
+        self.heap: list[tuple[Micros, WorkloadKey]] = []
+        self.held: dict[str, dict[WorkloadKey, None]] = {}
+        """Local queue -> workloads that wait for it, or for its cluster queue, to be started again."""
+
+
+def rebuild(world: World, at: Micros) -> Lifecycle:
+    """Return the state that folding the history of a settled *world* would have left."""
+    lc = Lifecycle()
+    for workload in world.workloads.values():
+        _look(world, lc, workload, 0, at)
+    heapify(lc.heap)
+    return lc
+
+
+def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> None:
+    """Take notice of *event*, already folded into *world*; *seq* is its message's, *at* its time."""
+    handler = _HANDLERS.get(type(event))
+    if handler is not None:
+        cause = event.cause if isinstance(event, _OWN) else seq
+        handler(world, lc, event, cause, at)
+
+
+def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
+    """Return what is due at *at*, in uid order; [] when settled."""
+    late = _late(lc, at)
+    if not lc.due and not late:
+        return []
+    causes = dict.fromkeys(late, 0)
+    causes.update(lc.due)
+    workloads = [world.workloads[key] for key in causes]
+    workloads.sort(key=_uid)
+    events: list[Event] = []
+    for workload in workloads:
+        events += transitions(world, workload, at, causes[workload.key])
+    return events
+
+
+def deadline(lc: Lifecycle) -> Micros | None:
+    """Return the next time at which `decide` may have something to say of its own accord."""
+    heap, armed = lc.heap, lc.armed
+    while heap and armed.get(heap[0][1]) != heap[0][0]:
+        heappop(heap)
+    return heap[0][0] if heap else None
+
+
+# Which workloads an event concerns
+
+
+def _one(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        _forget(lc, event.workload)
+        return
+    fold_lifecycle(workload, event, at)
+    _look(world, lc, workload, cause, at)
+
+
+def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        _unhold(lc, workload)
+    _forget(lc, event.workload)
+
+
+def _pods_ready(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        if world.config.wait_for_pods_ready.enable:
+            _look(world, lc, workload, cause, at)
+
+
+def _admitted(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    """The hot path: most workloads have neither a deadline nor anything due when they are admitted."""
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.admitted_at = at
+    if (
+        workload.key in lc.due
+        or workload.record.maximum_execution_time_s is not None
+        or world.config.wait_for_pods_ready.enable
+    ):
+        _look(world, lc, workload, cause, at)
+
+
+def _config(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    match event.kind:
+        case "ClusterQueue":
+            _look_all(world, lc, _of_cluster_queue(world, lc, event.name), cause, at)
+        case "LocalQueue":
+            key = f"{event.namespace}/{event.name}"
+            _look_all(world, lc, _of_local_queue(world, lc, key), cause, at)
+        case "Configuration" | "ResourceFlavor":
+            reserved = [w for q in world.cluster_queues.values() for w in q.workloads.values()]
+            _look_all(world, lc, reserved, cause, at)
+
+
+def _of_cluster_queue(world: World, lc: Lifecycle, name: str) -> list[Workload]:
+    queue = world.cluster_queues.get(name)
+    if queue is not None:
+        found = list(queue.workloads.values())
+    else:
+        # Deleted; its list of reservations may be gone with it.
+        found = [w for w in world.workloads.values() if w.cluster_queue == name and w.assignment is not None]
+    for key, held in lc.held.items():
+        local = world.local_queues.get(key)
+        if local is not None and local.cluster_queue == name:
+            found += [world.workloads[w] for w in held]
+    return found
+
+
+def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
+    found = [world.workloads[w] for w in lc.held.get(key, ())]
+    namespace, _, name = key.partition("/")
+    local = world.local_queues.get(key)
+    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    # A deleted local queue no longer says which cluster queue it was of.
+    candidates = world.workloads if queue is None else queue.workloads
+    for workload in candidates.values():
+        record = workload.record
+        if workload.assignment is not None and (record.queue_name, record.namespace) == (name, namespace):
+            found.append(workload)
+    return found
+
+
+# Keeping the lists
+
+
+def _look_all(world: World, lc: Lifecycle, workloads: Iterable[Workload], cause: int, at: Micros) -> None:
+    for workload in workloads:
+        _look(world, lc, workload, cause, at)
+
+
+def _look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
+    """Put *workload* on the lists where it belongs, and off the others."""
+    key = workload.key
+    if workload.assignment is None and workload.held_for in (
+        ev.CLUSTER_QUEUE_STOPPED,
+        ev.LOCAL_QUEUE_STOPPED,
+    ):
+        lc.held.setdefault(_local_queue(workload), {})[key] = None
+    elif lc.held:
+        _unhold(lc, workload)
+    if transitions(world, workload, at, cause):
+        lc.due[key] = cause
+    else:
+        lc.due.pop(key, None)
+    moment = deadline_of(world, workload)
+    if moment is None:
+        lc.armed.pop(key, None)
+    elif lc.armed.get(key) != moment:
+        lc.armed[key] = moment
+        heappush(lc.heap, (moment, key))
+
+
+def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:
+    """Return whose deadline has come, each once. Out-of-date entries are dropped on the way."""
+    heap, armed = lc.heap, lc.armed
+    late: dict[WorkloadKey, Micros] = {}
+    while heap and heap[0][0] <= at:
+        moment, key = heappop(heap)
+        if armed.get(key) == moment:
+            late[key] = moment
+    for key, moment in late.items():
+        heappush(heap, (moment, key))
+    return list(late)
+
+
+def _forget(lc: Lifecycle, key: WorkloadKey) -> None:
+    lc.due.pop(key, None)
+    lc.armed.pop(key, None)
+
+
+def _unhold(lc: Lifecycle, workload: Workload) -> None:
+    queue = _local_queue(workload)
+    held = lc.held.get(queue)
+    if held is not None:
+        held.pop(workload.key, None)
+        if not held:
+            del lc.held[queue]
+
+
+def _local_queue(workload: Workload) -> str:
+    return f"{workload.record.namespace}/{workload.record.queue_name}"
+
+
+def _uid(workload: Workload) -> str:
+    return workload.uid
+
+
+_HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None]] = {
+    Admitted: _admitted,
+    ChecksReady: _one,
+    ChecksRejected: _one,
+    ChecksRetry: _one,
+    Evicted: _one,
+    ObjectApplied: _config,
+    ObjectDeleted: _config,
+    QuotaReleased: _one,
+    RequeueBackoffStarted: _one,
+    Requeued: _one,
+    WorkloadDeactivated: _one,
+    WorkloadDeleted: _gone,
+    WorkloadFinished: _gone,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _one,
+    WorkloadUpdated: _one,
+}
+
+__all__ = ["Lifecycle", "deadline", "decide", "note", "rebuild"]

@@ -1,0 +1,153 @@
+"""Fold of the fields of `model.Workload` that belong to its life-cycle.
+
+Quota, usage and queues are the scheduler's fold; nothing here touches them. Every function may run
+twice for the same event without harm.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.events.base import Event, Micros
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
+from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
+
+from . import eviction as ev
+from .backoff import MICROS_PER_S
+from .model import Workload
+from .transitions import READY, REJECTED, RETRY
+
+
+def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
+    """Fold *event*, which is about *workload*."""
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(workload, event, at)
+
+
+def _reserved(workload: Workload, _event: QuotaReserved, at: Micros) -> None:
+    workload.reserved_at = at
+    workload.requeue_at = None
+
+
+def _admitted(workload: Workload, _event: Admitted, at: Micros) -> None:
+    workload.admitted_at = at
+
+
+def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
+    workload.evicted_at = workload.last_evicted_at = at
+    workload.evicted_reason = workload.last_evicted_reason = workload.held_for = event.reason
+    workload.evicted_message = event.message
+
+
+def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
+    if workload.admitted_at is not None:
+        workload.past_execution_s += (at - workload.admitted_at) // MICROS_PER_S
+    workload.reserved_at = workload.admitted_at = None
+    workload.pods_ready_at = workload.pods_lost_at = None
+    workload.evicted_at = None
+    workload.evicted_reason = ""
+    workload.stopped = False
+    workload.stopped_reason = workload.stopped_message = ""
+    workload.checks = workload.checks_message = ""
+    workload.checks_requeue_at = None
+
+
+def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> None:
+    workload.requeue_count = event.count
+    workload.requeue_at = event.requeue_at
+
+
+def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
+    workload.held_for = ""
+    workload.requeue_at = None
+    if event.reason == ev.REACTIVATED:
+        # Whoever starts it again means it: earlier attempts count no longer.
+        workload.requeue_count = 0
+        workload.past_execution_s = 0
+
+
+def _deactivated(workload: Workload, _event: WorkloadDeactivated, _at: Micros) -> None:
+    workload.active = False
+
+
+def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
+    if event.active is not None:
+        workload.active = event.active
+
+
+def _stopped(workload: Workload, event: WorkloadStopped, _at: Micros) -> None:
+    if workload.assignment is not None and not workload.stopped:
+        workload.stopped = True
+        workload.stopped_reason = event.reason
+        workload.stopped_message = event.message
+
+
+def _pods_ready(workload: Workload, event: WorkloadPodsReady, at: Micros) -> None:
+    if workload.assignment is None:
+        return
+    if event.ready:
+        if workload.pods_ready_at is None:
+            workload.pods_ready_at = at
+        workload.pods_lost_at = None
+    elif workload.pods_ready_at is not None:
+        workload.pods_ready_at = None
+        workload.pods_lost_at = at
+
+
+def _finished(workload: Workload, _event: WorkloadFinished, _at: Micros) -> None:
+    workload.finished = True
+
+
+def _checks_ready(workload: Workload, _event: ChecksReady, _at: Micros) -> None:
+    if workload.assignment is not None:
+        workload.checks = READY
+        workload.checks_message = ""
+
+
+def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
+    if workload.assignment is not None:
+        workload.checks = RETRY
+        workload.checks_message = _quoted(event)
+        workload.checks_requeue_at = event.requeue_at
+
+
+def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:
+    if workload.assignment is not None:
+        workload.checks = REJECTED
+        workload.checks_message = _quoted(event)
+
+
+def _quoted(event: ChecksRetry | ChecksRejected) -> str:
+    last = len(event.checks) - 1
+    return ev.quoted_checks(
+        [(name, event.message if i == last else "") for i, name in enumerate(event.checks)]
+    )
+
+
+_FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
+    Admitted: _admitted,
+    ChecksReady: _checks_ready,
+    ChecksRejected: _checks_rejected,
+    ChecksRetry: _checks_retry,
+    Evicted: _evicted,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    RequeueBackoffStarted: _backoff,
+    Requeued: _requeued,
+    WorkloadDeactivated: _deactivated,
+    WorkloadFinished: _finished,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+}
+
+__all__ = ["fold_lifecycle"]

@@ -1,0 +1,298 @@
+"""What must happen to one workload now: its life after quota was reserved (G8, G9, SC7, AC3-AC5).
+
+`transitions` is a pure function of the workload, its surroundings and the time; `lifecycle` decides
+when to ask it. All events of one call belong to the same step.
+"""
+
+from sluice.events.base import Event, Micros
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    PendingReasonChanged,
+    QuotaReleased,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
+
+from . import eviction as ev
+from .backoff import MICROS_PER_S, backoff_s
+from .inadmissible import MISCONFIGURED, SUSPENDED, drains, stopped, why_reservation_ends
+from .model import Workload, World
+
+READY = "Ready"
+RETRY = "Retry"
+REJECTED = "Rejected"
+
+
+def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
+    """Return what happens to *workload* at *at*; [] if nothing.
+
+    1. Without quota: requeue it when what it was held for is over.
+    2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it.
+    3. Evicted already: wait for the stop (G9), unless it was never admitted.
+    4. Else evict, deactivate, give up the reservation, or admit, whichever is due first.
+    """
+    if workload.finished:
+        return []
+    if workload.assignment is None:
+        return _requeue(world, workload, workload.held_for, workload.evicted_message, at, cause)
+    if workload.stopped:
+        return _after_stop(world, workload, at, cause)
+    if workload.evicted_at is not None:
+        if workload.admitted_at is not None:
+            return []
+        return _release(world, workload, workload.held_for, workload.evicted_message, at, cause)
+    return _reserved(world, workload, at, cause)
+
+
+def deadline_of(world: World, workload: Workload) -> Micros | None:
+    """Return when time alone will make `transitions` return something, None if never."""
+    if workload.finished:
+        return None
+    if workload.assignment is None:
+        waits = workload.held_for in (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK)
+        return workload.requeue_at if waits and workload.active else None
+    if workload.admitted_at is None or workload.evicted_at is not None or workload.stopped:
+        return None
+    ready_by, _ = pods_ready_deadline(world, workload)
+    end_by = execution_deadline(workload)
+    if ready_by is None or end_by is None:
+        return end_by if ready_by is None else ready_by
+    return min(ready_by, end_by)
+
+
+def pods_ready_deadline(world: World, workload: Workload) -> tuple[Micros | None, str]:
+    """Return by when the pods of an admitted workload must be ready, and what it waits for (SC7)."""
+    settings = world.config.wait_for_pods_ready
+    admitted_at = workload.admitted_at
+    if not settings.enable or admitted_at is None or workload.pods_ready_at is not None:
+        return None, ""
+    if workload.pods_lost_at is None:
+        return admitted_at + settings.timeout_seconds * MICROS_PER_S, ev.WAIT_FOR_START
+    if settings.recovery_timeout_seconds is None:
+        return None, ""
+    return workload.pods_lost_at + settings.recovery_timeout_seconds * MICROS_PER_S, ev.WAIT_FOR_RECOVERY
+
+
+def execution_deadline(workload: Workload) -> Micros | None:
+    """Return when an admitted workload's maximum execution time is used up, earlier attempts counted."""
+    limit_s = workload.record.maximum_execution_time_s
+    if limit_s is None or workload.admitted_at is None:
+        return None
+    return workload.admitted_at + (limit_s - workload.past_execution_s) * MICROS_PER_S
+
+
+# With quota
+
+
+def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
+    if not workload.active:
+        return _evict(world, workload, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at, cause)
+    if workload.checks == REJECTED:
+        message = ev.checks_message(REJECTED, workload.checks_message)
+        return _deactivate(world, workload, ev.ADMISSION_CHECK, message, at, cause)
+    if workload.checks == RETRY:
+        return _retry(world, workload, at, cause)
+    if workload.admitted_at is None:
+        return _waiting(world, workload, cause)
+    drained = _why_drained(world, workload)
+    if drained is not None:
+        return _evict(world, workload, *drained, at, cause)
+    ready_by, waits_for = pods_ready_deadline(world, workload)
+    if ready_by is not None and ready_by <= at:
+        return _not_ready(world, workload, waits_for, at, cause)
+    end_by = execution_deadline(workload)
+    if end_by is not None and end_by <= at:
+        reason, message = ev.MAXIMUM_EXECUTION_TIME_EXCEEDED, ev.MAXIMUM_EXECUTION_TIME_MESSAGE
+        return _deactivate(world, workload, reason, message, at, cause)
+    return []
+
+
+def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
+    """Reserved, not admitted: admit when its checks are Ready (AC1), give up when its queue is gone."""
+    ended = why_reservation_ends(world, workload)
+    if ended is None and workload.checks == READY:
+        ended = _why_not_admitted(world, workload)
+        if ended is None:
+            return [Admitted(workload=workload.key, cause=cause)]
+    if ended is None:
+        return []
+    reason, message = ended
+    return [
+        QuotaReleased(workload=workload.key, cause=cause),
+        PendingReasonChanged(workloads=(workload.key,), reason=reason, message=message, cause=cause),
+    ]
+
+
+def _why_not_admitted(world: World, workload: Workload) -> tuple[str, str] | None:
+    """AC7: what has changed, since quota was reserved, against admitting the workload."""
+    queue = world.cluster_queues[workload.cluster_queue]
+    if not queue.active:
+        return (SUSPENDED, f"ClusterQueue {queue.name} is inactive")
+    for flavor, _ in workload.usage:
+        if flavor not in world.flavors:
+            return (MISCONFIGURED, f"Flavor {flavor} doesn't exist")
+    return None
+
+
+def _why_drained(world: World, workload: Workload) -> tuple[str, str] | None:
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is not None and drains(local.stop_policy):
+        return (ev.LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    if queue is None:
+        # Ours: there is no finalizer that keeps the queue until its workloads have ended.
+        return (ev.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {workload.cluster_queue} is terminating or missing")
+    if drains(queue.spec.stop_policy):
+        return (ev.CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
+    return None
+
+
+def _retry(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
+    """AC3: evicted, and not queued again before the longest of the delays."""
+    events: list[Event] = []
+    requeue_at = workload.checks_requeue_at
+    if requeue_at is not None and requeue_at > at:
+        count = workload.requeue_count
+        events.append(
+            RequeueBackoffStarted(workload=workload.key, count=count, requeue_at=requeue_at, cause=cause)
+        )
+    else:
+        requeue_at = None
+    message = f"Evicted due to {ev.checks_message(RETRY, workload.checks_message)}"
+    return events + _evict(world, workload, ev.ADMISSION_CHECK, message, at, cause, requeue_at=requeue_at)
+
+
+def _not_ready(world: World, workload: Workload, waits_for: str, at: Micros, cause: int) -> list[Event]:
+    """SC7: backoff after a PodsReady timeout, or the end of all attempts."""
+    strategy = world.config.wait_for_pods_ready.requeuing_strategy
+    count = workload.requeue_count + 1
+    if strategy.backoff_limit_count is not None and count > strategy.backoff_limit_count:
+        reason, message = ev.REQUEUING_LIMIT_EXCEEDED, ev.REQUEUING_LIMIT_MESSAGE
+        return _deactivate(world, workload, reason, message, at, cause)
+    wait_s = backoff_s(count, strategy.backoff_base_seconds, strategy.backoff_max_seconds)
+    requeue_at = at + wait_s * MICROS_PER_S
+    message = f"Exceeded the PodsReady timeout {workload.key}"
+    return [
+        RequeueBackoffStarted(workload=workload.key, count=count, requeue_at=requeue_at, cause=cause),
+        *_evict(
+            world,
+            workload,
+            ev.PODS_READY_TIMEOUT,
+            message,
+            at,
+            cause,
+            underlying_cause=waits_for,
+            requeue_at=requeue_at,
+        ),
+    ]
+
+
+def _deactivate(
+    world: World, workload: Workload, reason: str, message: str, at: Micros, cause: int
+) -> list[Event]:
+    return [
+        WorkloadDeactivated(workload=workload.key, reason=reason, message=message, cause=cause),
+        *_evict(
+            world,
+            workload,
+            ev.DEACTIVATED,
+            ev.deactivation_message(message),
+            at,
+            cause,
+            underlying_cause=reason,
+        ),
+    ]
+
+
+def _evict(
+    world: World,
+    workload: Workload,
+    reason: str,
+    message: str,
+    at: Micros,
+    cause: int,
+    *,
+    underlying_cause: str = "",
+    requeue_at: Micros | None = None,
+) -> list[Event]:
+    """Evict; what was never admitted has no pods to wait for, so its quota is free at once (G9)."""
+    events: list[Event] = [
+        Evicted(
+            workload=workload.key,
+            reason=reason,
+            message=message,
+            underlying_cause=underlying_cause,
+            cause=cause,
+        )
+    ]
+    if workload.admitted_at is None or workload.stopped:
+        waits = reason in ev.HOLDING and requeue_at is not None and requeue_at > at
+        events.append(QuotaReleased(workload=workload.key, cause=cause))
+        if not waits and reason != ev.DEACTIVATED:
+            events += _requeue(world, workload, reason, message, at, cause, backing_off=False)
+    return events
+
+
+def _after_stop(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
+    if workload.evicted_at is not None:
+        return _release(world, workload, workload.held_for, workload.evicted_message, at, cause)
+    reason = workload.stopped_reason or ev.NODE_FAILURES
+    message = workload.stopped_message or "The pods of the workload have stopped unexpectedly"
+    return _evict(world, workload, reason, message, at, cause)
+
+
+def _release(
+    world: World, workload: Workload, reason: str, message: str, at: Micros, cause: int
+) -> list[Event]:
+    return [
+        QuotaReleased(workload=workload.key, cause=cause),
+        *_requeue(world, workload, reason, message, at, cause),
+    ]
+
+
+# Without quota
+
+
+def _requeue(
+    world: World,
+    workload: Workload,
+    held_for: str,
+    message: str,
+    at: Micros,
+    cause: int,
+    *,
+    backing_off: bool = True,
+) -> list[Event]:
+    """Return the event that ends Requeued=False, or [] while what it waits for lasts."""
+    if not held_for or not workload.active:
+        return []
+    reason = held_for
+    if held_for == ev.DEACTIVATED:
+        reason = ev.REACTIVATED
+    elif held_for in (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK):
+        if backing_off and workload.requeue_at is not None and workload.requeue_at > at:
+            return []
+        reason = ev.BACKOFF_FINISHED
+    elif held_for == ev.CLUSTER_QUEUE_STOPPED:
+        if not _cluster_queue_runs(world, workload):
+            return []
+        reason = ev.CLUSTER_QUEUE_RESTARTED
+    elif held_for == ev.LOCAL_QUEUE_STOPPED:
+        local = world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+        if local is None or stopped(local.stop_policy):
+            return []
+        reason = ev.LOCAL_QUEUE_RESTARTED
+    text = ev.REQUEUED_MESSAGES.get(reason, message)
+    return [Requeued(workload=workload.key, reason=reason, message=text, cause=cause)]
+
+
+def _cluster_queue_runs(world: World, workload: Workload) -> bool:
+    local = world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    return queue is not None and not stopped(queue.spec.stop_policy)
+
+
+__all__ = ["deadline_of", "execution_deadline", "pods_ready_deadline", "transitions"]

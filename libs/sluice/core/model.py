@@ -59,6 +59,7 @@ class Workload:
     stopped: bool = False
     """With a reservation: its pods have stopped (WorkloadStopped), so that the quota can be given back."""
     stopped_reason: str = ""
+    stopped_message: str = ""
     pods_lost_at: Micros | None = None
     """Since when pods that had been ready are not any more (PodsReady=False, WaitForRecovery)."""
     checks: str = ""

@@ -84,7 +84,8 @@ def add_cluster_queue(world: World, name: str, spec: kueue.ClusterQueueSpec) -> 
         ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
         for group in spec.resource_groups
     )
-    group_of = {resource: group for group in groups for resource in group.covered_resources}
+    # A resource in two groups is invalid; where a fixture has one, the first group counts.
+    group_of = {resource: group for group in reversed(groups) for resource in group.covered_resources}
     queue = world.cluster_queues[name] = ClusterQueue(name, spec, node, groups, group_of)
     return queue
 

@@ -42,7 +42,7 @@ bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)
 
 .PHONY: proto
 proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
-	@$(PY) -m sluice.events.proto proto
+	@$(PY) -m sluice.cli.proto
 
 .PHONY: lock
 lock: .venv/ready ## Renew requirements.lock from pyproject.toml

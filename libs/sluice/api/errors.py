@@ -19,18 +19,26 @@ _TITLE = {
     "FieldValueTooLong": "Too long",
     "FieldValueTooMany": "Too many",
     "FieldUnknown": "Unknown field",
+    "Unreadable": "Unreadable",
     "InternalError": "Internal error",
 }
 _WITHOUT_VALUE = frozenset(
-    {"FieldValueRequired", "FieldValueForbidden", "FieldValueTooLong", "FieldUnknown", "InternalError"}
+    {
+        "FieldValueRequired",
+        "FieldValueForbidden",
+        "FieldValueTooLong",
+        "FieldUnknown",
+        "Unreadable",
+        "InternalError",
+    }
 )
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One thing wrong with an input (`spec.podSets[0].count: Invalid value: -1: must be positive`).
 
-    `type` is one of Kubernetes' field error types, or FieldUnknown. `origin` names the rule where
-    Kubernetes has a name for it (`format=k8s-label-key`).
+    `type` is one of Kubernetes' field error types, FieldUnknown, or Unreadable (not even JSON or YAML).
+    `origin` names the rule where Kubernetes has a name for it (`format=k8s-label-key`).
     """
 
     field: str
@@ -115,3 +123,7 @@ def too_many(field: str, actual: int, most: int) -> FieldError:
 def unknown_field(field: str, suggestion: str = "") -> FieldError:
     detail = f'did you mean "{suggestion}"?' if suggestion else ""
     return FieldError(field=field, detail=detail, type="FieldUnknown")
+
+
+def unreadable(detail: str) -> FieldError:
+    return FieldError(field="", detail=detail, type="Unreadable")

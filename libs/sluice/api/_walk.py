@@ -1,0 +1,167 @@
+"""Finds everything wrong with the shape of a manifest, where the fast decoder stops at the first error."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from .errors import BadValue, FieldError, plain, required, type_invalid, unknown_field
+
+_ENUM = re.compile(r"Invalid enum value (.*)")
+_WORDS = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "array": "list",
+    "object": "mapping",
+    "null": "null",
+}
+
+
+def without_nulls(value: object) -> Any:
+    """Return *value* with null fields left out: to Kubernetes null and absent are the same."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+@cache
+def _described(kind: type[msgspec.Struct]) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def shape_errors(value: object, kind: type[msgspec.Struct]) -> list[FieldError]:
+    """Return every unknown, missing and mistyped field of *value*, in the order of the text."""
+    return list(_errors(value, _described(kind), ""))
+
+
+def _errors(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:
+    match kind:
+        case inspect.UnionType(types=members):
+            yield from _union_errors(value, members, path)
+        case inspect.StructType() if isinstance(value, dict):
+            yield from _struct_errors(value, kind, path)
+        case inspect.ListType(item_type=item) if isinstance(value, list):
+            for index, element in enumerate(value):
+                yield from _errors(element, item, f"{path}[{index}]")
+        case inspect.DictType(value_type=item) if isinstance(value, dict):
+            for key, element in value.items():
+                yield from _errors(element, item, f"{path}[{key}]")
+        case _:
+            yield from _leaf_errors(value, kind, path)
+
+
+def _union_errors(value: object, members: tuple[inspect.Type, ...], path: str) -> Iterator[FieldError]:
+    structured = [kind for kind in members if isinstance(kind, inspect.StructType | inspect.ListType)]
+    if structured and value is not None:
+        yield from _errors(value, structured[0], path)
+    else:
+        yield from _leaf_errors(value, inspect.UnionType(members), path)
+
+
+def _struct_errors(value: dict[str, Any], kind: inspect.StructType, path: str) -> Iterator[FieldError]:
+    fields = {field.encode_name: field for field in kind.fields}
+    for key, element in value.items():
+        place = f"{path}.{key}" if path else key
+        field = fields.get(key)
+        if field is None:
+            yield unknown_field(place, near_miss(key, fields))
+        else:
+            yield from _errors(element, field.type, place)
+    for name, field in fields.items():
+        if field.required and name not in value:
+            yield required(f"{path}.{name}" if path else name)
+
+
+def near_miss(word: str, known: dict[str, Any] | list[str] | tuple[str, ...]) -> str:
+    """Return the known word that was probably meant, or ''."""
+    by_case = {name.lower(): name for name in known}
+    if word.lower() in by_case:
+        return by_case[word.lower()]
+    matches = difflib.get_close_matches(word.lower(), list(by_case), n=1, cutoff=0.7)
+    return by_case[matches[0]] if matches else ""
+
+
+def _leaf_errors(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:
+    expected = _python_type(kind)
+    if expected is None:
+        return
+    try:
+        msgspec.convert(value, expected)
+    except msgspec.ValidationError as error:
+        yield leaf_error(value, kind, path, str(error))
+
+
+def leaf_error(value: object, kind: inspect.Type, path: str, text: str) -> FieldError:
+    """Translate what msgspec says of a single value."""
+    if _ENUM.match(text):
+        choices = [choice for choice in _choices(kind) if choice]
+        quoted = ", ".join(f'"{choice}"' for choice in choices)
+        return FieldError(
+            field=path,
+            detail=f"supported values: {quoted}",
+            type="FieldValueNotSupported",
+            bad_value=_shown(value),
+        )
+    wanted, _, got = text.partition(" - at ")[0].removeprefix("Expected ").partition(", got ")
+    wanted_words = " or ".join(
+        _WORDS.get(word, word) for word in wanted.strip("`").split(" | ") if word != "null"
+    )
+    got_word = _WORDS.get(got.strip("`"), got.strip("`"))
+    hint = ""
+    if wanted_words == "string" and isinstance(value, bool | int | float):
+        hint = "; put it in quotes"
+    return type_invalid(path, _shown(value), f"expected {wanted_words}, got {got_word}{hint}")
+
+
+def _shown(value: object) -> BadValue:
+    return plain(value)
+
+
+def _choices(kind: inspect.Type) -> list[str]:
+    match kind:
+        case inspect.LiteralType(values=values):
+            return [str(value) for value in values]
+        case inspect.UnionType(types=members):
+            return [choice for member in members for choice in _choices(member)]
+        case _:
+            return []
+
+
+def _python_type(kind: inspect.Type) -> Any:
+    """Return a type for `msgspec.convert`, or None where anything goes."""
+    match kind:
+        case inspect.AnyType() | inspect.RawType():
+            return None
+        case inspect.StructType(cls=cls):
+            return cls
+        case inspect.LiteralType(values=values):
+            from typing import Literal
+
+            return Literal[values]
+        case inspect.UnionType(types=members):
+            types = [_python_type(member) for member in members]
+            union = types[0]
+            for member in types[1:]:
+                union = union | member
+            return union
+        case _:
+            return _PLAIN[type(kind)]
+
+
+_PLAIN: dict[type[inspect.Type], Any] = {
+    inspect.StrType: str,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+    inspect.NoneType: type(None),
+    inspect.ListType: list[Any],
+    inspect.DictType: dict[str, Any],
+}

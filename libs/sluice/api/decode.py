@@ -1,0 +1,129 @@
+"""Strict decoding of manifests from JSON and Python values; YAML is in `sluice.api.yaml`.
+
+The good case is one pass of a prepared decoder. Only when that fails is the input walked again, to
+report all that is wrong with it, with the paths that users wrote.
+"""
+
+from typing import Any
+
+import msgspec
+
+from . import _walk
+from .errors import FieldError, InvalidError, not_supported, required, type_invalid, unreadable
+from .meta import Manifest
+from .scheme import BY_GVK, Kind
+
+MAX_DEPTH = 64
+"""Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
+
+
+class DecodeError(InvalidError):
+    """The input is no manifest; `errors` has every reason that could be found."""
+
+    def __init__(self, errors: tuple[FieldError, ...], what: str = "manifest") -> None:
+        super().__init__(errors, what)
+
+
+class _TypeMeta(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+_type_meta = msgspec.json.Decoder(_TypeMeta)
+_decoders: dict[tuple[str, str], msgspec.json.Decoder[Manifest]] = {
+    key: msgspec.json.Decoder(kind.type) for key, kind in BY_GVK.items() if kind.prepare is None
+}
+
+
+def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Manifest:
+    """Decode one JSON manifest.
+
+    Raises:
+        DecodeError: not JSON, not a known kind, or not of its shape.
+    """
+    try:
+        meta = _type_meta.decode(data)
+        decoder = _decoders.get((meta.api_version, meta.kind))
+        if decoder is not None:
+            return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # walked below, for better errors
+    return decode_object(_parsed(data))
+
+
+def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError((unreadable(f"not JSON: {error}"),)) from error
+
+
+def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifest:
+    """Decode one manifest from Python values (dict, list, str, int, float, bool, None).
+
+    *numbers_in_strings* takes "1" for 1, as some tools write.
+
+    Raises:
+        DecodeError: not a known kind, or not of its shape.
+    """
+    if not isinstance(value, dict):
+        raise DecodeError((type_invalid("", _short(value), "expected mapping: a manifest"),))
+    if _too_deep(value):
+        raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
+    kind = find_kind(value)
+    manifest = _walk.without_nulls(value)
+    if kind.prepare is not None:
+        manifest = kind.prepare(manifest)
+    try:
+        return msgspec.convert(manifest, kind.type, strict=not numbers_in_strings)
+    except msgspec.ValidationError as error:
+        found = _walk.shape_errors(manifest, kind.type)
+        errors = found or [unreadable(str(error))]
+        raise DecodeError(tuple(errors), describe(value)) from error
+
+
+def find_kind(value: dict[str, Any]) -> Kind:
+    """Return the kind that *value* says it is.
+
+    Raises:
+        DecodeError: `apiVersion` or `kind` is missing or unknown; the error lists the known ones.
+    """
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    missing = [name for name, found in (("apiVersion", api_version), ("kind", kind)) if not found]
+    if missing:
+        raise DecodeError(tuple(required(name) for name in missing))
+    known = BY_GVK.get((str(api_version), str(kind)))
+    if known is not None:
+        return known
+    versions = [version for version, name in BY_GVK if name == kind]
+    if versions:
+        raise DecodeError((not_supported("apiVersion", _short(api_version), versions),))
+    kinds = dict.fromkeys(name for _, name in BY_GVK)
+    raise DecodeError((not_supported("kind", _short(kind), kinds),))
+
+
+def describe(value: object) -> str:
+    """Return `Kind "namespace/name"` for messages about a manifest that may be broken."""
+    if not isinstance(value, dict):
+        return "manifest"
+    metadata = value.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    name = "/".join(str(fields[key]) for key in ("namespace", "name") if fields.get(key))
+    kind = str(value.get("kind") or "manifest")
+    return f'{kind} "{name}"' if name else kind
+
+
+def _short(value: object) -> str | int | float | bool | None:
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    return type(value).__name__
+
+
+def _too_deep(value: object, depth: int = 0) -> bool:
+    if depth > MAX_DEPTH:
+        return True
+    if isinstance(value, dict):
+        return any(_too_deep(item, depth + 1) for item in value.values())
+    if isinstance(value, list):
+        return any(_too_deep(item, depth + 1) for item in value)
+    return False

@@ -1,0 +1,32 @@
+"""Labels and annotations that mean something, spelled as users of Kueue know them."""
+
+PREFIX = "kueue.x-k8s.io/"
+
+QUEUE_NAME = PREFIX + "queue-name"
+PRIORITY_CLASS = PREFIX + "priority-class"
+MAX_EXEC_TIME_SECONDS = PREFIX + "max-exec-time-seconds"
+JOB_MIN_PARALLELISM = PREFIX + "job-min-parallelism"
+JOB_COMPLETIONS_EQUAL_PARALLELISM = PREFIX + "job-completions-equal-parallelism"
+PREBUILT_WORKLOAD = PREFIX + "prebuilt-workload-name"
+
+CANNOT_PREEMPT = PREFIX + "cannot-preempt"
+CANNOT_BORROW = PREFIX + "cannot-borrow"
+ELASTIC_JOB = PREFIX + "elastic-job"
+ADMISSION_GATED_BY = PREFIX + "admission-gated-by"
+PRIORITY_BOOST = PREFIX + "priority-boost"
+PREEMPTION_GATES = PREFIX + "preemption-gates"
+"""Ours: comma-separated names of gates that a job's workload is born with (SC7)."""
+
+WORKLOAD_SLICE_NAME = PREFIX + "workload-slice-name"
+SLICE_REPLACEMENT_FOR = PREFIX + "workload-slice-replacement-for"
+CONCURRENT_ADMISSION_PARENT = PREFIX + "concurrent-admission-parent"
+ALLOWED_RESOURCE_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
+POD_SET_GROUP_NAME = PREFIX + "podset-group-name"
+"""On a pod template: pod sets of one group get the same flavors."""
+JOB_UID = PREFIX + "job-uid"
+
+RESOURCE_IN_USE = PREFIX + "resource-in-use"
+"""The finalizer of objects that others refer to."""
+
+GATE_CONCURRENT_ADMISSION = PREFIX + "concurrent-admission"
+GATE_ELASTIC_JOB = PREFIX + "elastic-job"

@@ -1,0 +1,103 @@
+"""Which kinds there are: (apiVersion, kind) -> struct, and how older spellings become today's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import batch_v1, convert, core_v1, jobset, kueue, ray, sluice_v1
+from .meta import Manifest
+
+Object = dict[str, Any]
+Prepare = Callable[[Object], Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of manifest.
+
+    `prepare` turns an accepted spelling into the canonical one before decoding; None where there is
+    but one spelling. `plural` is the word of the command line and of messages.
+    """
+
+    api_version: str
+    kind: str
+    type: type[Manifest]
+    plural: str
+    namespaced: bool = False
+    prepare: Prepare | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The API group, '' for Kubernetes' core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def is_job(self) -> bool:
+        return self.type in JOB_TYPES
+
+
+JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job)
+
+KINDS: tuple[Kind, ...] = (
+    Kind(kueue.API_VERSION, "ResourceFlavor", kueue.ResourceFlavor, "resourceflavors", aliases=("rf",)),
+    Kind(
+        kueue.API_VERSION,
+        "ClusterQueue",
+        kueue.ClusterQueue,
+        "clusterqueues",
+        prepare=convert.cluster_queue,
+        aliases=("cq",),
+    ),
+    Kind(kueue.API_VERSION, "Cohort", kueue.Cohort, "cohorts"),
+    Kind(kueue.API_VERSION, "LocalQueue", kueue.LocalQueue, "localqueues", namespaced=True, aliases=("lq",)),
+    Kind(kueue.API_VERSION, "AdmissionCheck", kueue.AdmissionCheck, "admissionchecks", aliases=("ac",)),
+    Kind(
+        kueue.API_VERSION,
+        "WorkloadPriorityClass",
+        kueue.WorkloadPriorityClass,
+        "workloadpriorityclasses",
+        aliases=("wpc",),
+    ),
+    Kind(kueue.API_VERSION, "Workload", kueue.Workload, "workloads", namespaced=True, aliases=("wl",)),
+    Kind("v1", "Namespace", core_v1.Namespace, "namespaces", aliases=("ns",)),
+    Kind(batch_v1.API_VERSION, "Job", batch_v1.Job, "jobs", namespaced=True),
+    Kind(ray.API_VERSION, "RayCluster", ray.RayCluster, "rayclusters", namespaced=True),
+    Kind(ray.API_VERSION, "RayJob", ray.RayJob, "rayjobs", namespaced=True),
+    Kind(jobset.API_VERSION, "JobSet", jobset.JobSet, "jobsets", namespaced=True),
+    Kind(sluice_v1.API_VERSION, "Job", sluice_v1.Job, "jobs", namespaced=True),
+    Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
+)
+
+_OLDER = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1")
+
+
+def _older(kind: Kind) -> list[Kind]:
+    return [
+        Kind(old, kind.kind, kind.type, kind.plural, kind.namespaced, convert.to_v1beta2, kind.aliases)
+        for old in _OLDER
+    ]
+
+
+BY_GVK: dict[tuple[str, str], Kind] = {
+    (kind.api_version, kind.kind): kind
+    for canonical in KINDS
+    for kind in (canonical, *(_older(canonical) if canonical.api_version == kueue.API_VERSION else ()))
+}
+"""Every accepted (apiVersion, kind), older spellings included."""
+
+BY_TYPE: dict[type[Manifest], Kind] = {kind.type: kind for kind in KINDS}
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """Return what *manifest* is.
+
+    Raises:
+        KeyError: it is a part of a manifest and no manifest itself.
+    """
+    return BY_TYPE[type(manifest)]
+
+
+def configuration_kinds() -> tuple[Kind, ...]:
+    """Return the kinds that `apply` writes to the log: all but jobs and workloads."""
+    return tuple(kind for kind in KINDS if not kind.is_job and kind.type is not kueue.Workload)

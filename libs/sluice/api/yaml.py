@@ -1,0 +1,267 @@
+"""Multi-document YAML to manifests, with the document and line of what is wrong.
+
+Scalars follow YAML 1.2, as users mean them: only `true` and `false` are booleans (`on`, `no` and `y`
+stay text), dates and times stay text, and so does `12:30`. A key that occurs twice is an error.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from .decode import DecodeError, decode_object, describe
+from .errors import FieldError, unreadable
+from .meta import Manifest
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BOOL, _NULL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "null", "int", "float"))
+_MERGE = "tag:yaml.org,2002:merge"
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
+MAX_NODES = 200_000
+"""Nodes of one document after aliases are expanded; more is refused."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """The safe loader with YAML 1.2 scalars and without duplicate keys."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is None:
+                raise yaml.constructor.ConstructorError(
+                    None, None, "keys must be plain text", key_node.start_mark
+                )
+            mapping[key] = self.construct_object(value_node, deep=deep)
+        return mapping
+
+
+def _resolve(tag: str, pattern: str, first: str) -> None:
+    _Loader.add_implicit_resolver(tag, re.compile(pattern), list(first))
+
+
+_resolve(_BOOL, r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF")
+_resolve(_NULL, r"^(?:~|null|Null|NULL|)$", "~nN")
+_Loader.add_implicit_resolver(_NULL, re.compile(r"^$"), [""])
+_resolve(_INT, r"^(?:[-+]?(?:0|[1-9][0-9]*)|0o?[0-7]+|0x[0-9a-fA-F]+)$", "-+0123456789")
+_resolve(
+    _FLOAT, r"^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)$", "-+.0123456789"
+)
+_resolve(_MERGE, r"^<<$", "<")
+
+
+def _construct_int(loader: Any, node: Any) -> int:
+    text = str(loader.construct_scalar(node))
+    digits = text.lstrip("+-").lower()
+    if digits.startswith("0x"):
+        return int(digits, 16)
+    if len(digits) > 1 and digits.startswith("0"):
+        return int(digits.removeprefix("0o"), 8)
+    return int(text)
+
+
+def _construct_float(loader: Any, node: Any) -> float:
+    return float(loader.construct_scalar(node))
+
+
+def _construct_bool(loader: Any, node: Any) -> bool:
+    return str(loader.construct_scalar(node)).lower() == "true"
+
+
+_Loader.add_constructor(_INT, _construct_int)
+_Loader.add_constructor(_FLOAT, _construct_float)
+_Loader.add_constructor(_BOOL, _construct_bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file: `manifest`, or why there is none.
+
+    `index` counts documents from 1, `line` is where it starts; `lines` are those of the errors.
+    """
+
+    index: int
+    line: int
+    manifest: Manifest | None
+    errors: tuple[FieldError, ...] = ()
+    lines: tuple[int, ...] = ()
+    what: str = "manifest"
+
+    def problems(self, source: str = "") -> list[str]:
+        """Return one line of text per error: `file.yaml:12: ClusterQueue "a": spec.x: Unknown field`."""
+        prefix = f"{source}:" if source else "line "
+        return [
+            f"{prefix}{line}: document {self.index}: {self.what}: {error}"
+            for error, line in zip(self.errors, self.lines, strict=True)
+        ]
+
+
+def decode_yaml(text: str | bytes) -> list[Document]:
+    """Decode every document of *text* (JSON is YAML too); empty ones are skipped, `List`s are opened.
+
+    Never raises: what cannot be read is a Document with errors. After a syntax error nothing more can
+    be read, so that document is the last.
+    """
+    return list(_documents(text))
+
+
+def manifests(text: str | bytes, source: str = "") -> list[Manifest]:
+    """Decode every document of *text*.
+
+    Raises:
+        DecodeError: any of them is wrong; all errors of all documents are in it, places in the details.
+    """
+    documents = decode_yaml(text)
+    if any(document.errors for document in documents):
+        lines = [line for document in documents for line in document.problems(source)]
+        errors = tuple(error for document in documents for error in document.errors)
+        failure = DecodeError(errors, source or "input")
+        failure.args = ("\n".join(lines),)
+        raise failure
+    return [document.manifest for document in documents if document.manifest is not None]
+
+
+def _documents(text: str | bytes) -> Iterator[Document]:
+    try:
+        loader = _Loader(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        yield _unreadable(error, 1)
+        return
+    index = 0
+    try:
+        while True:
+            try:
+                if not loader.check_node():
+                    return
+                index += 1
+                node = loader.get_node()
+                line = node.start_mark.line + 1
+                duplicates = list(_duplicates(node, ""))
+                _check_size(node)
+                value = loader.construct_document(node)
+            except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+                yield _unreadable(error, index or 1)
+                return
+            if value is not None:
+                yield from _opened(value, node, index, line, duplicates)
+    finally:
+        loader.dispose()
+
+
+def _unreadable(error: Exception, index: int) -> Document:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = mark.line + 1 if mark is not None else 1
+    said = getattr(error, "problem", None) or str(error)
+    context = getattr(error, "context", None)
+    detail = f"not YAML: {said}" + (f" ({context})" if context else "")
+    return Document(index, line, None, (unreadable(detail),), (line,))
+
+
+def _opened(
+    value: object, node: Any, index: int, line: int, duplicates: list[tuple[FieldError, int]]
+) -> Iterator[Document]:
+    items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else None
+    if isinstance(items, list) and not duplicates:
+        for position, item in enumerate(items):
+            path = f"items[{position}]"
+            yield _decoded(item, node, index, _line_of(node, path), [], f"{path}.")
+        return
+    yield _decoded(value, node, index, line, duplicates, "")
+
+
+def _decoded(
+    value: object, node: Any, index: int, line: int, duplicates: list[tuple[FieldError, int]], prefix: str
+) -> Document:
+    manifest: Manifest | None = None
+    problems = list(duplicates)
+    try:
+        manifest = decode_object(value)
+    except DecodeError as error:
+        problems += [(found, _line_of(node, prefix + found.field)) for found in error.errors]
+    if problems:
+        return Document(
+            index,
+            line,
+            None,
+            tuple(error for error, _ in problems),
+            tuple(place for _, place in problems),
+            describe(value),
+        )
+    return Document(index, line, manifest, what=describe(value))
+
+
+def _duplicates(node: Any, path: str, depth: int = 0) -> Iterator[tuple[FieldError, int]]:
+    if depth > 64:
+        return
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, None] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            place = f"{path}.{key}" if path else key
+            if key in seen and key != "<<":
+                error = FieldError(
+                    field=place, detail="this key occurs twice", type="FieldValueDuplicate", bad_value=key
+                )
+                yield error, key_node.start_mark.line + 1
+            seen[key] = None
+            yield from _duplicates(value_node, place, depth + 1)
+    elif isinstance(node, yaml.SequenceNode):
+        for position, item in enumerate(node.value):
+            yield from _duplicates(item, f"{path}[{position}]", depth + 1)
+
+
+def _check_size(node: Any) -> None:
+    """Refuse aliases that blow up.
+
+    Raises:
+        ValueError: more than MAX_NODES nodes.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(current: Any, depth: int) -> int:
+        if depth > 128:
+            raise ValueError("nested too deeply, or an alias contains itself")
+        known = sizes.get(id(current))
+        if known is not None:
+            return known
+        if isinstance(current, yaml.MappingNode):
+            total = 1 + sum(size(key, depth + 1) + size(value, depth + 1) for key, value in current.value)
+        elif isinstance(current, yaml.SequenceNode):
+            total = 1 + sum(size(item, depth + 1) for item in current.value)
+        else:
+            total = 1
+        sizes[id(current)] = total
+        if total > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES} values; do aliases repeat each other?")
+        return total
+
+    size(node, 0)
+
+
+def _line_of(node: Any, path: str) -> int:
+    """Return the line of the field at *path*, or of the nearest thing around it that exists."""
+    line = int(node.start_mark.line) + 1
+    rest = path
+    while rest:
+        step = _STEP.match(rest.lstrip("."))
+        if step is None:
+            return line
+        rest = rest.lstrip(".")[step.end() :]
+        word = step.group(1) if step.group(1) is not None else step.group(2)
+        if isinstance(node, yaml.SequenceNode) and word.isdigit() and int(word) < len(node.value):
+            node = node.value[int(word)]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == word]
+            if not found:
+                return line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        else:
+            return line
+    return line

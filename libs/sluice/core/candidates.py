@@ -7,6 +7,7 @@ asks, so each queue keeps its reservations sorted, and a search looks only at th
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sluice.events.base import WorkloadKey
@@ -14,15 +15,15 @@ from sluice.events.base import WorkloadKey
 if TYPE_CHECKING:
     from .model import Workload
 
-Rank = tuple[int, int, str]
-"""(priority, minus the reservation's time, uid): the lowest is preempted first."""
+Rank = tuple[int, int, str, WorkloadKey]
+"""(priority, minus the reservation's time, uid, key): the lowest is preempted first."""
 
 Entry = tuple[Rank, "Workload"]
 
 
 def rank(workload: "Workload") -> Rank:
     """Return the workload's place among those that are as evicted as itself."""
-    return (workload.priority, -(workload.reserved_at or 0), workload.uid)
+    return (workload.priority, -(workload.reserved_at or 0), workload.uid, workload.key)
 
 
 class CandidateIndex:
@@ -64,11 +65,11 @@ class CandidateIndex:
     def below(self, priority: int | None, *, evicted: bool) -> Iterator[Entry]:
         """Yield those of at most *priority* (None: all), evicted or not, the first to go first."""
         entries = self.evicted if evicted else self.running
-        if priority is None:
+        if priority is None or not entries or entries[-1][0][0] <= priority:
             return iter(entries)
-        if not entries or entries[0][0][0] > priority:
+        if entries[0][0][0] > priority:
             return iter(())
-        return iter(entries[: bisect_right(entries, priority, key=_priority)])
+        return islice(entries, bisect_right(entries, priority, key=_priority))
 
     def _entry(self, place: tuple[bool, Rank]) -> Entry:
         entries = self.evicted if place[0] else self.running

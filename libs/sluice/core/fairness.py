@@ -89,18 +89,20 @@ def dominant_resource_share(
     if not borrowing:
         return ZERO
     lendable = lendable_of(tree, node.parent)
-    ratio, dominant = 0, ""
-    for resource, amount in borrowing.items():
-        available = lendable.get(resource, 0)
-        if available <= 0:
+    ratio, dominant, amount, most = 0, "", 0, 1
+    for resource, borrowed_amount in borrowing.items():
+        lent = lendable.get(resource, 0)
+        if lent <= 0:
             continue
-        candidate = (amount * 1000 << _PLACES) // available
+        candidate = (borrowed_amount * 1000 << _PLACES) // lent
         if candidate > ratio or (candidate == ratio and resource < dominant):
-            ratio, dominant = candidate, resource
+            ratio, dominant, amount, most = candidate, resource, borrowed_amount, lent
     borrowed.sort()
     if not node.weight:
         return Share((1, ratio), ratio, dominant, tuple(borrowed))
-    return Share((0, ratio * WEIGHT_SCALE // node.weight), ratio, dominant, tuple(borrowed))
+    # From the amounts, not from the rounded ratio: equal shares stay equal under different weights.
+    share = (amount * 1000 * WEIGHT_SCALE << _PLACES) // (most * node.weight)
+    return Share((0, share), ratio, dominant, tuple(borrowed))
 
 
 def share_key(tree: Tree, node: Node) -> tuple[int, int]:

@@ -3,33 +3,38 @@
     targets = get_targets(world, workload, usage, frs_need_preemption)
     possibility, height = preemption_possibility(world, queue, workload, fr, amount)
 
-Both look at the world as it is, trials included (`reservations.Trial`), and leave it as it was.
+Both look at the world as it is, trials included (`reservations.Trial`), and leave it as it was. A workload
+that must not preempt (AX1) has no targets at all. Candidates hold quota now; those that are evicted already
+go first, as they are leaving anyway.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Literal
+from typing import Final
 
 from .model import ClusterQueue, Workload, World
-from .quota import FlavorResource
+from .preemption_candidates import (
+    IN_CLUSTER_QUEUE,
+    IN_COHORT_FAIR_SHARING,
+    IN_COHORT_RECLAIM_WHILE_BORROWING,
+    IN_COHORT_RECLAMATION,
+    Reason,
+    Search,
+    Target,
+)
+from .preemption_classical import classical_targets
+from .preemption_fair import fair_targets
+from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from .reservations import without
 
-Reason = Literal[
-    "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
-]
+JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 
-IN_CLUSTER_QUEUE: Final = "InClusterQueue"
-IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
-IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
-IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A workload to be preempted, and the rule that allows it."""
-
-    workload: Workload
-    reason: Reason
+_DUE_TO: Final[Mapping[Reason, str]] = {
+    IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
 
 
 class Possibility(IntEnum):
@@ -37,7 +42,7 @@ class Possibility(IntEnum):
 
     NO_CANDIDATES = 0
     PREEMPT = 1
-    """Only with victims in the preemptor's own queue."""
+    """A victim at least is in the preemptor's own queue."""
     RECLAIM = 2
     """All victims are in other queues, which use more than is theirs."""
 
@@ -53,7 +58,8 @@ def get_targets(
     `usage` is all that it would charge to `workload.cluster_queue`; `frs_need_preemption` is the part of it
     that is short. Evicted workloads that still hold quota may be among the targets.
     """
-    raise NotImplementedError
+    queue = world.cluster_queues[workload.cluster_queue]
+    return _search(world, queue, workload, usage, frs_need_preemption)
 
 
 def preemption_possibility(
@@ -63,9 +69,53 @@ def preemption_possibility(
 
     The height is that of `quota.find_height_of_lowest_subtree_that_fits`, after the preemptions.
     """
-    raise NotImplementedError
+    targets = _search(world, queue, workload, {fr: amount}, (fr,))
+    if not targets:
+        return Possibility.NO_CANDIDATES, find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)[0]
+    with without(world, [target.workload for target in targets]):
+        height, _ = find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)
+    if any(target.workload.cluster_queue == queue.name for target in targets):
+        return Possibility.PREEMPT, height
+    return Possibility.RECLAIM, height
 
 
-def preemption_message(world: World, preemptor: Workload, target: Target) -> str:
-    """Return the message of the Preempted and Evicted conditions of a target."""
-    raise NotImplementedError
+def preemption_message(preemptor: Workload, reason: Reason, preemptor_node: Node, victim_node: Node) -> str:
+    """Return the message of the victim's Preempted and Evicted conditions.
+
+    The nodes are those of the two cluster queues.
+    """
+    job = preemptor.record.job
+    job_uid = preemptor.record.labels.get(JOB_UID_LABEL) or (job.uid if job is not None else "")
+    return (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+        f"JobUID: {job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "
+        f"preemptor path: {preemptor_node.path()}; preemptee path: {victim_node.path()}"
+    )
+
+
+def _search(
+    world: World,
+    queue: ClusterQueue,
+    workload: Workload,
+    usage: Mapping[FlavorResource, int],
+    frs: Collection[FlavorResource],
+) -> list[Target]:
+    if workload.record.cannot_preempt or not frs:
+        return []
+    search = Search(world, queue, workload, usage, frs)
+    return fair_targets(search) if world.config.fair_sharing.enable else classical_targets(search)
+
+
+__all__ = [
+    "IN_CLUSTER_QUEUE",
+    "IN_COHORT_FAIR_SHARING",
+    "IN_COHORT_RECLAIM_WHILE_BORROWING",
+    "IN_COHORT_RECLAMATION",
+    "JOB_UID_LABEL",
+    "Possibility",
+    "Reason",
+    "Target",
+    "get_targets",
+    "preemption_message",
+    "preemption_possibility",
+]

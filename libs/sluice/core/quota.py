@@ -271,13 +271,13 @@ class Tree:
         """Charge *usage* to *node* and, above local quota, to its ancestors. It may exceed what is there."""
         for fr, amount in usage.items():
             if amount:
-                self._charge(node.cells.get(fr) or _cell(node, fr), amount)
+                self._charge(node.cells.get(fr) or cell_of(node, fr), amount)
 
     def remove(self, node: Node, usage: Mapping[FlavorResource, int]) -> None:
         """Give *usage* back: first what is stored in the ancestors, then local quota."""
         for fr, amount in usage.items():
             if amount:
-                self._charge(node.cells.get(fr) or _cell(node, fr), -amount)
+                self._charge(node.cells.get(fr) or cell_of(node, fr), -amount)
 
     def _charge(self, cell: Cell, amount: int) -> None:
         """Add *amount*, which may be negative, here and the difference that it makes at each ancestor."""
@@ -426,20 +426,23 @@ def find_height_of_lowest_subtree_that_fits(node: Node, fr: FlavorResource, amou
     return parent.height, fits and parent.parent is not None
 
 
-def _cell(node: Node, fr: FlavorResource) -> Cell:
-    """Return the cell of *fr* at *node*; make it, and those above it, where there is none yet."""
+def cell_of(node: Node, fr: FlavorResource) -> Cell:
+    """Return the cell of *fr* at *node*; make it, and those above it, where there is none yet.
+
+    An empty cell is as good as none: nothing that is decided depends on it.
+    """
     cell = node.cells.get(fr)
     if cell is None:
         cell = node.cells[fr] = Cell(node, fr)
         if node.parent is not None:
-            cell.parent = _cell(node.parent, fr)
+            cell.parent = cell_of(node.parent, fr)
     return cell
 
 
 def _set_quota(node: Node, fr: FlavorResource, before: Quota | None, after: Quota | None) -> None:
     if before == after:
         return
-    cell = _cell(node, fr)
+    cell = cell_of(node, fr)
     old = (cell.subtree - cell.local, max(0, cell.usage - cell.local))
     cell.quota = after
     cell.subtree += (after.nominal if after else 0) - (before.nominal if before else 0)
@@ -477,7 +480,7 @@ def _attach(node: Node, parent: Node) -> None:
     insort(_siblings(node, parent), node, key=_name)
     _update_height(parent)
     for fr, cell in node.cells.items():
-        cell.parent = _cell(parent, fr)
+        cell.parent = cell_of(parent, fr)
         cell.note_borrowing()
         _propagate(cell, (0, 0))
 
@@ -529,5 +532,6 @@ __all__ = [
     "Quota",
     "Tree",
     "TrialError",
+    "cell_of",
     "find_height_of_lowest_subtree_that_fits",
 ]

@@ -1,0 +1,265 @@
+"""Whom one workload may preempt: the question, its rules, and where candidates are found (SC5).
+
+Candidates in the preemptor's own queue follow `withinClusterQueue`, those in other queues of the cohort tree
+`reclaimWithinCohort`. Of other queues only those count that use more than their own of what is needed; the
+quota tree knows them, so queues within their quota cost nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Final, Literal
+
+from sluice.api.kueue import ClusterQueuePreemption
+
+from .candidates import Entry
+from .model import ClusterQueue, Workload, World
+from .ordering import queue_order_timestamp
+from .quota import Cell, FlavorResource, Node, cell_of
+
+Reason = Literal[
+    "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
+]
+
+IN_CLUSTER_QUEUE: Final = "InClusterQueue"
+IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
+IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
+IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
+
+_NO_PREEMPTION: Final = ClusterQueuePreemption()
+_NOBODY: Final = -(2**63)
+"""Below every priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A workload to be preempted, and the rule that allows it."""
+
+    workload: Workload
+    reason: Reason
+
+
+class Search:
+    """One question: who has to go so that `workload` can use `usage`, of which `frs` are short?"""
+
+    __slots__ = (
+        "_cells",
+        "_queued_at",
+        "frs",
+        "node",
+        "policy",
+        "queue",
+        "tree",
+        "usage",
+        "workload",
+        "world",
+    )
+
+    def __init__(
+        self,
+        world: World,
+        queue: ClusterQueue,
+        workload: Workload,
+        usage: Mapping[FlavorResource, int],
+        frs: Collection[FlavorResource],
+    ) -> None:
+        self.world = world
+        self.tree = world.tree
+        self.queue = queue
+        self.node: Node = queue.node
+        self.workload = workload
+        self.usage = usage
+        self.frs = tuple(frs)
+        self.policy = queue.spec.preemption or _NO_PREEMPTION
+        self._queued_at: int | None = None
+        self._cells: list[tuple[Cell, int]] = [
+            (cell_of(queue.node, fr), amount) for fr, amount in usage.items()
+        ]
+
+    # Does it fit?
+
+    def fits(self, *, borrowing: bool) -> bool:
+        """Is all of the usage available now? Without *borrowing* it must be within the queue's own quota."""
+        for cell, amount in self._cells:
+            if not borrowing and cell.usage + amount > cell.subtree:
+                return False
+            if cell.available() < amount:
+                return False
+        return True
+
+    def fits_already_charged(self) -> bool:
+        """As `fits`, while the usage is charged to the queue: nothing is overdrawn.
+
+        Charging an amount to a node lowers what is available to it by exactly that amount.
+        """
+        return all(cell.available() >= 0 for cell, _ in self._cells)
+
+    def can_help(self, entries: Iterator[Entry]) -> bool:
+        """Would it suffice to remove all of *entries*, if all of what they use became available?
+
+        It never becomes more, so False is final; looking at usage alone is cheaper than trying.
+        """
+        short: dict[FlavorResource, int] = {}
+        for cell, amount in self._cells:
+            missing = amount - cell.available()
+            if missing > 0:
+                short[cell.fr] = missing
+        if not short:
+            return True
+        for _, workload in entries:
+            for fr, amount in workload.usage.items():
+                if fr in short:
+                    short[fr] -= amount
+                    if short[fr] <= 0:
+                        del short[fr]
+                        if not short:
+                            return True
+        return False
+
+    # Who may go?
+
+    def own(self, *, evicted: bool) -> Iterator[Entry]:
+        """Yield the candidates in the preemptor's queue, the first to go first."""
+        policy = self.policy.within_cluster_queue
+        priority = self.workload.priority
+        if policy == "LowerPriority":
+            return self._usable(self.queue.candidates.below(priority - 1, evicted=evicted))
+        if policy == "LowerOrNewerEqualPriority":
+            entries = self.queue.candidates.below(priority, evicted=evicted)
+            return (e for e in self._usable(entries) if e[1].priority < priority or self._is_newer(e[1]))
+        return iter(())
+
+    def others(self, queue: ClusterQueue, *, evicted: bool, at_most: int | None = None) -> Iterator[Entry]:
+        """Yield the candidates in another queue, of at most the given priority; the first to go first."""
+        policy = self.policy.reclaim_within_cohort
+        if policy == "Any":
+            bound = at_most
+        elif policy == "LowerPriority":
+            bound = self.workload.priority - 1
+            if at_most is not None and at_most < bound:
+                bound = at_most
+        else:
+            bound = _NOBODY
+        return self._usable(queue.candidates.below(bound, evicted=evicted))
+
+    def _usable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """Leave out those that use nothing of what is short, have been taken out, or are the preemptor."""
+        absent, own_key, frs = self.world.absent, self.workload.key, self.frs
+        if len(frs) == 1:
+            fr = frs[0]
+            return (e for e in entries if fr in e[1].usage and e[1].key not in absent and e[1].key != own_key)
+        return (
+            e
+            for e in entries
+            if e[1].key not in absent and e[1].key != own_key and any(fr in e[1].usage for fr in frs)
+        )
+
+    def _is_newer(self, candidate: Workload) -> bool:
+        if self._queued_at is None:
+            self._queued_at = queue_order_timestamp(self.workload, self.world.config)
+        return queue_order_timestamp(candidate, self.world.config) > self._queued_at
+
+    # Where are they?
+
+    @property
+    def may_reclaim(self) -> bool:
+        """May it preempt in other queues at all?"""
+        return self.node.parent is not None and self.policy.reclaim_within_cohort in ("Any", "LowerPriority")
+
+    def borrowers(self, cohort: Node) -> list[Node]:
+        """Return the children of *cohort* that use more than their own of anything that is short, by name."""
+        cells = cohort.cells
+        if len(self.frs) == 1:
+            cell = cells.get(self.frs[0])
+            found = cell.borrowers if cell is not None else {}
+        else:
+            found = {}
+            for fr in self.frs:
+                if (cell := cells.get(fr)) is not None:
+                    found |= cell.borrowers
+        return sorted(found, key=_name) if len(found) > 1 else list(found)
+
+    def is_over_quota(self, node: Node) -> bool:
+        """Does *node* use more than its own of anything that is short?"""
+        return any(fr in node.borrowed for fr in self.frs)
+
+    def is_below_nominal(self) -> bool:
+        """Does the preemptor's queue use less than its nominal quota of everything that is short?"""
+        return all(self.node.used(fr) < self.node.nominal(fr) for fr in self.frs)
+
+
+def fill_back(search: Search, targets: list[Target], *, borrowing: bool) -> list[Target]:
+    """Spare every target without which the workload fits too, the last one taken first.
+
+    All targets are out of the quota tree when this is called; those that are returned still are.
+    """
+    world = search.world
+    for i in range(len(targets) - 2, -1, -1):
+        workload = targets[i].workload
+        node = world.cluster_queues[workload.cluster_queue].node
+        search.tree.add(node, workload.usage)
+        if search.fits(borrowing=borrowing):
+            targets[i] = targets[-1]
+            targets.pop()
+        else:
+            search.tree.remove(node, workload.usage)
+    return targets
+
+
+def sort_candidates(
+    workloads: Collection[Workload], preemptor_queue: str, usage: Mapping[str, int] | None = None
+) -> list[Workload]:
+    """Return candidates in order of preemption, across queues.
+
+    Evicted ones first, then those in other queues than the preemptor's; with `usage` (admission fair sharing:
+    what each local queue consumed) those of the local queue that consumed more; then lower priority, newer
+    reservation, uid.
+    """
+    consumed = usage or {}
+
+    def compare(a: Workload, b: Workload) -> int:
+        for before, after in (
+            (a.evicted_at is None, b.evicted_at is None),
+            (a.cluster_queue == preemptor_queue, b.cluster_queue == preemptor_queue),
+        ):
+            if before != after:
+                return 1 if before else -1
+        used_a, used_b = consumed.get(local_queue(a)), consumed.get(local_queue(b))
+        if (
+            a.cluster_queue == b.cluster_queue
+            and used_a is not None
+            and used_b is not None
+            and used_a != used_b
+        ):
+            return -1 if used_a > used_b else 1
+        return 0
+
+    ranked = sorted(workloads, key=_rank_of)
+    return sorted(ranked, key=cmp_to_key(compare))
+
+
+def local_queue(workload: Workload) -> str:
+    """Return the `namespace/name` of the workload's local queue."""
+    return f"{workload.record.namespace}/{workload.record.queue_name}"
+
+
+def _rank_of(workload: Workload) -> tuple[int, int, str, str]:
+    return (workload.priority, -(workload.reserved_at or 0), workload.uid, workload.key)
+
+
+def _name(node: Node) -> str:
+    return node.name
+
+
+__all__ = [
+    "IN_CLUSTER_QUEUE",
+    "IN_COHORT_FAIR_SHARING",
+    "IN_COHORT_RECLAIM_WHILE_BORROWING",
+    "IN_COHORT_RECLAMATION",
+    "Reason",
+    "Search",
+    "Target",
+    "fill_back",
+    "local_queue",
+    "sort_candidates",
+]

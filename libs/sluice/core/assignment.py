@@ -121,17 +121,9 @@ class Attempt:
     no_fit_reason: str = ""
 
 
-@dataclass(slots=True)
-class Look:
-    """One flavor that was looked at for one resource group."""
-
-    flavor: str
-    granular: int
-    """0 no fit, 1 + Possibility, 4 fit."""
-    borrow: int
-    details: Sequence[Detail]
-    severity: int
-
+Look = tuple[str, int, int, Sequence[Detail], int]
+"""One flavor that was looked at for one resource group: its name, granular mode (0 no fit, 1 + Possibility,
+4 fit), borrowing height, what stands in the way, and the severity of that."""
 
 Looks = Sequence[tuple[str, Sequence[str], Sequence[Look]]]
 """Per resource that started a search: its name, its group's flavors, and what was looked at."""
@@ -166,8 +158,8 @@ class PodSetResult:
         merged: dict[str, Attempt] = {}
         for resource, group, looks in self.looks:
             for look in looks:
-                merged[look.flavor] = _merge(merged.get(look.flavor), look)
-            seen = {look.flavor for look in looks}
+                merged[look[0]] = _merge(merged.get(look[0]), look)
+            seen = {look[0] for look in looks}
             for flavor in group if looks else ():
                 if flavor in merged and flavor not in seen:
                     _does_not_provide(merged[flavor], resource)
@@ -175,18 +167,19 @@ class PodSetResult:
 
 
 def _merge(known: Attempt | None, look: Look) -> Attempt:
-    mode = Mode.FIT if look.granular == 4 else Mode.PREEMPT if look.granular else Mode.NO_FIT
-    possibility = Possibility(look.granular - 1) if 0 < look.granular < 4 else None
-    texts = [text_of(detail) for detail in look.details]
-    reason = SEVERITY[look.severity]
+    flavor, granular, borrow, details, severity = look
+    mode = Mode.FIT if granular == 4 else Mode.PREEMPT if granular else Mode.NO_FIT
+    possibility = Possibility(granular - 1) if 0 < granular < 4 else None
+    texts = [text_of(detail) for detail in details]
+    reason = SEVERITY[severity]
     if known is None:
-        return Attempt(look.flavor, mode, look.borrow, possibility, tuple(sorted({*texts})), reason)
+        return Attempt(flavor, mode, borrow, possibility, tuple(sorted({*texts})), reason)
     if known.possibility is not None and (possibility is None or known.possibility < possibility):
         possibility = known.possibility
     return Attempt(
-        look.flavor,
+        flavor,
         min(mode, known.mode),
-        max(look.borrow, known.borrow),
+        max(borrow, known.borrow),
         possibility,
         tuple(sorted({*texts, *known.reasons})),
         max(known.no_fit_reason, reason, key=SEVERITY.index),
@@ -205,14 +198,14 @@ class Assignment:
 
     __slots__ = ("_groups", "borrowing", "mode", "pod_sets", "scan", "usage")
 
-    def __init__(self, groups: Sequence[Sequence[str]]) -> None:
+    def __init__(self, groups: Sequence[Sequence[str]], usage: dict[FlavorResource, int]) -> None:
         self.mode = Mode.FIT
         """The worst of the pod sets; NO_FIT when there are none."""
         self.borrowing = 0
         """Height of the smallest cohort tree that has the quota; 0: the queue's own nominal quota."""
         self.pod_sets: list[PodSetResult] = []
         """Up to the first for which nothing fits."""
-        self.usage: dict[FlavorResource, int] = {}
+        self.usage = usage
         """What admission would charge: for a slice only the difference to the one it replaces (WS3)."""
         self.scan: list[dict[str, int]] = []
         self._groups = groups

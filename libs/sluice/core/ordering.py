@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import Micros
 from sluice.events.slices import WorkloadRecord
@@ -16,7 +17,7 @@ def effective_priority(record: WorkloadRecord, config: ConfigurationSpec) -> int
 
     An annotation that is no 32-bit integer counts as 0; validation refuses it elsewhere.
     """
-    if not config.feature_gates.get("PriorityBoost", False):
+    if not enabled(config.feature_gates, "PriorityBoost"):
         return record.priority
     return record.priority + priority_boost(record.annotations)
 

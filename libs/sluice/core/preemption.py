@@ -4,13 +4,16 @@
     possibility, height = preemption_possibility(world, queue, workload, fr, amount)
 
 Both look at the world as it is, trials included (`reservations.Trial`), and leave it as it was. A workload
-that must not preempt (AX1) has no targets at all. Candidates hold quota now; those that are evicted already
+that must not preempt (AX1) has no targets at all; for one that must not borrow (AX6), only what leaves its
+queue within its own quota is a result. Candidates hold quota now; those that are evicted already
 go first, as they are leaving anyway.
 """
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import Final
+
+from sluice.api.features import enabled
 
 from .model import ClusterQueue, Workload, World
 from .preemption_candidates import (
@@ -79,6 +82,20 @@ def preemption_possibility(
     return Possibility.RECLAIM, height
 
 
+class PreemptionOracle:
+    """Answers flavor assignment's question by `preemption_possibility`."""
+
+    __slots__ = ("_world",)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def possibility(
+        self, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
+    ) -> tuple[Possibility, int]:
+        return preemption_possibility(self._world, cq, workload, fr, amount)
+
+
 def preemption_message(preemptor: Workload, reason: Reason, preemptor_node: Node, victim_node: Node) -> str:
     """Return the message of the victim's Preempted and Evicted conditions.
 
@@ -100,7 +117,8 @@ def _search(
     usage: Mapping[FlavorResource, int],
     frs: Collection[FlavorResource],
 ) -> list[Target]:
-    if workload.record.cannot_preempt or not frs:
+    gates = world.config.feature_gates
+    if not frs or (workload.record.cannot_preempt and enabled(gates, "WorkloadAdmissionConstraints")):
         return []
     search = Search(world, queue, workload, usage, frs)
     return fair_targets(search) if world.config.fair_sharing.enable else classical_targets(search)
@@ -113,6 +131,7 @@ __all__ = [
     "IN_COHORT_RECLAMATION",
     "JOB_UID_LABEL",
     "Possibility",
+    "PreemptionOracle",
     "Reason",
     "Target",
     "get_targets",

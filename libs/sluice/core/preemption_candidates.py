@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final, Literal
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption
 
 from .candidates import Entry
@@ -43,6 +44,7 @@ class Search:
     """One question: who has to go so that `workload` can use `usage`, of which `frs` are short?"""
 
     __slots__ = (
+        "may_borrow",
         "_cells",
         "_queued_at",
         "frs",
@@ -70,6 +72,9 @@ class Search:
         self.workload = workload
         self.usage = usage
         self.frs = tuple(frs)
+        constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+        self.may_borrow = not (constrained and workload.record.cannot_borrow)
+        """AX1, AX6: else only what leaves it within its queue's own quota helps."""
         self.policy = queue.spec.preemption or _NO_PREEMPTION
         self._queued_at: int | None = None
         self._cells: list[tuple[Cell, int]] = [
@@ -88,11 +93,14 @@ class Search:
         return True
 
     def fits_already_charged(self) -> bool:
-        """As `fits`, while the usage is charged to the queue: nothing is overdrawn.
+        """As `fits`, borrowing if it may, while the usage is charged to the queue: nothing is overdrawn.
 
         Charging an amount to a node lowers what is available to it by exactly that amount.
         """
-        return all(cell.available() >= 0 for cell, _ in self._cells)
+        for cell, _ in self._cells:
+            if cell.available() < 0 or (not self.may_borrow and cell.usage > cell.subtree):
+                return False
+        return True
 
     def can_help(self, entries: Iterator[Entry]) -> bool:
         """Would it suffice to remove all of *entries*, if all of what they use became available?

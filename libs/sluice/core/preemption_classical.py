@@ -63,6 +63,8 @@ def classical_targets(search: Search) -> list[Target]:
 
 def _attempts(search: Search, sources: _Sources) -> tuple[bool, ...]:
     """Return with which answers to "may the preemptor borrow?" to try, in this order."""
+    if not search.may_borrow:
+        return (False,)
     hierarchical = _any(search, sources.hierarchical)
     others = hierarchical or _any(search, sources.by_priority)
     may_borrow = _may_borrow_within_cohort(search)

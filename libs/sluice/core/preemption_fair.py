@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 
+from sluice.api.features import enabled
+
 from .candidates import Entry, Rank
 from .fairness import dominant_resource_share, share_key
 from .model import ClusterQueue
@@ -63,7 +65,7 @@ def fair_targets(search: Search) -> list[Target]:
             break
     if fits:
         search.tree.remove(search.node, search.usage)
-        targets = fill_back(search, targets, borrowing=True)
+        targets = fill_back(search, targets, borrowing=search.may_borrow)
     search.tree.rollback(mark)
     return targets if fits else []
 
@@ -134,7 +136,8 @@ def _in_order(search: Search, contenders: list[_Contender]) -> Iterator[Target]:
         took_own = took_own or target.reason == IN_CLUSTER_QUEUE
         yield target
     contenders = _retry(contenders)
-    if took_own and search.world.config.feature_gates.get("FairSharingReevaluatePreemptionCandidates", False):
+    gates = search.world.config.feature_gates
+    if took_own and enabled(gates, "FairSharingReevaluatePreemptionCandidates"):
         # Its own victims have lowered the preemptor's share: what was refused before may pass now.
         yield from _first_pass(search, _Tournament(search, contenders), first)
         contenders = _retry(contenders)
@@ -147,11 +150,10 @@ def _retry(contenders: list[_Contender]) -> list[_Contender]:
 
 
 def _first_pass(search: Search, tournament: "_Tournament", strategy: Strategy) -> Iterator[Target]:
-    gates = search.world.config.feature_gates
     # Who stays within its nominal quota only takes back what is its own, whatever the shares.
-    within_nominal = gates.get("FairSharingPreemptWithinNominal", True) and not search.is_over_quota(
-        search.node
-    )
+    within_nominal = enabled(
+        search.world.config.feature_gates, "FairSharingPreemptWithinNominal"
+    ) and not search.is_over_quota(search.node)
     while (contender := tournament.next()) is not None:
         if contender.node is search.node:
             yield tournament.take(contender, Target(contender.pop()[1], IN_CLUSTER_QUEUE))

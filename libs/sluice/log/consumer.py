@@ -1,0 +1,101 @@
+"""The consumer behind a reader: how it is asked for, and what its answers mean. No input or output here.
+
+Readers use a throw-away pull consumer without acknowledgements. It is never trusted to remember
+anything: after every doubt (a gap, a reconnect, a restart) a new one is made from the reader's position.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import EventLogError, LogUnavailableError
+from .frames import description_of, status_of
+from .stream import NANOS
+
+PULL_MESSAGES = 10_000
+PULL_BYTES = 32 * 1024 * 1024
+"""Below the server's limit of unsent bytes per client, above the largest message."""
+PULL_EXPIRES_S = 60
+HEARTBEAT_S = 10
+INACTIVE_S = 60
+
+
+class LogReplacedError(EventLogError):
+    """The log ends before a position that had been read: it was replaced, or lost what it had."""
+
+    def __init__(self, stream: str, position: int, last: int) -> None:
+        super().__init__(f"{stream}: had read up to seq {position}, but the log now ends at {last}")
+        self.stream, self.position, self.last = stream, position, last
+
+
+class HistoryLostError(EventLogError):
+    """The log begins after the position to read from."""
+
+    def __init__(self, stream: str, position: int, first: int) -> None:
+        super().__init__(f"{stream}: to be read from seq {position + 1}, but the log begins at {first}")
+        self.stream, self.position, self.first = stream, position, first
+
+
+def create_request(stream: str, name: str, start: int, subjects: Sequence[str]) -> dict[str, Any]:
+    """Return the body that creates the consumer *name* at *start*."""
+    config: dict[str, Any] = {
+        "name": name,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": start,
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "max_deliver": -1,
+        "inactive_threshold": INACTIVE_S * NANOS,
+        "num_replicas": 1,
+        "mem_storage": True,
+    }
+    if len(subjects) == 1:
+        config["filter_subject"] = subjects[0]
+    else:
+        config["filter_subjects"] = list(subjects)
+    return {"stream_name": stream, "config": config}
+
+
+def check_history(stream: str, state: dict[str, Any], position: int) -> None:
+    """Check that the log still holds what follows *position*.
+
+    Raises:
+        LogReplacedError, HistoryLostError: it does not.
+    """
+    first, last = int(state["first_seq"]), int(state["last_seq"])
+    if position > last:
+        raise LogReplacedError(stream, position, last)
+    if first > position + 1:
+        raise HistoryLostError(stream, position, first)
+
+
+def pull_request() -> dict[str, Any]:
+    return {
+        "batch": PULL_MESSAGES,
+        "max_bytes": PULL_BYTES,
+        "expires": PULL_EXPIRES_S * NANOS,
+        "idle_heartbeat": HEARTBEAT_S * NANOS,
+    }
+
+
+def checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
+    """Return an API answer that is no error.
+
+    Raises:
+        LogUnavailableError: it is one.
+    """
+    if error := answer.get("error"):
+        raise LogUnavailableError(f"{what}: {error.get('description')} ({error.get('err_code')})")
+    return answer
+
+
+def pull_ended(header: bytes) -> bool | None:
+    """Tell what a status message means: True, ask for more; None, nothing; False, the consumer is gone."""
+    status = status_of(header)
+    if status == 100:
+        return None
+    if status in (404, 408):
+        return True
+    if status == 409:
+        words = description_of(header).lower()
+        return "maxbytes" in words or "batch completed" in words
+    return False

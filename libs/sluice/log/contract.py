@@ -1,0 +1,97 @@
+"""What a log is, for the runner and for tests: one contract, kept by memory and by JetStream."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from sluice.events.base import Micros
+
+from .subjects import Cell
+
+
+class Entry(NamedTuple):
+    """One message of the log."""
+
+    seq: int
+    suffix: str
+    """Its subject after the cell: `scheduler`, `job.default.train`."""
+    at: Micros
+    """When the log took it."""
+    payload: bytes
+    header: bytes = b""
+
+
+class Ack(NamedTuple):
+    """`seq` is where the message stands; `duplicate` if it stood there already (same message id)."""
+
+    seq: int
+    duplicate: bool = False
+
+
+class Tail(Protocol):
+    """A live reader: entries in order, none left out, from a position on, for ever."""
+
+    @property
+    def position(self) -> int:
+        """Sequence of the last entry taken in; entries up to here have been handed out or can be taken."""
+        ...
+
+    @property
+    def lag(self) -> int:
+        """Matching entries that the log has and that were not taken yet, as far as is known."""
+        ...
+
+    def take(self) -> list[Entry]:
+        """Return what has arrived since the last call, [] if nothing.
+
+        Raises:
+            EventLogError: the tail cannot go on (the log was replaced, or lost entries it had).
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """An ordered log of messages on subjects, numbered from 1 without regard to subject."""
+
+    cell: Cell
+    max_payload: int
+    """Most bytes of one message, headers included."""
+
+    async def append(
+        self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""
+    ) -> Ack:
+        """Add a message. *expected_last*: sequence that the subject's last message must have, 0 for none.
+
+        Raises:
+            StaleSequenceError: the subject's last message is another one; nothing was added.
+            MessageTooLargeError: nothing was added.
+            AppendRefusedError: nothing was added.
+            UnansweredError: it may or may not have been added; `last` tells.
+        """
+        ...
+
+    async def last(self, suffix: str) -> Entry | None:
+        """Return the last message of a subject.
+
+        Raises:
+            LogUnavailableError: no answer.
+        """
+        ...
+
+    async def end(self) -> int:
+        """Return the sequence of the last message, 0 for an empty log; raises as `last`."""
+        ...
+
+    def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
+        """Return the entries from *start* to what is the end now, in batches.
+
+        *filters*: patterns of suffixes (`job.>`, `scheduler`), none of which overlap.
+        """
+        ...
+
+    def tail(self, start: int, filters: Sequence[str], wake: Callable[[], None]) -> Tail:
+        """Return a live reader from *start* on; *wake* is called when `take` has something to return."""
+        ...
+
+    async def close(self) -> None: ...

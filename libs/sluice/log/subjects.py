@@ -1,0 +1,100 @@
+"""Names of subjects, streams and buckets of a cell."""
+
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+OUTSIDE = ("job.>", "verdict.>", "presence.>")
+"""Messages from outside: one CloudEvent each."""
+
+COMMITS = ("config", "slices", "variants", "scheduler", "checks")
+"""Commits: one subject per writer."""
+
+
+def token(name: str) -> str:
+    """Return *name* as one token of a subject, percent-encoded: `a.b` -> `a%2Eb`.
+
+    Letters, digits, `-` and `_` stay, every other byte of its UTF-8 is encoded: no name can add a token
+    or a wildcard.
+    """
+    if name.isascii() and name.replace("-", "").replace("_", "").isalnum():
+        return name
+    if not name:
+        raise ValueError("an empty name cannot stand in a subject")
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+
+
+def untoken(encoded: str) -> str:
+    """Return the name that `token` encoded."""
+    return unquote(encoded) if "%" in encoded else encoded
+
+
+def job_suffix(namespace: str, name: str) -> str:
+    """Return the subject, after the cell, of a job's messages."""
+    return f"job.{token(namespace)}.{token(name)}"
+
+
+def verdict_suffix(controller: str) -> str:
+    """Return the subject, after the cell, of an admission check controller's verdicts."""
+    return f"verdict.{token(controller)}"
+
+
+def presence_suffix(kind: str, name: str) -> str:
+    """Return the subject, after the cell, where shells record that *name* came or went."""
+    return f"presence.{token(kind)}.{token(name)}"
+
+
+def names(suffix: str) -> tuple[str, ...]:
+    """Return the decoded tokens of a subject: `job.a%2Eb.c` -> ("job", "a.b", "c")."""
+    return tuple(untoken(part) for part in suffix.split("."))
+
+
+class Cell:
+    """The names that belong to one cell. A cell's own name is one plain token."""
+
+    __slots__ = ("name", "prefix", "stream")
+
+    def __init__(self, name: str) -> None:
+        if not name or token(name) != name:
+            raise ValueError(f"cell {name!r}: only letters, digits, '-' and '_' are allowed")
+        self.name = name
+        self.prefix = f"sluice.{name}."
+        self.stream = f"SLUICE_{name}"
+
+    def subject(self, suffix: str) -> str:
+        return self.prefix + suffix
+
+    def suffix(self, subject: str) -> str:
+        return subject.removeprefix(self.prefix)
+
+    def bucket(self, what: str) -> str:
+        """Return the bucket of a projection (`dispatch`) or of the machinery (`snapshots`, `leases`)."""
+        return f"sluice_{self.name}_{what}"
+
+    def control(self, service: str, what: str) -> str:
+        """Return the subject where a service answers questions about itself."""
+        return f"{self.prefix}control.{token(service)}.{what}"
+
+    def captured(self) -> list[str]:
+        """Return the subjects that the stream takes in.
+
+        Named one by one: requests (`query.>`, `control.>`, ...) live beside them and must not be stored,
+        or the server's acknowledgement would be taken for the answer.
+        """
+        return [self.prefix + suffix for suffix in (*OUTSIDE, *COMMITS)]
+
+
+def matches(pattern: str, suffix: str) -> bool:
+    """Tell whether *suffix* falls under *pattern*, which may hold `*` and end in `>`."""
+    wanted, have = pattern.split("."), suffix.split(".")
+    for index, part in enumerate(wanted):
+        if part == ">":
+            return len(have) > index
+        if index >= len(have) or part not in ("*", have[index]):
+            return False
+    return len(wanted) == len(have)
+
+
+def matches_any(patterns: Iterable[str], suffix: str) -> bool:
+    return any(matches(pattern, suffix) for pattern in patterns)

@@ -1,0 +1,56 @@
+"""Which workloads are the same to the scheduler, so that one verdict holds for all of them (SC2).
+
+The key covers what a workload's record says and flavor assignment, preemption or the queue's namespace
+selector look at. Not in it, because it is no part of the record or can change while the workload waits:
+the effective priority, reclaimable pods, opened preemption gates and earlier evictions. Combine the key
+with those that matter:
+
+    peers = (equivalence_key(record), workload.priority, ...)
+
+Creation time is left out on purpose: the queue looks at the oldest first, and what the older one may
+preempt includes what a newer one may. So is the concurrent-admission parent: variants of different jobs are
+equal, hence a verdict that rests on siblings must not be shared.
+"""
+
+import sys
+
+import msgspec
+
+from sluice.events.slices import WorkloadRecord
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def equivalence_key(record: WorkloadRecord) -> str:
+    """Return the same string object for records that the scheduler cannot tell apart.
+
+    Pod set names count, as they are named in the verdict. Costs some microseconds: call it once a record.
+    """
+    return sys.intern(
+        _encoder.encode(
+            (
+                record.namespace,
+                [
+                    (
+                        ps.name,
+                        ps.count,
+                        ps.min_count,
+                        ps.requests,
+                        ps.node_selector,
+                        ps.node_affinity,
+                        ps.tolerations,
+                        ps.group,
+                    )
+                    for ps in record.pod_sets
+                ],
+                record.allowed_flavors,
+                record.cannot_preempt,
+                record.cannot_borrow,
+                record.preemption_gates,
+                record.replaces,
+            )
+        ).decode()
+    )
+
+
+__all__ = ["equivalence_key"]

@@ -1,0 +1,147 @@
+"""What of a Workload may change, and when."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from sluice.api.errors import FieldError, invalid, required
+from sluice.api.features import NONE, enabled
+from sluice.api.kueue import Admission, Workload, WorkloadPodSet
+from sluice.api.labels import SLICE_REPLACEMENT_FOR
+
+from .gated_by import check_gated_by
+from .workload import check_any_workload, has_quota_reservation, is_elastic, missing_admission
+
+IMMUTABLE = "field is immutable"
+
+
+def check_workload_update(
+    new: Workload, old: Workload, gates: Mapping[str, bool] = NONE, *, any_cluster: bool = False
+) -> list[FieldError]:
+    """Check a changed workload.
+
+    *any_cluster*: the dispatcher offers the workload to all clusters, so there are no nominations.
+    """
+    found = check_any_workload(new, gates, _tolerated_reclaimable(new, old, gates))
+    had, has = has_quota_reservation(old), has_quota_reservation(new)
+    if has and new.status.admission is None and not (had and old.status.admission is None):
+        # One that is in that state already must stay editable, or it could never be removed.
+        found.append(missing_admission())
+    if had:
+        found += _check_pod_sets(new, old, gates)
+        found += _check_constraints(new, old)
+    if had and has:
+        found += _check_reclaimable(new, old, gates)
+    found += _check_admission(new.status.admission, old.status.admission, gates)
+    found += _check_pod_set_updates(new, old)
+    if not any_cluster:
+        found += _check_cluster_name(new, old, gates)
+    if enabled(gates, "AdmissionGatedBy"):
+        found += check_gated_by(new.metadata.annotations, before=old.metadata.annotations)
+    return found
+
+
+def _check_pod_sets(new: Workload, old: Workload, gates: Mapping[str, bool]) -> list[FieldError]:
+    before, after = old.spec.pod_sets, new.spec.pod_sets
+    if len(before) != len(after):
+        return [invalid("spec.podSets", after, IMMUTABLE)]
+    elastic = enabled(gates, "ElasticJobsViaWorkloadSlices")
+    return [
+        invalid(f"spec.podSets.{i}", part, IMMUTABLE)
+        for i, part in enumerate(after)
+        if not _same_pods(part, before[i], shrinking_is_fine=elastic)
+    ]
+
+
+def _same_pods(new: WorkloadPodSet, old: WorkloadPodSet, *, shrinking_is_fine: bool) -> bool:
+    if shrinking_is_fine and new.count < old.count:
+        # WS3: a scale-down happens in place.
+        new = replace(new, count=old.count)
+    return new == old
+
+
+def _check_constraints(new: Workload, old: Workload) -> list[FieldError]:
+    """Check AX1: constraints are immutable once quota is reserved."""
+    if new.spec.admission_constraints == old.spec.admission_constraints:
+        return []
+    return [invalid("spec.admissionConstraints", new.spec.admission_constraints, IMMUTABLE)]
+
+
+def _scaled_down(new: Workload, gates: Mapping[str, bool]) -> frozenset[str]:
+    """Return the pod sets of a slice that are smaller now than when they were admitted."""
+    admission = new.status.admission
+    if admission is None or not is_elastic(new, gates):
+        return frozenset()
+    admitted = {assigned.name: assigned.count for assigned in admission.pod_set_assignments}
+    return frozenset(
+        part.name for part in new.spec.pod_sets if part.count < (admitted.get(part.name) or part.count)
+    )
+
+
+def _tolerated_reclaimable(new: Workload, old: Workload, gates: Mapping[str, bool]) -> dict[str, int]:
+    if not is_elastic(new, gates):
+        return {}
+    return {pod.name: pod.count for pod in old.status.reclaimable_pods}
+
+
+def _check_reclaimable(new: Workload, old: Workload, gates: Mapping[str, bool]) -> list[FieldError]:
+    """Check that pods which have ended stay ended, but for those of a slice that shrank."""
+    before = {pod.name: pod.count for pod in old.status.reclaimable_pods}
+    after = {pod.name: pod.count for pod in new.status.reclaimable_pods}
+    shrunk = _scaled_down(new, gates)
+    found = [
+        invalid(f"status.reclaimablePods[{name}].count", count, f"cannot be less than {before[name]}")
+        for name, count in after.items()
+        if name not in shrunk and count < before.get(name, 0)
+    ]
+    found += [
+        required(f"status.reclaimablePods[{name}]", "cannot be removed")
+        for name in before
+        if name not in after and name not in shrunk
+    ]
+    return found
+
+
+def _check_admission(
+    new: Admission | None, old: Admission | None, gates: Mapping[str, bool]
+) -> list[FieldError]:
+    """Check that an admission is set and unset as a whole; only its topology may change."""
+    if new is None or old is None:
+        return []
+    bare = enabled(gates, "TopologyAwareScheduling")
+    same = _without_topology(new) == _without_topology(old) if bare else new == old
+    return [] if same else [invalid("status.admission", new, IMMUTABLE)]
+
+
+def _without_topology(admission: Admission) -> Admission:
+    return replace(
+        admission,
+        pod_set_assignments=[
+            replace(assigned, topology_assignment=None, delayed_topology_request=None)
+            for assigned in admission.pod_set_assignments
+        ],
+    )
+
+
+def _check_pod_set_updates(new: Workload, old: Workload) -> list[FieldError]:
+    after = {check.name: check for check in new.status.admission_checks}
+    found: list[FieldError] = []
+    for i, check in enumerate(old.status.admission_checks):
+        changed = after.get(check.name)
+        if changed is None or check.state != "Ready" or changed.state != "Ready":
+            continue
+        if changed.pod_set_updates != check.pod_set_updates:
+            place = f"status.admissionChecks[{i}].podSetUpdates"
+            found.append(invalid(place, changed.pod_set_updates, IMMUTABLE))
+    return found
+
+
+def _check_cluster_name(new: Workload, old: Workload, gates: Mapping[str, bool]) -> list[FieldError]:
+    name = new.status.cluster_name
+    if name is None or old.status.cluster_name is not None or name in old.status.nominated_cluster_names:
+        return []
+    if SLICE_REPLACEMENT_FOR in new.metadata.annotations and enabled(gates, "ElasticJobsViaWorkloadSlices"):
+        # A slice goes where the slice that it replaces is.
+        return []
+    text = "when setting clusterName it must be one of the nominatedClusterNames"
+    return [invalid("status.clusterName", name, text)]

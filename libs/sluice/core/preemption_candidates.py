@@ -44,10 +44,10 @@ class Search:
     """One question: who has to go so that `workload` can use `usage`, of which `frs` are short?"""
 
     __slots__ = (
-        "may_borrow",
         "_cells",
         "_queued_at",
         "frs",
+        "may_borrow",
         "node",
         "policy",
         "queue",

@@ -1,0 +1,83 @@
+"""The states of a workload's admission checks: which belong to it, and what eviction does (AC1-AC4)."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sluice.api.kueue import ClusterQueueSpec, PodSetUpdate
+from sluice.events.base import Micros
+
+from .backoff import MICROS_PER_S
+
+PENDING = "Pending"
+READY = "Ready"
+RETRY = "Retry"
+REJECTED = "Rejected"
+
+
+class CheckState(NamedTuple):
+    """`at`: when `state` last changed, None if unknown."""
+
+    name: str
+    state: str
+    at: Micros | None
+    message: str = ""
+    requeue_after_s: int | None = None
+    retry_count: int = 0
+    pod_set_updates: Sequence[PodSetUpdate] = ()
+
+
+def relevant_checks(spec: ClusterQueueSpec, flavors: Iterable[str] | None) -> list[str]:
+    """Return the names of the checks that concern a workload, sorted (AC1).
+
+    *flavors*: those assigned to it; None before it has quota, when only checks that cover every flavor
+    of the queue are certain to concern it.
+    """
+    strategy = spec.admission_checks_strategy
+    if strategy is None:
+        return []
+    assigned = None if flavors is None else frozenset(flavors)
+    of_queue = frozenset(flavor.name for group in spec.resource_groups for flavor in group.flavors)
+    names = []
+    for rule in strategy.admission_checks:
+        on_flavors = frozenset(rule.on_flavors)
+        if not on_flavors or (of_queue <= on_flavors if assigned is None else assigned & on_flavors):
+            names.append(rule.name)
+    return sorted(names)
+
+
+def sync_states(states: Iterable[CheckState], names: Iterable[str], at: Micros | None) -> list[CheckState]:
+    """Return one state for each of *names*, sorted: what *states* says of it, else Pending since *at*."""
+    known = {state.name: state for state in states}
+    return [known.get(name) or CheckState(name, PENDING, at) for name in sorted(names)]
+
+
+def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckState]:
+    """Return *states* with all that was said taken back; retries are counted (AC4)."""
+    return [
+        state
+        if state.state == PENDING
+        else CheckState(
+            state.name,
+            PENDING,
+            at,
+            f"Reset to Pending after eviction. Previously: {state.state}",
+            state.requeue_after_s,
+            state.retry_count + 1 if state.state == RETRY else 0,
+        )
+        for state in states
+    ]
+
+
+def max_retry_at(states: Iterable[CheckState]) -> Micros | None:
+    """Return when the longest of the delays that Retry checks ask for is over, None without one (AC3)."""
+    return max(
+        (
+            state.at + state.requeue_after_s * MICROS_PER_S
+            for state in states
+            if state.state == RETRY and state.at is not None and state.requeue_after_s is not None
+        ),
+        default=None,
+    )
+
+
+__all__ = ["CheckState", "max_retry_at", "relevant_checks", "reset_on_eviction", "sync_states"]

@@ -1,0 +1,104 @@
+"""Fold of configuration, and of what the scheduler says of queues."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.events.base import Event, Micros
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
+
+from .records import ActiveState, ClusterQueueView, LocalQueueView
+from .state import State
+
+_CONFIG_TYPES: dict[str, Any] = {
+    "ClusterQueue": kueue.ClusterQueue,
+    "LocalQueue": kueue.LocalQueue,
+    "Cohort": kueue.Cohort,
+    "Configuration": kueue.Configuration,
+}
+
+
+def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
+    kind = _CONFIG_TYPES.get(event.kind)
+    if kind is None:
+        return
+    manifest = msgspec.json.decode(event.object, type=kind)
+    match manifest:
+        case kueue.ClusterQueue():
+            queue = state.cluster_queue(event.name)
+            queue.spec, queue.changed_seq = manifest.spec, seq
+            queue.terminating = manifest.metadata.deletion_timestamp is not None
+        case kueue.LocalQueue():
+            local = state.local_queue(f"{event.namespace}/{event.name}")
+            _detach(state, local)
+            local.spec, local.changed_seq = manifest.spec, seq
+            queue = local.cluster_queue = state.cluster_queue(manifest.spec.cluster_queue)
+            queue.local_queues[local.key] = local
+            queue.order = None
+        case kueue.Cohort():
+            state.cohorts[event.name] = manifest.spec
+        case kueue.Configuration():
+            state.config = manifest.spec
+
+
+def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
+    match event.kind:
+        case "ClusterQueue":
+            queue = state.cluster_queue(event.name)
+            queue.spec, queue.changed_seq, queue.active = None, seq, None
+            _drop_if_unused(state, queue)
+        case "LocalQueue":
+            local = state.local_queue(f"{event.namespace}/{event.name}")
+            _detach(state, local)
+            local.spec, local.changed_seq, local.active = None, seq, None
+            if not (local.pending or local.reserving):
+                state.local_queues.pop(local.key, None)
+        case "Cohort":
+            state.cohorts.pop(event.name, None)
+        case "Configuration":
+            state.config = kueue.ConfigurationSpec()
+
+
+def _detach(state: State, local: LocalQueueView) -> None:
+    queue, local.cluster_queue = local.cluster_queue, None
+    if queue is not None:
+        queue.local_queues.pop(local.key, None)
+        queue.order = None
+        _drop_if_unused(state, queue)
+
+
+def _drop_if_unused(state: State, queue: ClusterQueueView) -> None:
+    if queue.spec is None and not (queue.workloads or queue.local_queues):
+        state.cluster_queues.pop(queue.name, None)
+
+
+def _cluster_queue_status(state: State, event: ClusterQueueStatusChanged, _seq: int, at: Micros) -> None:
+    queue = state.cluster_queues.get(event.cluster_queue)
+    if queue is not None:
+        queue.active = _active(queue.active, event, at)
+
+
+def _local_queue_status(state: State, event: LocalQueueStatusChanged, _seq: int, at: Micros) -> None:
+    queue = state.local_queues.get(event.local_queue)
+    if queue is not None:
+        queue.active = _active(queue.active, event, at)
+
+
+def _active(
+    before: ActiveState | None, event: ClusterQueueStatusChanged | LocalQueueStatusChanged, at: Micros
+) -> ActiveState:
+    since = before.since if before is not None and before.active == event.active else at
+    return ActiveState(event.active, event.reason, event.message, since)
+
+
+CONFIG_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    ClusterQueueStatusChanged: _cluster_queue_status,
+    LocalQueueStatusChanged: _local_queue_status,
+    ObjectApplied: _applied,
+    ObjectDeleted: _object_deleted,
+}
+
+__all__ = ["CONFIG_FOLDS"]

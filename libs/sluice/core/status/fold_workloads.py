@@ -1,0 +1,396 @@
+"""Fold of what happens to workloads and jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.core import eviction as ev
+from sluice.core.backoff import MICROS_PER_S
+from sluice.core.check_states import CheckState, reset_on_eviction
+from sluice.events.base import Event, Micros
+from sluice.events.checks import CheckStateChanged
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    PendingReasonChanged,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
+from sluice.events.slices import (
+    JobResumed,
+    JobSuspended,
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .charges import add, charge_of, subtract
+from .records import HISTORY_LIMIT, JobView, PendingReason, Recorded, Transition, WorkloadView
+from .state import State
+
+PARENT_LABEL = "kueue.x-k8s.io/concurrent-admission-parent"
+
+
+# Life of a workload
+
+
+def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
+    workload = state.workloads[key] = WorkloadView(record, key, queue, active=record.active)
+    workload.history.append(Transition(seq, at, event))
+    if record.job is not None:
+        job = state.jobs.get(record.job.key)
+        if job is None:
+            job = state.jobs[record.job.key] = JobView(record.job.key, record.job, changed_at=at)
+        job.workloads[key] = workload
+    _enqueue(workload)
+
+
+def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    changes = {
+        name: value
+        for name in ("queue_name", "priority", "priority_class", "active", "pod_sets", "annotations")
+        if (value := getattr(event, name)) is not None
+    }
+    if event.maximum_execution_time_s is not None:
+        changes["maximum_execution_time_s"] = event.maximum_execution_time_s
+    _dequeue(workload)
+    workload.record = msgspec.structs.replace(workload.record, **changes)
+    workload.generation += 1
+    if event.queue_name is not None:
+        workload.local_queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
+    if event.active is not None:
+        _set_active(workload, event.active, at)
+    if event.pod_sets is not None:
+        _recharge(workload)
+    _enqueue(workload)
+
+
+def _set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
+    workload.active = active
+    if active:
+        workload.conditions.pop("DeactivationTarget", None)
+    elif not workload.holds_quota and workload.finished_at is None:
+        # Nothing has to stop, so the scheduler writes no Evicted for it.
+        _condition(workload, "Evicted", True, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at)
+
+
+def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    _dequeue(workload)
+    queue = state.cluster_queue(event.cluster_queue)
+    workload.cluster_queue = queue
+    workload.assignment = event.pod_sets
+    workload.reserved_at = at
+    workload.reserved_generation = workload.generation
+    workload.charge = charge_of(workload)
+    workload.evicted = False
+    workload.pending = None
+    workload.requeue_at = workload.order_at = None
+    queue.workloads[workload.key] = workload
+    add(queue.reservation, workload.charge)
+    workload.local_queue.reserving += 1
+    if workload.conditions:
+        for kind in ("Evicted", "Preempted"):
+            before = workload.conditions.get(kind)
+            if before is not None and before.status:
+                _condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+
+
+def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.cluster_queue is None:
+        return
+    _remember(workload, event, seq, at)
+    workload.admitted_at = at
+    queue = workload.cluster_queue
+    queue.admitted += 1
+    add(queue.usage, workload.charge)
+    workload.local_queue.admitted += 1
+
+
+def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    workload.evicted = True
+    reason = ev.condition_reason(event.reason, event.underlying_cause)
+    _condition(workload, "Evicted", True, reason, event.message, at)
+    times = (event.reason, event.underlying_cause)
+    workload.evictions[times] = workload.evictions.get(times, 0) + 1
+    if workload.checks:
+        states = reset_on_eviction(workload.checks.values(), at)
+        workload.checks = {state.name: state for state in states}
+    if "BlockedOnPreemptionGates" in workload.conditions:
+        _condition(workload, "BlockedOnPreemptionGates", False, "Evicted", event.message, at)
+    strategy = state.config.wait_for_pods_ready.requeuing_strategy
+    if event.reason == ev.ADMISSION_CHECK or (
+        event.reason == ev.PODS_READY_TIMEOUT and strategy.timestamp == "Eviction"
+    ):
+        workload.order_at = at
+
+
+def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+        _condition(workload, "Preempted", True, event.rule, event.message, at)
+
+
+def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None or not workload.holds_quota:
+        return
+    _remember(workload, event, seq, at)
+    if workload.admitted_at is not None:
+        workload.past_execution_s += (at - workload.admitted_at) // MICROS_PER_S
+        workload.unadmitted_at = at
+    _give_back(workload)
+    workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
+    workload.charge = {}
+    workload.released_at = at
+    if "PodsReady" in workload.conditions:
+        _condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+    evicted = workload.conditions.get("Evicted")
+    if workload.evicted and evicted is not None:
+        workload.evicted = False
+        _condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
+    _enqueue(workload)
+
+
+def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    _condition(workload, "Requeued", True, event.reason, event.message, at)
+    workload.requeue_at = None
+    if event.reason == ev.REACTIVATED:
+        workload.requeue_count = workload.past_execution_s = 0
+
+
+def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+        workload.requeue_count = event.count
+        workload.requeue_at = event.requeue_at
+
+
+def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    _dequeue(workload)
+    _set_active(workload, False, at)
+    _condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    before = workload.conditions.get("PodsReady")
+    if event.ready:
+        recovered = before is not None and before.reason == ev.WAIT_FOR_RECOVERY
+        reason = "Recovered" if recovered else "Started"
+        message = "All pods reached readiness and the workload is running"
+    elif before is not None and (before.status or before.reason == ev.WAIT_FOR_RECOVERY):
+        reason, message = ev.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+    else:
+        reason, message = ev.WAIT_FOR_START, "Not all pods are ready or succeeded"
+    _condition(workload, "PodsReady", event.ready, reason, message, at)
+
+
+def _stopped(state: State, event: WorkloadStopped, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+
+
+def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.finished_at is not None:
+        return
+    _remember(workload, event, seq, at)
+    _dequeue(workload)
+    if workload.holds_quota:
+        _give_back(workload)
+    workload.finished_at = at
+    _condition(workload, "Finished", True, event.reason, event.message, at)
+
+
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+    workload = state.workloads.pop(event.workload, None)
+    if workload is None:
+        return
+    _dequeue(workload)
+    if workload.holds_quota:
+        _give_back(workload)
+    queue = workload.local_queue
+    if queue.spec is None and not (queue.pending or queue.reserving):
+        state.local_queues.pop(queue.key, None)
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None:
+        job.workloads.pop(event.workload, None)
+        if not job.workloads:
+            del state.jobs[job.key]
+
+
+def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) -> None:
+    verdict = PendingReason(event.reason, event.message, seq, at)
+    for key in event.workloads:
+        workload = state.workloads.get(key)
+        if workload is not None:
+            workload.pending = verdict
+            _remember(workload, event, seq, at)
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+        workload.reclaimable = dict(event.pods)
+        _recharge(workload)
+
+
+def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    _remember(workload, event, seq, at)
+    before = workload.checks.get(event.check)
+    since = before.at if before is not None and before.state == event.state else at
+    workload.checks[event.check] = CheckState(
+        event.check,
+        event.state,
+        since,
+        event.message,
+        event.requeue_after_s,
+        event.retry_count,
+        event.pod_set_updates,
+    )
+
+
+# Jobs
+
+
+def _resumed(state: State, event: JobResumed, _seq: int, at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.attempt, job.running, job.changed_at = event.attempt, True, at
+        job.reason = job.message = ""
+
+
+def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.attempt, job.running, job.changed_at = event.attempt, False, at
+        job.reason, job.message = event.reason, event.message
+
+
+# Common parts
+
+
+def _condition(
+    workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros
+) -> None:
+    before = workload.conditions.get(kind)
+    since = before.since if before is not None and before.status == status else at
+    workload.conditions[kind] = Recorded(status, reason, message, since, workload.generation)
+
+
+def _remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
+    history = workload.history
+    history.append(Transition(seq, at, event))
+    if len(history) > HISTORY_LIMIT:
+        # The first entry, its creation, stays.
+        del history[1]
+
+
+def _enqueue(workload: WorkloadView) -> None:
+    """Count the workload as pending if it is: active, without quota, and no concurrent-admission parent."""
+    if (
+        workload.assignment is None
+        and workload.active
+        and workload.finished_at is None
+        and workload.record.labels.get(PARENT_LABEL) != "true"
+    ):
+        workload.local_queue.pending[workload.key] = workload
+        workload.local_queue.version += 1
+
+
+def _dequeue(workload: WorkloadView) -> None:
+    if workload.local_queue.pending.pop(workload.key, None) is not None:
+        workload.local_queue.version += 1
+
+
+def _give_back(workload: WorkloadView) -> None:
+    queue = workload.cluster_queue
+    if queue is None:
+        return
+    queue.workloads.pop(workload.key, None)
+    subtract(queue.reservation, workload.charge)
+    workload.local_queue.reserving -= 1
+    if workload.admitted_at is not None:
+        queue.admitted -= 1
+        subtract(queue.usage, workload.charge)
+        workload.local_queue.admitted -= 1
+
+
+def _recharge(workload: WorkloadView) -> None:
+    """The charge follows pods that have ended and counts that were cut in place."""
+    queue = workload.cluster_queue
+    if queue is None or not workload.holds_quota:
+        return
+    charge = charge_of(workload)
+    for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
+        subtract(totals, workload.charge)
+        add(totals, charge)
+    workload.charge = charge
+
+
+WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    Admitted: _admitted,
+    CheckStateChanged: _check,
+    Evicted: _evicted,
+    JobResumed: _resumed,
+    JobSuspended: _suspended,
+    PendingReasonChanged: _pending,
+    Preempted: _preempted,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    ReclaimablePodsUpdated: _reclaimable,
+    RequeueBackoffStarted: _backoff,
+    Requeued: _requeued,
+    WorkloadCreated: _created,
+    WorkloadDeactivated: _deactivated,
+    WorkloadDeleted: _deleted,
+    WorkloadFinished: _finished,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+}
+
+__all__ = ["WORKLOAD_FOLDS"]

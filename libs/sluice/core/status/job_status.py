@@ -1,0 +1,108 @@
+"""A job as its owner sees it: one phase, its workload, its place in the queue."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from sluice.events.base import JobKey, Micros, WorkloadKey
+
+from .pending import position, why_pending
+from .records import JobView, WorkloadView
+from .view import View
+
+
+class Phase(StrEnum):
+    """Of a job, in the order in which it usually goes."""
+
+    QUEUED = "Queued"
+    SUSPENDED = "Suspended"
+    """Deactivated; it will not run until it is activated again."""
+    RESERVED = "QuotaReserved"
+    """It has quota and waits for its admission checks."""
+    ADMITTED = "Admitted"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    """Evicted, and not stopped yet."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class JobStatus(NamedTuple):
+    """`reason` and `message` say why it is in that phase, where there is something to say."""
+
+    key: JobKey
+    kind: str
+    phase: Phase
+    workload: WorkloadKey
+    queue_name: str
+    cluster_queue: str
+    attempt: int
+    priority: int
+    created_at: Micros
+    admitted_at: Micros | None = None
+    finished_at: Micros | None = None
+    position: int | None = None
+    reason: str = ""
+    message: str = ""
+    evictions: int = 0
+
+
+def job_status(view: View, job: JobView) -> JobStatus:
+    """Return the job's status, from its current workload."""
+    workload = current(job)
+    phase, reason, message = _phase(workload, job)
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    return JobStatus(
+        key=job.key,
+        kind=job.reference.kind,
+        phase=phase,
+        workload=workload.key,
+        queue_name=workload.record.queue_name,
+        cluster_queue=queue.name if queue is not None else "",
+        attempt=job.attempt,
+        priority=workload.record.priority,
+        created_at=workload.record.created_at,
+        admitted_at=workload.admitted_at,
+        finished_at=workload.finished_at,
+        position=position(view, workload) if phase is Phase.QUEUED else None,
+        reason=reason,
+        message=message,
+        evictions=sum(workload.evictions.values()),
+    )
+
+
+def current(job: JobView) -> WorkloadView:
+    """Return the workload that speaks for the job: the admitted one, else the newest, unfinished first."""
+    best: WorkloadView | None = None
+    for workload in job.workloads.values():
+        if best is None or _rank(workload) >= _rank(best):
+            best = workload
+    assert best is not None, "a job goes with its last workload"
+    return best
+
+
+def _rank(workload: WorkloadView) -> int:
+    if workload.finished_at is not None:
+        return 0
+    return 1 if workload.admitted_at is None else 2
+
+
+def _phase(workload: WorkloadView, job: JobView) -> tuple[Phase, str, str]:
+    conditions = workload.conditions
+    finished = conditions.get("Finished")
+    if finished is not None:
+        phase = Phase.FAILED if finished.reason == "Failed" else Phase.SUCCEEDED
+        return phase, finished.reason, finished.message
+    evicted = conditions.get("Evicted")
+    if workload.evicted and evicted is not None:
+        return Phase.STOPPING, evicted.reason, evicted.message
+    if workload.admitted_at is not None:
+        pods_ready = conditions.get("PodsReady")
+        running = job.running and pods_ready is not None and pods_ready.status
+        return (Phase.RUNNING if running else Phase.ADMITTED), "", ""
+    if workload.assignment is not None:
+        return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+    reason, message = why_pending(workload)
+    return (Phase.QUEUED if workload.active else Phase.SUSPENDED), reason, message
+
+
+__all__ = ["JobStatus", "Phase", "current", "job_status"]

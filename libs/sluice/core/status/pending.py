@@ -1,0 +1,93 @@
+"""Why a workload has no quota, and where it stands in its queue."""
+
+from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
+from sluice.core.inadmissible import (
+    ADMISSION_GATED,
+    GATED_BY_ANNOTATION,
+    ON_HOLD,
+    PENDING_EVALUATION,
+    PENDING_EVALUATION_MESSAGE,
+    SUSPENDED,
+    Reason,
+    reason_of,
+)
+from sluice.core.ordering import effective_priority
+from sluice.events.base import Micros, WorkloadKey
+
+from .records import WorkloadView
+from .view import View
+
+_ALWAYS_DERIVED = frozenset({DEACTIVATED, ADMISSION_GATED, SUSPENDED})
+"""Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
+
+
+def why_pending(workload: WorkloadView) -> Reason:
+    """Return (reason, message) of QuotaReserved=False (G6), for a workload without quota.
+
+    What follows from its own spec and its queues is derived; below that stands what the scheduler said.
+    """
+    recorded = workload.pending
+    derived = _derived(workload)
+    if derived is not None:
+        if recorded is not None and recorded.reason == derived[0]:
+            return (recorded.reason, recorded.message)
+        return derived
+    if recorded is None or recorded.reason in _ALWAYS_DERIVED or recorded.seq < _queues_changed(workload):
+        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    return (recorded.reason, recorded.message)
+
+
+def _derived(workload: WorkloadView) -> Reason | None:
+    if not workload.active:
+        return (DEACTIVATED, DEACTIVATED_MESSAGE)
+    requeued = workload.conditions.get("Requeued")
+    if requeued is not None and not requeued.status and workload.requeue_at is not None:
+        return (ON_HOLD, requeued.message)
+    local = workload.local_queue
+    queue = local.cluster_queue
+    return reason_of(
+        workload.record.queue_name,
+        workload.record.annotations.get(GATED_BY_ANNOTATION, ""),
+        local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
+        cluster_queue=local.spec.cluster_queue if local.spec is not None else "",
+        spec=queue.spec if queue is not None else None,
+        queue_active=queue is not None and (queue.active is None or queue.active.active),
+    )
+
+
+def _queues_changed(workload: WorkloadView) -> int:
+    """Return when a manifest of its queues was last applied: an older verdict may be out of date."""
+    queue = workload.local_queue.cluster_queue
+    return max(workload.local_queue.changed_seq, queue.changed_seq if queue is not None else 0)
+
+
+def positions(view: View, cluster_queue: str) -> dict[WorkloadKey, int]:
+    """Return the places of all pending workloads of a cluster queue, from 1, first one first.
+
+    The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid.
+    Kept until the queue changes.
+    """
+    queue = view.cluster_queues.get(cluster_queue)
+    if queue is None:
+        return {}
+    version = sum(local.version for local in queue.local_queues.values())
+    if queue.order is None or queue.order[0] != version:
+        pending = [w for local in queue.local_queues.values() for w in local.pending.values()]
+        pending.sort(key=lambda workload: _order(view, workload))
+        queue.order = (version, {workload.key: place for place, workload in enumerate(pending, 1)})
+    return queue.order[1]
+
+
+def position(view: View, workload: WorkloadView) -> int | None:
+    """Return the workload's place in its cluster queue, from 1; None when it does not queue."""
+    queue = workload.local_queue.cluster_queue
+    return positions(view, queue.name).get(workload.key) if queue is not None else None
+
+
+def _order(view: View, workload: WorkloadView) -> tuple[int, Micros, str]:
+    record = workload.record
+    created_at = record.created_at if workload.order_at is None else workload.order_at
+    return (-effective_priority(record, view.config), created_at, record.uid)
+
+
+__all__ = ["position", "positions", "why_pending"]

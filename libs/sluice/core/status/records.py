@@ -1,0 +1,155 @@
+"""What is known of each object, as folded from the events of all writers.
+
+Counters and lists are kept as events come; conditions and manifests are made when somebody asks
+(`workload_status`, `queue_status`), for most objects nobody does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sluice.api import kueue
+from sluice.core.check_states import CheckState
+from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.slices import JobReference, WorkloadRecord
+
+FlavorResource = tuple[str, str]
+
+HISTORY_LIMIT = 20
+"""Transitions kept per workload."""
+
+
+class Transition(NamedTuple):
+    """An event of a workload's history: log sequence and time of the step that decided it."""
+
+    seq: int
+    at: Micros
+    event: Event
+
+
+class Recorded(NamedTuple):
+    """A condition as it was recorded; `since` is when `status` last changed."""
+
+    status: bool
+    reason: str
+    message: str
+    since: Micros
+    generation: int
+
+
+@dataclass(slots=True)
+class WorkloadView:
+    """One workload. None means not (any more), times are microseconds."""
+
+    record: WorkloadRecord
+    key: WorkloadKey
+    local_queue: "LocalQueueView"
+    active: bool = True
+    generation: int = 1
+    cluster_queue: "ClusterQueueView | None" = None
+    """The queue whose quota it holds, or held when it finished."""
+    assignment: Sequence[PodSetAssignment] | None = None
+    charge: dict[FlavorResource, int] = field(default_factory=dict)
+    reserved_at: Micros | None = None
+    reserved_generation: int = 0
+    released_at: Micros | None = None
+    admitted_at: Micros | None = None
+    unadmitted_at: Micros | None = None
+    finished_at: Micros | None = None
+    evicted: bool = False
+    """Told to stop, and not stopped yet."""
+    pending: "PendingReason | None" = None
+    conditions: dict[str, Recorded] = field(default_factory=dict)
+    """All but QuotaReserved and Admitted, which follow from the fields above."""
+    checks: dict[str, CheckState] = field(default_factory=dict)
+    requeue_count: int = 0
+    requeue_at: Micros | None = None
+    order_at: Micros | None = None
+    """Queues by this time instead of its creation: of the eviction that sent it back."""
+    past_execution_s: int = 0
+    reclaimable: dict[str, int] = field(default_factory=dict)
+    evictions: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(reason, underlying cause) -> how often."""
+    history: list[Transition] = field(default_factory=list)
+
+    @property
+    def holds_quota(self) -> bool:
+        return self.assignment is not None and self.finished_at is None
+
+
+class PendingReason(NamedTuple):
+    """Why the scheduler gave no quota; shared by all workloads of one verdict."""
+
+    reason: str
+    message: str
+    seq: int
+    at: Micros
+
+
+@dataclass(slots=True)
+class LocalQueueView:
+    """A local queue; exists as soon as a workload names it, `spec` None while no manifest does."""
+
+    key: str
+    spec: kueue.LocalQueueSpec | None = None
+    cluster_queue: "ClusterQueueView | None" = None
+    """The one that `spec` names."""
+    changed_seq: int = 0
+    pending: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
+    reserving: int = 0
+    admitted: int = 0
+    version: int = 0
+    """Changes with `pending`."""
+    active: "ActiveState | None" = None
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
+
+@dataclass(slots=True)
+class ClusterQueueView:
+    """A cluster queue; `spec` None while no manifest exists."""
+
+    name: str
+    spec: kueue.ClusterQueueSpec | None = None
+    changed_seq: int = 0
+    terminating: bool = False
+    local_queues: dict[str, LocalQueueView] = field(default_factory=dict)
+    workloads: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
+    """Those that hold its quota."""
+    admitted: int = 0
+    reservation: dict[FlavorResource, int] = field(default_factory=dict)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    """Of `reservation`, what is admitted."""
+    active: "ActiveState | None" = None
+    reserved_message: str = ""
+    """Made once: every reservation shares it."""
+    order: "tuple[int, dict[WorkloadKey, int]] | None" = None
+    """(version, key -> position) of the pending workloads, while nothing has changed."""
+
+    @property
+    def pending(self) -> int:
+        return sum(len(queue.pending) for queue in self.local_queues.values())
+
+
+class ActiveState(NamedTuple):
+    active: bool
+    reason: str
+    message: str
+    since: Micros
+
+
+@dataclass(slots=True)
+class JobView:
+    """A job and its workloads, oldest first; it goes with the last of them."""
+
+    key: JobKey
+    reference: JobReference
+    workloads: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
+    attempt: int = 0
+    running: bool = False
+    """Told to run, by the latest JobResumed."""
+    reason: str = ""
+    message: str = ""
+    changed_at: Micros = 0

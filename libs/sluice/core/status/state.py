@@ -1,0 +1,53 @@
+"""All objects that the view knows, by key."""
+
+from sluice.api import kueue
+from sluice.events.base import JobKey, WorkloadKey
+
+from .records import ClusterQueueView, JobView, LocalQueueView, WorkloadView
+
+
+class State:
+    """All objects by key; only folding events changes it."""
+
+    def __init__(self) -> None:
+        self.workloads: dict[WorkloadKey, WorkloadView] = {}
+        self.jobs: dict[JobKey, JobView] = {}
+        self.cluster_queues: dict[str, ClusterQueueView] = {}
+        self.local_queues: dict[str, LocalQueueView] = {}
+        self.cohorts: dict[str, kueue.CohortSpec] = {}
+        self.config = kueue.ConfigurationSpec()
+        self.seq = 0
+        """Of the last event folded."""
+
+    # What the api service must know before it deletes something
+
+    def reserving(self, cluster_queue: str) -> int:
+        """Return how many workloads hold quota of the queue."""
+        queue = self.cluster_queues.get(cluster_queue)
+        return len(queue.workloads) if queue is not None else 0
+
+    def unfinished_jobs(self, namespace: str) -> int:
+        """Return how many jobs of the namespace are not over."""
+        prefix = f"{namespace}/"
+        return sum(
+            1
+            for key, job in self.jobs.items()
+            if key.startswith(prefix) and any(w.finished_at is None for w in job.workloads.values())
+        )
+
+    # Objects that exist because somebody names them
+
+    def local_queue(self, key: str) -> LocalQueueView:
+        """Return the local queue `namespace/name`, made if need be."""
+        queue = self.local_queues.get(key)
+        if queue is None:
+            queue = self.local_queues[key] = LocalQueueView(key)
+        return queue
+
+    def cluster_queue(self, name: str) -> ClusterQueueView:
+        """Return the cluster queue, made if need be."""
+        queue = self.cluster_queues.get(name)
+        if queue is None:
+            queue = self.cluster_queues[name] = ClusterQueueView(name)
+            queue.reserved_message = f"Quota reserved in ClusterQueue {name}"
+        return queue

@@ -1,0 +1,30 @@
+"""The fold behind everything that people see: workloads, jobs and queues from the events of all writers.
+
+    view = View()
+    view.apply(event, seq, at)      # of every commit, in log order
+    view.workloads["default/train"]
+
+The api service answers queries from it, replay shows any moment of the past with it.
+"""
+
+from sluice.events.base import Event, Micros
+
+from .fold_config import CONFIG_FOLDS
+from .fold_workloads import WORKLOAD_FOLDS
+from .state import State
+
+_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS}
+
+
+class View(State):
+    """The state, and the fold. Read it; only `apply` changes it."""
+
+    def apply(self, event: Event, seq: int, at: Micros) -> None:
+        """Fold *event*, of the message at *seq*, decided at *at*. What no object is known for is ignored."""
+        self.seq = seq
+        fold = _FOLDS.get(type(event))
+        if fold is not None:
+            fold(self, event, seq, at)
+
+
+__all__ = ["View"]

@@ -17,7 +17,7 @@ from .quota import FlavorResource, Node, Tree
 
 if TYPE_CHECKING:
     from .flavor_plan import Plan
-    from .pending import Place
+    from .pending import Peers
 
 
 @dataclass(slots=True)
@@ -74,8 +74,12 @@ class Workload:
     """It would have preempted, but for a closed gate; until it has quota or the gate opens."""
     open_gates: tuple[str, ...] = ()
     """Those of `record.preemption_gates` that are open."""
-    place: "Place | None" = field(default=None, repr=False, compare=False)
-    """Where it queues; None when it does not. Derived, never dumped."""
+    peers: "Peers | None" = field(default=None, repr=False, compare=False)
+    """Those it queues with; None when it does not queue. Derived, never dumped."""
+    rank: tuple[int, Micros, str] = field(default=(0, 0, ""), repr=False, compare=False)
+    """Its place in the queue, while it queues: (-priority, queue time, uid). Derived, never dumped."""
+    equivalence: str = ""
+    """Kept by `state.peer_key`. Derived from the record, never dumped."""
     changed_by: int = 0
     """Sequence of the newest input that concerned it, for `Event.cause`."""
 
@@ -106,7 +110,11 @@ class ClusterQueue:
     `sluice.core.reservations`, together with the quota tree."""
     candidates: CandidateIndex = field(default_factory=CandidateIndex, repr=False, compare=False)
     """The same workloads in order of preemption. Derived from them, never dumped."""
+    terminating: bool = False
+    """Deleted, but workloads still hold its quota (deletionTimestamp): it takes no new ones."""
     active: bool = True
+    terminating: bool = False
+    """Deleted, but something still holds its quota; it admits nothing new."""
     flavor_plan: "Plan | None" = field(default=None, repr=False, compare=False)
     """What flavor assignment derived from spec and groups; checked at each use, never dumped."""
 

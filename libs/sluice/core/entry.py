@@ -1,0 +1,146 @@
+"""One workload in one scheduling cycle: what it would get, and what became of it."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from sluice.api.kueue import ConfigurationSpec
+from sluice.events.base import PodSetAssignment
+
+from .assignment import Assignment, Mode
+from .model import ClusterQueue, Workload
+from .ordering import queue_order_timestamp
+from .pending import Peers, Queue, Waiting
+from .preemption import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
+from .quota import FlavorResource
+
+MISCONFIGURED: Final = "Misconfigured"
+PENDING_EVALUATION: Final = "PendingEvaluation"
+ADMISSION_GATED: Final = "AdmissionGated"
+WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
+DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
+GATED: Final = "Workload requires preemption, but it's gated"
+PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
+
+PREEMPTED_EPSILON_US: Final = 1000
+"""A reclaimed borrower queues just behind its preemptor, which has the same time (a millisecond)."""
+
+
+class Outcome(Enum):
+    """What became of an entry."""
+
+    NOMINATED = "nominated"
+    """Not processed yet."""
+    ADMITTED = "admitted"
+    PREEMPTING = "preempting"
+    """It waits for its targets, issued now or before."""
+    PARKED = "parked"
+    """It cannot be admitted until something changes."""
+    ASIDE = "aside"
+    """The same, and not even a StrictFIFO queue waits for it."""
+    GATED = "gated"
+    """It would preempt, but for a closed gate."""
+    SKIPPED = "skipped"
+    """Another entry of this cycle was in its way; the next cycle looks at it again."""
+    SCANNING = "scanning"
+    """Not all flavors were tried; the next cycle goes on."""
+
+
+class Entry:
+    """A head that takes part in a cycle."""
+
+    __slots__ = (
+        "assignment",
+        "cq",
+        "message",
+        "outcome",
+        "peers",
+        "queue",
+        "reason",
+        "recorded",
+        "reserves",
+        "targets",
+        "usage",
+        "victims",
+        "waiting",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, queue: Queue, cq: ClusterQueue) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.cq = cq
+        peers = workload.peers
+        assert peers is not None, f"{workload.key} does not queue"
+        self.peers: Peers = peers
+        self.waiting: Waiting | None = None
+        """Set when it takes part only to keep what it waits for."""
+        self.assignment: Assignment | None = None
+        self.targets: Sequence[Target] = ()
+        self.victims: Sequence[Workload] = ()
+        """With PREEMPTING: all that it waits for."""
+        self.usage: dict[FlavorResource, int] = {}
+        self.outcome = Outcome.NOMINATED
+        self.reason = ""
+        self.message = ""
+        self.reserves = False
+        self.recorded = False
+        """Its class was parked before, so a verdict that is the same needs no event."""
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.NO_FIT if self.assignment is None else self.assignment.mode
+
+    @property
+    def borrowing(self) -> int:
+        if self.waiting is not None:
+            return self.waiting.borrowing
+        return 0 if self.assignment is None else self.assignment.borrowing
+
+    def pod_sets(self) -> tuple[PodSetAssignment, ...]:
+        assert self.assignment is not None
+        return self.assignment.pod_set_assignments()
+
+    def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.message = message
+
+
+Order = tuple[int | str, ...]
+
+
+class Ordering:
+    """The order of entries within a cycle, without fair sharing (SC1).
+
+    Under nominal quota before borrowing, by height; higher priority; earlier; uid. Two gates change it:
+    PrioritySortingWithinCohort (on) and PrioritizePreemptorWorkloads (off).
+    """
+
+    __slots__ = ("_by_priority", "_config", "_preemptors_first")
+
+    def __init__(self, config: ConfigurationSpec) -> None:
+        gates = config.feature_gates
+        self._config = config
+        self._by_priority = gates.get("PrioritySortingWithinCohort", True)
+        self._preemptors_first = gates.get("PrioritizePreemptorWorkloads", False)
+
+    def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
+        first = 0 if is_preemptor and self._preemptors_first else 1
+        return (first, borrowing, *self.tie_break(workload))
+
+    def tie_break(self, workload: Workload) -> Order:
+        if self._by_priority:
+            return workload.rank
+        time = queue_order_timestamp(workload, self._config)
+        if workload.preempted_rule == IN_COHORT_RECLAIM_WHILE_BORROWING and workload.preempted_at is not None:
+            time = workload.preempted_at + PREEMPTED_EPSILON_US
+        return (time, workload.uid)
+
+
+__all__ = ["Entry", "Order", "Ordering", "Outcome"]

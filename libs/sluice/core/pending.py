@@ -1,0 +1,449 @@
+"""Who waits for quota: one queue per cluster queue, of classes of workloads that are equal (SC2).
+
+Workloads that the scheduler cannot tell apart (`equivalence`) are `Peers`: they share one verdict. A class
+is *active*, its best member competes for the head of the queue, or *parked*: it was looked at and cannot be
+admitted until something changes. A new workload joins its class, parked or not, without being looked at.
+
+Queues belong to the tree of cohorts (`TreeQueues`) in which freed capacity could help them. A tree is
+*dirty* when capacity was freed since its parked classes were last considered; single queues can be *open*
+in the same sense. `busy` lists the trees in which there is anything to decide at all.
+
+Everything here is derived from folded events; only folds change it.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+
+from sluice.events.base import WorkloadKey
+
+from .model import Workload
+from .quota import FlavorResource, Node
+from .ranked import Ranked
+
+Rank = tuple[int, int, str]
+"""(-priority, queue time, uid): the lowest is first."""
+
+PeerKey = object
+"""What makes workloads equal to the scheduler; hashable."""
+
+
+class Peers:
+    """Workloads of one queue that are equal to the scheduler: one verdict holds for all of them."""
+
+    __slots__ = (
+        "_heap",
+        "aside",
+        "key",
+        "least",
+        "message",
+        "parked",
+        "queue",
+        "rank",
+        "reason",
+        "reserves",
+        "scan",
+        "size",
+    )
+
+    def __init__(self, queue: "Queue", key: PeerKey) -> None:
+        self.queue = queue
+        self.key = key
+        self.size = 0
+        self.rank: Rank | None = None
+        """Rank of the head, as the queue's order has it."""
+        self.parked = False
+        self.aside = False
+        """Parked, and StrictFIFO does not wait for it."""
+        self.reserves = False
+        """Parked at the head of a StrictFIFO queue, and keeps what it waits for from being lent."""
+        self.reason = ""
+        """Of QuotaReserved=False (G6); '' before the first verdict."""
+        self.message = ""
+        self.scan: tuple[dict[str, int], ...] | None = None
+        """How far the search for a flavor came, when it is to go on from there (SC4)."""
+        self.least: tuple[tuple[str, int], ...] | None = None
+        """Kept by `wake`: (resource, least amount) without which nothing can be admitted."""
+        self._heap: list[tuple[int, int, str, Workload]] = []
+
+    def head(self) -> Workload:
+        """Return the first member; there is one."""
+        heap = self._heap
+        while True:
+            entry = heap[0]
+            workload = entry[3]
+            if workload.peers is self and workload.rank == entry[:3]:
+                return workload
+            heappop(heap)
+
+    def __iter__(self) -> Iterator[Workload]:
+        """Yield the members in order."""
+        seen: set[WorkloadKey] = set()
+        for entry in sorted(self._heap):
+            workload = entry[3]
+            if workload.peers is self and workload.rank == entry[:3] and workload.key not in seen:
+                seen.add(workload.key)
+                yield workload
+
+    def add(self, workload: Workload) -> None:
+        self.size += 1
+        heappush(self._heap, (*workload.rank, workload))
+
+    def discard(self) -> None:
+        """Note that a member has left; its entry goes when it surfaces, or when too many are stale."""
+        self.size -= 1
+        if len(self._heap) > 2 * self.size + 32:
+            self._heap = [e for e in self._heap if e[3].peers is self and e[3].rank == e[:3]]
+            heapify(self._heap)
+
+    def reset(self) -> None:
+        """Forget the verdict: something has changed that it rested on."""
+        self.parked = self.aside = self.reserves = False
+        self.scan = None
+        self.least = None
+
+
+class Waiting:
+    """A preemptor that waits for its victims to go; what it waits for stays reserved for it."""
+
+    __slots__ = ("borrowing", "recheck", "usage", "victims", "workload")
+
+    def __init__(
+        self, workload: Workload, victims: list[WorkloadKey], usage: dict[FlavorResource, int], borrowing: int
+    ) -> None:
+        self.workload = workload
+        self.victims: dict[WorkloadKey, None] = dict.fromkeys(victims)
+        """Those that still hold quota."""
+        self.usage = usage
+        self.borrowing = borrowing
+        self.recheck = False
+        """What it rests on has changed, so it must be looked at anew."""
+
+    def is_due(self) -> bool:
+        return self.recheck or not self.victims
+
+
+class Queue:
+    """The pending workloads of one cluster queue."""
+
+    __slots__ = ("active", "classes", "name", "node", "parked", "stopped", "strict", "tree", "waiting")
+
+    def __init__(self, name: str, node: Node) -> None:
+        self.name = name
+        self.node = node
+        self.strict = False
+        self.stopped = False
+        """Its cluster queue is inactive: it has no head."""
+        self.classes: dict[PeerKey, Peers] = {}
+        self.active: Ranked[Peers] = Ranked()
+        self.parked: Ranked[Peers] = Ranked()
+        self.waiting: Waiting | None = None
+        self.tree: TreeQueues | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of pending workloads; counts on demand."""
+        return sum(peers.size for peers in self.classes.values())
+
+    def sticky(self) -> Waiting | None:
+        """Return the waiting preemptor if it is at the head of the queue."""
+        waiting = self.waiting
+        if waiting is None or not self.strict:
+            return waiting
+        # StrictFIFO keeps to its order: whoever comes before the preemptor is first.
+        rank = waiting.workload.rank
+        first = self._first_strict()
+        return waiting if first is None or first.rank is None or rank <= first.rank else None
+
+    def head(self) -> Workload | None:
+        """Return the workload to be looked at next; None when there is none, or it is parked."""
+        if self.stopped:
+            return None
+        if (waiting := self.sticky()) is not None:
+            return waiting.workload
+        if self.strict:
+            first = self._first_strict()
+            return None if first is None or first.parked else first.head()
+        peers = self.active.first()
+        return None if peers is None else peers.head()
+
+    def blocker(self) -> Peers | None:
+        """Return the parked class behind which a StrictFIFO queue waits."""
+        if not self.strict or self.stopped:
+            return None
+        first = self._first_strict()
+        return first if first is not None and first.parked else None
+
+    def _first_strict(self) -> Peers | None:
+        first = self.active.first()
+        for parked in self.parked:
+            if not parked.aside:
+                if first is None or _rank_of(parked) < _rank_of(first):
+                    first = parked
+                break
+        return first
+
+    def in_order(self) -> Iterator[Workload]:
+        """Yield all pending workloads in the order of the queue, the waiting preemptor first."""
+        waiting = None if self.strict else self.waiting
+        if waiting is not None:
+            yield waiting.workload
+        members = [w for peers in self.classes.values() for w in peers]
+        members.sort(key=_workload_rank)
+        for workload in members:
+            if waiting is None or workload is not waiting.workload:
+                yield workload
+
+
+class TreeQueues:
+    """The queues of one tree of cohorts, or of a cluster queue without a cohort."""
+
+    __slots__ = ("cause", "dirty", "is_cohort", "name", "open", "parked", "ready", "root", "waiting")
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.name = root.name
+        self.is_cohort = not root.is_cluster_queue
+        self.dirty = False
+        """Capacity was freed since the parked classes were last considered."""
+        self.open: dict[str, Queue] = {}
+        """Queues whose parked classes are to be considered although the tree is not dirty."""
+        self.ready: dict[str, Queue] = {}
+        """Queues with a head that is to be looked at."""
+        self.waiting: dict[str, Queue] = {}
+        """Queues with a waiting preemptor, or a blocker that reserves: they take part in every cycle."""
+        self.parked: dict[str, Queue] = {}
+        """Queues with parked classes."""
+        self.cause = 0
+        """Sequence of the newest input that freed something here."""
+
+    @property
+    def sort_key(self) -> tuple[str, bool]:
+        return (self.name, self.is_cohort)
+
+
+class Pending:
+    """All queues. Names of dictionaries carry no order: sort before deciding."""
+
+    __slots__ = ("_key_of", "_rank_of", "busy", "queues", "trees")
+
+    def __init__(
+        self, key_of: Callable[[Workload], PeerKey], rank_of: Callable[[Workload], Rank]
+    ) -> None:
+        self.queues: dict[str, Queue] = {}
+        self.trees: dict[Node, TreeQueues] = {}
+        self.busy: dict[Node, TreeQueues] = {}
+        self._key_of = key_of
+        self._rank_of = rank_of
+
+    # Workloads
+
+    def add(self, workload: Workload, queue_name: str) -> None:
+        """Queue *workload*, which does not queue yet."""
+        queue = self.queues[queue_name]
+        key = self._key_of(workload)
+        peers = queue.classes.get(key)
+        workload.rank = rank = self._rank_of(workload)
+        if peers is None:
+            peers = queue.classes[key] = Peers(queue, key)
+        workload.peers = peers
+        peers.add(workload)
+        if peers.rank is None or rank < peers.rank:
+            self._rerank(peers, rank)
+            self.refresh(queue)
+
+    def remove(self, workload: Workload) -> None:
+        """Take *workload* out of its queue, if it is in one."""
+        peers = workload.peers
+        if peers is None:
+            return
+        queue = peers.queue
+        workload.peers = None
+        peers.discard()
+        if not peers.size:
+            self._order(peers).discard(_rank_of(peers), peers)
+            del queue.classes[peers.key]
+        elif workload.rank == peers.rank:
+            self._rerank(peers, peers.head().rank)
+        if queue.waiting is not None and queue.waiting.workload is workload:
+            self.stop_waiting(queue)
+        else:
+            self.refresh(queue)
+
+    def _order(self, peers: Peers) -> "Ranked[Peers]":
+        return peers.queue.parked if peers.parked else peers.queue.active
+
+    def _rerank(self, peers: Peers, rank: Rank) -> None:
+        order = self._order(peers)
+        if peers.rank is not None:
+            order.discard(peers.rank, peers)
+        peers.rank = rank
+        order.add(rank, peers)
+
+    # Verdicts
+
+    def park(self, peers: Peers, *, aside: bool = False, reserves: bool = False) -> None:
+        """Set the class aside until something changes."""
+        if not peers.parked:
+            peers.queue.active.discard(_rank_of(peers), peers)
+            peers.parked = True
+            peers.queue.parked.add(_rank_of(peers), peers)
+        peers.aside = aside
+        peers.reserves = reserves
+        peers.scan = None
+        waiting = peers.queue.waiting
+        if waiting is not None and waiting.workload.peers is peers:
+            self.stop_waiting(peers.queue)
+        else:
+            self.refresh(peers.queue)
+
+    def activate(self, peers: Peers) -> None:
+        """Let the class compete again."""
+        if peers.parked:
+            peers.queue.parked.discard(_rank_of(peers), peers)
+            peers.parked = peers.aside = peers.reserves = False
+            peers.queue.active.add(_rank_of(peers), peers)
+            self.refresh(peers.queue)
+
+    def reconsider(self, queue: Queue) -> None:
+        """Forget all verdicts of the queue: its spec, a flavor, or something else they rest on has changed."""
+        for peers in list(queue.parked):
+            self.activate(peers)
+        for peers in queue.classes.values():
+            peers.reset()
+        if queue.waiting is not None:
+            queue.waiting.recheck = True
+        self.refresh(queue)
+
+    def wait(self, queue: Queue, waiting: Waiting) -> None:
+        """Let a preemptor wait at the head of its queue."""
+        if waiting.workload.peers is not None:
+            waiting.workload.peers.scan = None
+        queue.waiting = waiting
+        self.refresh(queue)
+
+    def stop_waiting(self, queue: Queue) -> None:
+        """The preemptor does not wait any more: what it reserved is free for others."""
+        queue.waiting = None
+        self.refresh(queue)
+        self.wake(queue)
+
+    # Waking
+
+    def wake(self, queue: Queue, cause: int = 0) -> None:
+        """Capacity was freed in the tree of *queue*: parked classes there may have a chance."""
+        tree = queue.tree
+        if tree is None:
+            return
+        if cause > tree.cause:
+            tree.cause = cause
+        if not tree.dirty and (tree.parked or tree.waiting):
+            tree.dirty = True
+            self.busy[tree.root] = tree
+
+    def open(self, queue: Queue) -> None:
+        """The head of the queue has gone: parked classes behind it may have a chance."""
+        tree = queue.tree
+        if tree is not None and queue.name in tree.parked:
+            tree.open[queue.name] = queue
+            self.busy[tree.root] = tree
+
+    def settled(self, tree: TreeQueues, still_open: list[Queue]) -> None:
+        """The parked classes of the tree have been considered, but for those of *still_open*."""
+        tree.dirty = False
+        tree.open = {queue.name: queue for queue in still_open}
+        self._tidy(tree)
+
+    # Queues and trees
+
+    def set_strict(self, queue: Queue, *, strict: bool) -> None:
+        """Choose between StrictFIFO and BestEffortFIFO."""
+        if queue.strict != strict:
+            queue.strict = strict
+            self.refresh(queue)
+
+    def add_queue(self, name: str, node: Node) -> Queue:
+        queue = self.queues[name] = Queue(name, node)
+        self.regroup()
+        return queue
+
+    def remove_queue(self, name: str) -> None:
+        """Forget an empty queue."""
+        queue = self.queues.pop(name)
+        assert not queue.classes, f"queue {name} still has workloads"
+        self.regroup()
+
+    def regroup(self) -> None:
+        """Sort the queues into trees anew: the shape of the quota tree has changed."""
+        before = self.trees
+        self.trees = {}
+        self.busy = {}
+        for queue in self.queues.values():
+            root = queue.node.root()
+            tree = self.trees.get(root)
+            if tree is None:
+                tree = self.trees[root] = TreeQueues(root)
+                old = before.get(root)
+                if old is not None:
+                    tree.cause = old.cause
+            old_tree = queue.tree
+            queue.tree = tree
+            if old_tree is not None:
+                tree.dirty = tree.dirty or old_tree.dirty
+                if queue.name in old_tree.open:
+                    tree.open[queue.name] = queue
+        for queue in self.queues.values():
+            self.refresh(queue)
+
+    def refresh(self, queue: Queue) -> None:
+        """Bring the lists of the queue's tree up to date with the queue."""
+        tree = queue.tree
+        if tree is None:
+            return
+        name = queue.name
+        sticky = None if queue.stopped else queue.sticky()
+        blocker = queue.blocker() if queue.strict else None
+        _member(tree.waiting, queue, sticky is not None or (blocker is not None and blocker.reserves))
+        if sticky is not None:
+            ready = sticky.is_due()
+        elif queue.stopped:
+            ready = False
+        elif queue.strict:
+            ready = blocker is None and bool(queue.active)
+        else:
+            ready = bool(queue.active)
+        _member(tree.ready, queue, ready)
+        _member(tree.parked, queue, bool(queue.parked) and not queue.stopped)
+        if name in tree.open and name not in tree.parked:
+            del tree.open[name]
+        if ready:
+            self.busy[tree.root] = tree
+        else:
+            self._tidy(tree)
+
+    def _tidy(self, tree: TreeQueues) -> None:
+        if tree.dirty and not tree.parked and not tree.waiting:
+            tree.dirty = False
+        if tree.ready or tree.dirty or tree.open:
+            self.busy[tree.root] = tree
+        else:
+            self.busy.pop(tree.root, None)
+
+
+def _member(table: dict[str, Queue], queue: Queue, belongs: bool) -> None:
+    if belongs:
+        table[queue.name] = queue
+    else:
+        table.pop(queue.name, None)
+
+
+def _rank_of(peers: Peers) -> Rank:
+    rank = peers.rank
+    assert rank is not None
+    return rank
+
+
+def _workload_rank(workload: Workload) -> Rank:
+    return workload.rank
+
+
+__all__ = ["Peers", "Pending", "Queue", "Rank", "TreeQueues", "Waiting"]

@@ -1,0 +1,46 @@
+"""In which queue a workload belongs, and getting it there."""
+
+from collections.abc import Iterable
+
+from .inadmissible import GATED_BY_ANNOTATION, stopped
+from .model import Workload, World
+from .state import SchedulerState
+
+
+def queue_for(world: World, workload: Workload) -> str:
+    """Return the cluster queue in which *workload* should be waiting now; '' if in none.
+
+    Whether the cluster queue itself is active does not matter: its workloads stay in a stopped queue.
+    """
+    if workload.assignment is not None or workload.finished or not workload.active or workload.held_for:
+        return ""
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is None or local.cluster_queue not in world.cluster_queues or stopped(local.stop_policy):
+        return ""
+    if record.annotations and GATED_BY_ANNOTATION in record.annotations:
+        return ""
+    return local.cluster_queue
+
+
+def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -> None:
+    """Move *workload* to where it belongs. `changed`: its key or rank may be another one."""
+    target = queue_for(state.world, workload)
+    peers = workload.peers
+    if peers is not None:
+        if peers.queue.name == target and not changed:
+            return
+        state.pending.remove(workload)
+    if target:
+        workload.cluster_queue = target
+        state.pending.add(workload, target)
+    elif workload.assignment is None:
+        workload.cluster_queue = ""
+
+
+def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
+    for workload in workloads:
+        place(state, workload)
+
+
+__all__ = ["place", "place_all", "queue_for"]

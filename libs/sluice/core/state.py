@@ -1,0 +1,69 @@
+"""The scheduler's state: the world, who waits in it, and what was said about its queues."""
+
+from dataclasses import dataclass, field
+
+from sluice.events.base import Micros, WorkloadKey
+
+from .equivalence import equivalence_key
+from .lifecycle import Lifecycle
+from .model import Workload, World
+from .ordering import queue_order_timestamp
+from .pending import Pending, Rank
+from .quota import Tree
+
+Status = tuple[bool, str, str]
+"""(active, reason, message)."""
+
+
+@dataclass(slots=True)
+class SchedulerState:
+    """Changed only by folding events. `dump` says what of it is stored; the rest is derived."""
+
+    world: World
+    pending: Pending
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    members: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
+    """Local queue (`namespace/name`, existing or not) -> the workloads that name it."""
+    locals_of: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Cluster queue -> the local queues that point to it."""
+    not_ready: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Admitted workloads whose pods are not ready."""
+    statuses: dict[str, Status] = field(default_factory=dict)
+    """Cluster queue -> its status as it was recorded last."""
+    local_statuses: dict[str, Status] = field(default_factory=dict)
+    statuses_due: dict[str, None] = field(default_factory=dict)
+    """Cluster queues whose status is not what was recorded."""
+    local_statuses_due: dict[str, None] = field(default_factory=dict)
+    config_seq: int = 0
+    """Sequence of the newest change of configuration, for `Event.cause`."""
+    at: Micros = 0
+    """The latest time seen."""
+
+
+def new_state() -> SchedulerState:
+    """Return the state before the first event."""
+    world = World(tree=Tree())
+
+    def rank_of(workload: Workload) -> Rank:
+        return (-workload.priority, queue_order_timestamp(workload, world.config), workload.uid)
+
+    return SchedulerState(world=world, pending=Pending(peer_key, rank_of))
+
+
+def peer_key(workload: Workload) -> object:
+    """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included."""
+    key = workload.equivalence
+    if not key:
+        key = workload.equivalence = equivalence_key(workload.record)
+    if workload.reclaimable or workload.open_gates or workload.record.parent is not None:
+        return (
+            key,
+            workload.priority,
+            tuple(sorted(workload.reclaimable.items())),
+            workload.open_gates,
+            workload.record.parent,
+        )
+    return (key, workload.priority)
+
+
+__all__ = ["SchedulerState", "Status", "new_state", "peer_key"]

@@ -1,0 +1,411 @@
+"""How each event changes the slice-aggregator's state. No choices are left here.
+
+`HANDLERS` says which events are folded; all others are of no concern.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.checks import CheckStateChanged
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.envelope import Message
+from sluice.events.job import JobScaled
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
+from sluice.events.slices import (
+    ExecutorLost,
+    ExecutorSeen,
+    InputsIgnored,
+    JobClaimed,
+    JobResumed,
+    JobSuspended,
+    ReclaimablePodsUpdated,
+    Rejected,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .slices_decide import DELETED, REPLACED
+from .slices_dispatch import placement
+from .slices_intake import inbound as read_job_message
+from .slices_intake import presence as read_presence
+from .slices_state import MICROS, Finished, Inbound, Job, Phase, State, Stop, Todo
+from .slices_submission import Submission
+
+MAX_LOST = 4096
+"""How many agents are remembered after they were lost."""
+
+# Folding what comes from outside
+
+
+def _message(state: State, event: Message, seq: int, at: Micros) -> None:
+    if event.subject.startswith("presence."):
+        state.presence.append(read_presence(event, seq))
+        return
+    key, inbound = read_job_message(event, seq, at)
+    state.receive(key, inbound)
+
+
+def _object_applied(state: State, event: ObjectApplied, _seq: int, _at: Micros) -> None:
+    try:
+        match event.kind:
+            case "WorkloadPriorityClass":
+                found = msgspec.json.decode(event.object, type=kueue.WorkloadPriorityClass)
+                state.priorities[event.name] = found.value
+            case "ResourceFlavor":
+                flavor = msgspec.json.decode(event.object, type=kueue.ResourceFlavor)
+                state.flavors[event.name] = flavor.spec
+            case "LocalQueue":
+                queue = msgspec.json.decode(event.object, type=kueue.LocalQueue)
+                state.cluster_queues[f"{event.namespace}/{event.name}"] = queue.spec.cluster_queue
+            case "Configuration":
+                state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The configuration's writer has validated it; whatever else stands there means nothing here.
+        return
+
+
+def _object_deleted(state: State, event: ObjectDeleted, _seq: int, _at: Micros) -> None:
+    match event.kind:
+        case "WorkloadPriorityClass":
+            state.priorities.pop(event.name, None)
+        case "ResourceFlavor":
+            state.flavors.pop(event.name, None)
+        case "LocalQueue":
+            state.cluster_queues.pop(f"{event.namespace}/{event.name}", None)
+        case "Configuration":
+            state.config = kueue.ConfigurationSpec()
+
+
+# Folding what other services say
+
+
+def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    job.reserved = True
+    job.assignment = event.pod_sets
+    if job.edited:
+        job.edited = False
+        if not _matches(state, job, event):
+            state.set_todo(job, Todo.RECREATE, seq)
+
+
+def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
+    """Tell whether the reservation is for the workload as it is now, not as it was before an edit."""
+    record = job.record
+    expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
+    if event.cluster_queue != expected:
+        return False
+    wanted = {pods.name: pods for pods in record.pod_sets}
+    if wanted.keys() != {assigned.name for assigned in event.pod_sets}:
+        return False
+    for assigned in event.pod_sets:
+        pods = wanted[assigned.name]
+        least = pods.count if pods.min_count is None else pods.min_count
+        if not least <= assigned.count <= pods.count:
+            return False
+        if any(
+            assigned.usage.get(name, 0) != value * assigned.count for name, value in pods.requests.items()
+        ):
+            return False
+    return True
+
+
+def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    job.admitted = True
+    if job.phase is Phase.PENDING and job.todo is not Todo.RECREATE:
+        state.set_todo(job, Todo.RESUME, seq)
+
+
+def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None or not job.admitted:
+        # Without an admission nothing was started, and the quota is released without being asked for.
+        return
+    if job.phase is Phase.RUNNING:
+        job.reason, job.message = event.reason, event.message
+        state.set_todo(job, Todo.SUSPEND, seq)
+    elif job.phase is Phase.PENDING and job.todo is not Todo.RECREATE:
+        job.reason, job.message = event.reason, event.message
+        state.set_todo(job, Todo.CONFIRM_STOP, seq)
+
+
+def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    job.reserved = job.admitted = False
+    job.assignment = ()
+    job.updates = {}
+    if job.phase is Phase.RUNNING:
+        # Not how the handshake goes; but what has no quota must not run.
+        job.reason, job.message = "QuotaReleased", "The quota was released"
+        state.set_todo(job, Todo.SUSPEND, seq)
+    elif job.todo in (Todo.RESUME, Todo.CONFIRM_STOP):
+        state.clear_todo(job)
+
+
+def _deactivated(state: State, event: WorkloadDeactivated, _seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.record = msgspec.structs.replace(job.record, active=False)
+
+
+def _check_state(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    if event.state == "Ready" and event.pod_set_updates:
+        job.updates[event.check] = event.pod_set_updates
+    else:
+        job.updates.pop(event.check, None)
+
+
+# Folding one's own
+
+
+def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> None:
+    record = event.workload
+    reference = record.job
+    if reference is None:
+        return
+    key = reference.key
+    inbound = state.answered(event.cause)
+    job = state.jobs.get(key)
+    if job is None:
+        _drop_finished(state, key)
+        job = Job(key=key, uid=reference.uid, record=record, manifest_seq=event.cause)
+        state.jobs[key] = job
+    else:
+        del state.by_workload[job.record.key]
+        state.clear_todo(job)
+        state.set_executor(job, "")
+        job.record = record
+        job.revision += 1
+        job.phase = Phase.PENDING
+        job.reserved = job.admitted = job.edited = job.pods_ready = False
+        job.assignment, job.updates, job.reclaimable = (), {}, {}
+    state.by_workload[record.key] = job
+    if inbound is not None:
+        _in_force(job, inbound)
+    state.touched[key] = None
+
+
+def _in_force(job: Job, inbound: Inbound) -> None:
+    """Note what the message says of the job's manifest."""
+    data = inbound.data
+    if isinstance(data, Submission):
+        job.manifest_seq = inbound.seq
+        job.message_id = inbound.message_id
+        job.digest, job.template = data.digest, data.template
+        job.generation = max(job.generation, data.request.generation)
+        job.ttl_s = data.ttl_s
+    elif isinstance(data, JobScaled):
+        # The manifest's counts are no longer those in force, so it may be submitted again to restore them.
+        job.digest = b""
+        if data.generation is not None:
+            job.generation = max(job.generation, data.generation)
+
+
+def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    changes = {
+        name: value
+        for name in WorkloadUpdated.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    if changes:
+        job.record = msgspec.structs.replace(job.record, **changes)
+    if job.phase is Phase.PENDING and ("pod_sets" in changes or "queue_name" in changes):
+        job.edited = True
+    inbound = state.answered(event.cause)
+    if inbound is not None:
+        _in_force(job, inbound)
+    state.touched[job.key] = None
+
+
+def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    job.phase = Phase.RUNNING
+    job.attempt = event.attempt
+    job.pods_ready = False
+    job.reclaimable = {}
+    job.reason = job.message = ""
+    job.placement = placement(state, job)
+    state.touched[event.job] = None
+
+
+def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    job.phase = Phase.STOPPING
+    job.reason, job.message = event.reason, event.message
+    job.stop = {DELETED: Stop.DELETED, REPLACED: Stop.REPLACED}.get(event.reason, Stop.EVICTED)
+    if job.stop is Stop.DELETED:
+        state.answered(event.cause)
+    state.touched[event.job] = None
+
+
+def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.jobs.get(event.job)
+    if job is not None:
+        state.set_executor(job, event.executor)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.pods_ready = event.ready
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.reclaimable = event.pods
+
+
+def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    state.clear_todo(job)
+    state.set_executor(job, "")
+    job.phase = Phase.PENDING
+    job.admitted = job.pods_ready = False
+    job.placement = ()
+    if event.reason:
+        job.reason, job.message = event.reason, event.message
+    state.touched[job.key] = None
+
+
+def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    _drop_job(state, job)
+    key = job.key
+    due = None if job.ttl_s is None else at + job.ttl_s * MICROS
+    state.finished[key] = Finished(
+        key=key,
+        uid=job.uid,
+        workload=event.workload,
+        finished_at=at,
+        attempt=job.attempt,
+        message_id=job.message_id,
+        due=due,
+    )
+    state.finished_workloads[event.workload] = key
+    if due is not None:
+        heappush(state.expiry, (due, key))
+
+
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        _drop_job(state, job)
+    elif (key := state.finished_workloads.get(event.workload)) is not None:
+        _drop_finished(state, key)
+
+
+def _drop_job(state: State, job: Job) -> None:
+    state.clear_todo(job)
+    state.set_executor(job, "")
+    del state.by_workload[job.record.key]
+    del state.jobs[job.key]
+    state.touched[job.key] = None
+
+
+def _drop_finished(state: State, key: JobKey) -> None:
+    finished = state.finished.pop(key, None)
+    if finished is None:
+        return
+    del state.finished_workloads[finished.workload]
+    expiry = state.expiry
+    while expiry and ((kept := state.finished.get(expiry[0][1])) is None or kept.due != expiry[0][0]):
+        heappop(expiry)
+
+
+def _rejected(state: State, event: Rejected, _seq: int, _at: Micros) -> None:
+    if state.answered(event.cause) is None:
+        _presence_answered(state, event.cause)
+
+
+def _ignored(state: State, event: InputsIgnored, _seq: int, _at: Micros) -> None:
+    for seq in event.seqs:
+        if state.answered(seq) is None:
+            _presence_answered(state, seq)
+
+
+def _presence_answered(state: State, seq: int) -> None:
+    if state.presence and state.presence[0].seq == seq:
+        state.presence.popleft()
+
+
+def _executor_seen(state: State, event: ExecutorSeen, _seq: int, _at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    state.executors.pop(event.executor, None)
+    state.executors[event.executor] = True
+
+
+def _executor_lost(state: State, event: ExecutorLost, _seq: int, _at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    executors = state.executors
+    executors.pop(event.executor, None)
+    executors[event.executor] = False
+    if len(executors) > MAX_LOST:
+        oldest = next((name for name, present in executors.items() if not present), None)
+        if oldest is not None:
+            del executors[oldest]
+
+
+HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    Message: _message,
+    ObjectApplied: _object_applied,
+    ObjectDeleted: _object_deleted,
+    QuotaReserved: _quota_reserved,
+    Admitted: _admitted,
+    Evicted: _evicted,
+    QuotaReleased: _quota_released,
+    WorkloadDeactivated: _deactivated,
+    CheckStateChanged: _check_state,
+    WorkloadCreated: _created,
+    WorkloadUpdated: _updated,
+    JobResumed: _resumed,
+    JobSuspended: _suspended,
+    JobClaimed: _claimed,
+    WorkloadPodsReady: _pods_ready,
+    ReclaimablePodsUpdated: _reclaimable,
+    WorkloadStopped: _stopped,
+    WorkloadFinished: _finished,
+    WorkloadDeleted: _deleted,
+    Rejected: _rejected,
+    InputsIgnored: _ignored,
+    ExecutorSeen: _executor_seen,
+    ExecutorLost: _executor_lost,
+}

@@ -1,0 +1,87 @@
+"""Snapshots of the slice-aggregator's state: canonical bytes, equal for equal states.
+
+Messages that wait are stored as they came and decoded again, so that a snapshot holds facts only.
+"""
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.events.base import JobKey, Micros
+from sluice.events.envelope import Message
+
+from .slices_intake import inbound, presence
+from .slices_state import Finished, Job, State
+
+Kept = tuple[int, Micros, str, bytes]
+"""Sequence, time, subject and payload of a message."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    jobs: list[Job]
+    finished: list[Finished]
+    claimed: list[tuple[str, list[JobKey]]]
+    executors: list[tuple[str, bool]]
+    expiry: list[tuple[Micros, JobKey]]
+    priorities: dict[str, int]
+    flavors: dict[str, kueue.ResourceFlavorSpec]
+    cluster_queues: dict[str, str]
+    config: kueue.ConfigurationSpec
+    messages: list[Kept]
+    presence: list[Kept]
+    todo: list[JobKey]
+
+
+_DECODER = msgspec.msgpack.Decoder(Snapshot)
+
+
+def dump(state: State) -> bytes:
+    """Return the whole state. Orders are those of the fold, which are part of it."""
+    return msgspec.msgpack.encode(
+        Snapshot(
+            jobs=list(state.jobs.values()),
+            finished=list(state.finished.values()),
+            claimed=[(executor, list(jobs)) for executor, jobs in state.claimed.items()],
+            executors=list(state.executors.items()),
+            expiry=sorted(state.expiry),
+            priorities=dict(sorted(state.priorities.items())),
+            flavors=dict(sorted(state.flavors.items())),
+            cluster_queues=dict(sorted(state.cluster_queues.items())),
+            config=state.config,
+            messages=[
+                (waiting.seq, waiting.at, waiting.subject, waiting.payload)
+                for queue in state.inbox.values()
+                for waiting in queue.values()
+            ],
+            presence=[(waiting.seq, 0, waiting.subject, waiting.payload) for waiting in state.presence],
+            todo=list(state.todo),
+        )
+    )
+
+
+def load(data: bytes) -> State:
+    """Return the state that `dump` wrote.
+
+    Raises:
+        msgspec.DecodeError: the bytes are broken or of another version.
+    """
+    found = _DECODER.decode(data)
+    state = State(
+        jobs={job.key: job for job in found.jobs},
+        finished={finished.key: finished for finished in found.finished},
+        finished_workloads={finished.workload: finished.key for finished in found.finished},
+        by_workload={job.record.key: job for job in found.jobs},
+        claimed={executor: dict.fromkeys(jobs) for executor, jobs in found.claimed},
+        executors=dict(found.executors),
+        expiry=found.expiry,
+        priorities=found.priorities,
+        flavors=found.flavors,
+        cluster_queues=found.cluster_queues,
+        config=found.config,
+        todo=dict.fromkeys(found.todo),
+    )
+    for seq, at, subject, payload in found.messages:
+        key, waiting = inbound(Message(subject=subject, payload=payload), seq, at)
+        state.receive(key, waiting)
+    for seq, _, subject, payload in found.presence:
+        state.presence.append(presence(Message(subject=subject, payload=payload), seq))
+    return state

@@ -1,0 +1,219 @@
+"""What the slice-aggregator remembers: live jobs, finished ones, and what waits to be decided.
+
+Plain mutable records, changed only by folding events. `State.inbox`, `State.todo` and
+`State.presence` are the work lists: what is in none of them is settled.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from sluice.api import kueue
+from sluice.api.errors import FieldError
+from sluice.events.base import JobKey, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.dispatch import DispatchPodSet
+from sluice.events.job import (
+    JobDeleted,
+    JobFinished,
+    JobPodsReady,
+    JobPodsReclaimable,
+    JobScaled,
+    JobStopped,
+    Lost,
+    Seen,
+)
+from sluice.events.slices import WorkloadRecord
+
+from .slices_submission import Submission
+
+MICROS = 1_000_000
+
+LifecycleInput = Submission | JobScaled | JobDeleted
+ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
+
+
+class Phase(IntEnum):
+    """Whether the job runs, by what was dispatched and answered."""
+
+    PENDING = 0
+    """Nothing runs: it waits for its first admission or for the next one."""
+    RUNNING = 1
+    """Dispatched; an executor may run it."""
+    STOPPING = 2
+    """Told to stop; an executor owes the answer."""
+
+
+class Stop(IntEnum):
+    """Why a job is stopping, which says what follows when it has."""
+
+    EVICTED = 0
+    DELETED = 1
+    REPLACED = 2
+    """Its spec changed: it gets a new workload."""
+
+
+class Todo(IntEnum):
+    """What a job's workload asks for since the job was last decided on."""
+
+    NONE = 0
+    RESUME = 1
+    SUSPEND = 2
+    CONFIRM_STOP = 3
+    """Evicted before it was dispatched: nothing runs, which must be said."""
+    RECREATE = 4
+    """Quota was reserved for a spec that has changed meanwhile."""
+
+
+@dataclass(slots=True)
+class Inbound:
+    """A message from outside, decoded when it was folded.
+
+    `data` is None when it could not be decoded; then `errors` says why.
+    """
+
+    seq: int
+    at: Micros
+    subject: str
+    payload: bytes
+    event_type: str = ""
+    message_id: str = ""
+    """`source` and `id` of its CloudEvent, which name the message for ever."""
+    data: LifecycleInput | ExecutorInput | None = None
+    errors: Sequence[FieldError] = ()
+
+
+@dataclass(slots=True)
+class Presence:
+    """A Seen or Lost message about an agent."""
+
+    seq: int
+    subject: str
+    payload: bytes
+    executor: str = ""
+    event_type: str = ""
+    data: Seen | Lost | None = None
+    errors: Sequence[FieldError] = ()
+
+
+@dataclass(slots=True)
+class Job:
+    """A live job and its present workload."""
+
+    key: JobKey
+    uid: str
+    record: WorkloadRecord
+    manifest_seq: int
+    message_id: str = ""
+    """Of the submission in force."""
+    digest: bytes = b""
+    """Of its manifest."""
+    template: bytes = b""
+    """Digest of its pods, their number left out."""
+    ttl_s: int | None = None
+    """How long it is kept when it has finished, if it says so."""
+    generation: int = 0
+    revision: int = 1
+    """Counts its workloads; makes their names differ."""
+    phase: Phase = Phase.PENDING
+    stop: Stop = Stop.EVICTED
+    attempt: int = 0
+    executor: str = ""
+    pods_ready: bool = False
+    reserved: bool = False
+    admitted: bool = False
+    edited: bool = False
+    """The workload was changed in place since its last reservation, which may then be for the old one."""
+    assignment: Sequence[PodSetAssignment] = ()
+    placement: Sequence[DispatchPodSet] = ()
+    """What was dispatched with the present attempt."""
+    updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    """Admission check -> what it adds to the pods."""
+    reclaimable: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    message: str = ""
+    """Why it is suspended."""
+    todo: Todo = Todo.NONE
+    cause: int = 0
+    """Log sequence of what `todo` comes from."""
+
+
+@dataclass(slots=True)
+class Finished:
+    """What is kept of a job that is over, until it is deleted, submitted again or forgotten."""
+
+    key: JobKey
+    uid: str
+    workload: WorkloadKey
+    finished_at: Micros
+    attempt: int
+    message_id: str
+    due: Micros | None = None
+    """When its own time to live ends."""
+
+
+@dataclass(slots=True)
+class State:
+    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    finished: dict[JobKey, Finished] = field(default_factory=dict)
+    """In the order in which they finished."""
+    finished_workloads: dict[WorkloadKey, JobKey] = field(default_factory=dict)
+    by_workload: dict[WorkloadKey, Job] = field(default_factory=dict)
+    claimed: dict[str, dict[JobKey, None]] = field(default_factory=dict)
+    """Executor -> jobs whose open attempt it has."""
+    executors: dict[str, bool] = field(default_factory=dict)
+    """Agents that were seen -> whether they are there."""
+    expiry: list[tuple[Micros, JobKey]] = field(default_factory=list)
+    """Heap of finished jobs with a time to live of their own; entries of others are skipped."""
+    priorities: dict[str, int] = field(default_factory=dict)
+    flavors: dict[str, kueue.ResourceFlavorSpec] = field(default_factory=dict)
+    cluster_queues: dict[str, str] = field(default_factory=dict)
+    """Local queue `namespace/name` -> its cluster queue."""
+    config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
+
+    inbox: dict[JobKey, dict[int, Inbound]] = field(default_factory=dict)
+    """Job -> messages by sequence, in order."""
+    inbox_of: dict[int, JobKey] = field(default_factory=dict)
+    """Sequence of a message in the inbox -> its job."""
+    todo: dict[JobKey, None] = field(default_factory=dict)
+    presence: deque[Presence] = field(default_factory=deque)
+    touched: dict[JobKey, None] = field(default_factory=dict)
+    """Jobs whose dispatch may have changed; for the projection to take, not part of what is decided on."""
+
+    def set_todo(self, job: Job, todo: Todo, cause: int) -> None:
+        job.todo, job.cause = todo, cause
+        self.todo[job.key] = None
+
+    def clear_todo(self, job: Job) -> None:
+        if job.todo is not Todo.NONE:
+            job.todo = Todo.NONE
+            self.todo.pop(job.key, None)
+
+    def set_executor(self, job: Job, executor: str) -> None:
+        """Note who runs the job; '' when nobody does."""
+        if job.executor == executor:
+            return
+        if job.executor:
+            claims = self.claimed[job.executor]
+            del claims[job.key]
+            if not claims:
+                del self.claimed[job.executor]
+        job.executor = executor
+        if executor:
+            self.claimed.setdefault(executor, {})[job.key] = None
+
+    def receive(self, key: JobKey, inbound: Inbound) -> None:
+        """Put a message into the inbox."""
+        self.inbox.setdefault(key, {})[inbound.seq] = inbound
+        self.inbox_of[inbound.seq] = key
+
+    def answered(self, seq: int) -> Inbound | None:
+        """Take the message at *seq* out of the inbox; None if there is none."""
+        key = self.inbox_of.pop(seq, None)
+        if key is None:
+            return None
+        messages = self.inbox[key]
+        inbound = messages.pop(seq)
+        if not messages:
+            del self.inbox[key]
+        return inbound

@@ -1,0 +1,202 @@
+"""A slice-aggregator under test: messages and events in, decisions out, the log kept for re-deciding."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sluice.core.slices import SliceAggregator
+from sluice.core.slices_dispatch import dispatch_entry
+from sluice.core.slices_state import State
+from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.codec import decode_commit, encode_commit, encode_message
+from sluice.events.commit import Step
+from sluice.events.config import ObjectApplied
+from sluice.events.dispatch import DispatchEntry
+from sluice.events.envelope import Message
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
+from sluice.events.slices import Rejected, WorkloadCreated
+
+START: Micros = 1_767_225_600_000_000
+QUEUE = "kueue.x-k8s.io/queue-name"
+CLASS = "kueue.x-k8s.io/priority-class"
+
+
+def manifest(
+    name: str = "a",
+    *,
+    namespace: str = "default",
+    queue: str | None = "main",
+    parallelism: int = 1,
+    cpu: int = 1,
+    command: Sequence[str] = ("true",),
+    priority_class: str = "",
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a batch/v1 Job."""
+    labels = {}
+    if queue is not None:
+        labels[QUEUE] = queue
+    if priority_class:
+        labels[CLASS] = priority_class
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": list(command),
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "parallelism": parallelism,
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+            **spec,
+        },
+    }
+
+
+class World:
+    """Folds and decides as the runner does, and checks what must always hold."""
+
+    def __init__(self) -> None:
+        self.decider = SliceAggregator()
+        self.state: State = self.decider.initial()
+        self.seq = 0
+        self.at = START
+        self.inputs: list[tuple[Event, int, Micros]] = []
+        self.steps: list[Step] = []
+        self.ids = 0
+
+    def fold(self, event: Event) -> int:
+        self.seq += 1
+        self.inputs.append((event, self.seq, self.at))
+        self.decider.apply(self.state, event, self.seq, self.at)
+        return self.seq
+
+    def settle(self) -> list[Event]:
+        """Decide until nothing follows; returns all events."""
+        events: list[Event] = []
+        for _ in range(10_000):
+            decided = tuple(self.decider.decide(self.state, self.at))
+            if not decided:
+                assert not self.decider.decide(self.state, self.at)
+                return events
+            assert tuple(self.decider.decide(self.state, self.at)) == decided, "deciding has side effects"
+            step = Step(upto=self.seq, at=self.at, events=decided)
+            self.steps.append(step)
+            for event in decided:
+                self.decider.apply(self.state, event, self.seq, self.at)
+            events += decided
+        raise AssertionError("never settles")
+
+    def job(
+        self, event_type: str, data: Any, name: str = "a", *, namespace: str = "default", message_id: str = ""
+    ) -> list[Event]:
+        """A message about a job comes in; returns what is decided."""
+        self.ids += 1
+        payload = encode_message(
+            message_id=message_id or f"m{self.ids}",
+            source="test",
+            event_type=event_type,
+            subject=f"{namespace}/{name}",
+            at=self.at,
+            data=data,
+        )
+        return self.message(f"job.{namespace}.{name}", payload)
+
+    def message(self, subject: str, payload: bytes) -> list[Event]:
+        self.fold(Message(subject=subject, payload=payload))
+        return self.settle()
+
+    def presence(self, event_type: str, name: str) -> list[Event]:
+        self.ids += 1
+        payload = encode_message(
+            message_id=f"m{self.ids}", source="test", event_type=event_type, subject=name, at=self.at, data={}
+        )
+        return self.message(f"presence.agent.{name}", payload)
+
+    def submit(self, name: str = "a", message_id: str = "", **fields: Any) -> list[Event]:
+        return self.job("JobSubmitted", manifest(name, **fields), name, message_id=message_id)
+
+    def workload(self, name: str = "a") -> WorkloadKey:
+        return self.state.jobs[JobKey(f"default/{name}")].record.key
+
+    def apply_object(self, kind: str, name: str, namespace: str = "", **body: Any) -> list[Event]:
+        version = "sluice.dev/v1alpha1" if kind == "Configuration" else "kueue.x-k8s.io/v1beta2"
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        raw = msgspec.json.encode({"apiVersion": version, "kind": kind, "metadata": metadata, **body})
+        self.fold(ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=msgspec.Raw(raw)))
+        return self.settle()
+
+    def reserve(self, name: str = "a", flavor: str = "default", count: int | None = None) -> list[Event]:
+        record = self.state.jobs[JobKey(f"default/{name}")].record
+        assigned = tuple(
+            PodSetAssignment(
+                name=pods.name,
+                count=(n := pods.count if count is None else count),
+                flavors=dict.fromkeys(pods.requests, flavor),
+                usage={resource: value * n for resource, value in pods.requests.items()},
+            )
+            for pods in record.pod_sets
+        )
+        self.fold(QuotaReserved(cause=self.seq, workload=record.key, cluster_queue="cq", pod_sets=assigned))
+        return self.settle()
+
+    def admit(self, name: str = "a", **options: Any) -> list[Event]:
+        """Reserve quota for the job and admit it."""
+        self.reserve(name, **options)
+        self.fold(Admitted(cause=self.seq, workload=self.workload(name)))
+        return self.settle()
+
+    def evict(self, name: str = "a", reason: str = "Preempted") -> list[Event]:
+        self.fold(Evicted(cause=self.seq, workload=self.workload(name), reason=reason, message="why"))
+        return self.settle()
+
+    def release(self, name: str = "a") -> list[Event]:
+        self.fold(QuotaReleased(cause=self.seq, workload=self.workload(name)))
+        return self.settle()
+
+    def dispatch(self, name: str = "a") -> DispatchEntry | None:
+        return dispatch_entry(self.state, JobKey(f"default/{name}"))
+
+    def check(self) -> None:
+        """Rebuilding from what the log holds gives the same state and the same decisions, byte for byte."""
+        fresh = self.decider.initial()
+        inputs = list(self.inputs)
+        for recorded in self.steps:
+            while inputs and inputs[0][1] <= recorded.upto:
+                self.decider.apply(fresh, *inputs.pop(0))
+            again = tuple(self.decider.decide(fresh, recorded.at))
+            # As the log keeps them: lists where the live events have tuples.
+            step = decode_commit(encode_commit("main", "slices", "x", [recorded])).steps[0]
+            assert encode_commit("main", "slices", "x", [Step(upto=step.upto, at=step.at, events=again)]) == (
+                encode_commit("main", "slices", "x", [recorded])
+            )
+            for event in step.events:
+                self.decider.apply(fresh, event, step.upto, step.at)
+        for entry in inputs:
+            self.decider.apply(fresh, *entry)
+        dumped = self.decider.dump(self.state)
+        assert self.decider.dump(fresh) == dumped
+        loaded = self.decider.load(dumped)
+        assert self.decider.dump(loaded) == dumped
+
+
+def names(events: Sequence[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def created(events: Sequence[Event]) -> WorkloadCreated:
+    found = [event for event in events if isinstance(event, WorkloadCreated)]
+    assert len(found) == 1, names(events)
+    return found[0]
+
+
+def refused(events: Sequence[Event]) -> list[str]:
+    """Return the field errors of the one Rejected event, as people read them."""
+    assert names(events) == ["Rejected"], events
+    assert isinstance(events[0], Rejected)
+    return [str(error) for error in events[0].errors]

@@ -234,6 +234,12 @@ class Assignment:
                 worst = max(worst, self._severity(result))
         return SEVERITY[worst]
 
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """Return which of its own constraints hold the workload up: cannot-borrow, cannot-preempt (AX4)."""
+        message = self.message
+        return tuple(name for name in ("cannot-borrow", "cannot-preempt") if f"({name})" in message)
+
     def _severity(self, result: PodSetResult) -> int:
         attempts = result.attempts
         if not attempts:

@@ -288,7 +288,7 @@ class Search:
             return _NO_FIT, height, (unused_text, fr, total - available, constraint), WAITING
         if self._cannot_preempt:
             if self.plan.may_preempt:
-                constraint = CANNOT_PREEMPT
+                constraint += CANNOT_PREEMPT
             return _NO_FIT, height, (unused_text, fr, total - available, constraint), WAITING
         detail = (unused_text, fr, total - available, constraint)
         if not ask:

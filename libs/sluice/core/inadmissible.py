@@ -9,7 +9,7 @@ from typing import Final
 from sluice.api import kueue
 
 from .eviction import DEACTIVATED, DEACTIVATED_MESSAGE
-from .model import ClusterQueue, LocalQueue, Workload, World
+from .model import Workload, World
 
 ON_HOLD: Final = "OnHold"
 MISCONFIGURED: Final = "Misconfigured"
@@ -19,9 +19,6 @@ PENDING_EVALUATION: Final = "PendingEvaluation"
 PENDING_EVALUATION_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
-
-DERIVED: Final = frozenset({DEACTIVATED, MISCONFIGURED, SUSPENDED, ADMISSION_GATED})
-"""Reasons that this module finds; recorded ones of these kinds are stale once it finds none."""
 
 Reason = tuple[str, str]
 """(reason, message) of QuotaReserved=False."""
@@ -44,31 +41,14 @@ def why_inadmissible(world: World, workload: Workload) -> Reason | None:
     record = workload.record
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     name = local.cluster_queue if local is not None else ""
-    return queue_reason(
+    queue = world.cluster_queues.get(name)
+    return reason_of(
         record.queue_name,
         record.annotations.get(GATED_BY_ANNOTATION, ""),
-        local,
-        name,
-        world.cluster_queues.get(name),
-    )
-
-
-def queue_reason(
-    queue_name: str,
-    gated_by: str,
-    local: LocalQueue | None,
-    cluster_queue: str,
-    queue: ClusterQueue | None,
-) -> Reason | None:
-    """The same for an active workload, from the queues that its `queue_name` leads to."""
-    spec = queue.spec if queue is not None else None
-    return reason_of(
-        queue_name,
-        gated_by,
         local_stop_policy=(local.stop_policy or "None") if local is not None else None,
-        cluster_queue=cluster_queue,
-        spec=spec,
-        queue_active=queue is not None and queue.active,
+        cluster_queue=name,
+        spec=queue.spec if queue is not None else None,
+        queue_active=queue is not None and queue.active and not queue.terminating,
     )
 
 
@@ -81,7 +61,10 @@ def reason_of(
     spec: kueue.ClusterQueueSpec | None,
     queue_active: bool,
 ) -> Reason | None:
-    """The rule itself. `local_stop_policy` None: no such local queue; `spec` None: no such cluster queue."""
+    """The same for an active workload, from what its `queue_name` leads to.
+
+    `local_stop_policy` None: there is no such local queue; `spec` None: no such cluster queue.
+    """
     if local_stop_policy is None:
         return (MISCONFIGURED, f"LocalQueue {queue_name} doesn't exist")
     if stopped(local_stop_policy):
@@ -106,7 +89,7 @@ def why_reservation_ends(world: World, workload: Workload) -> Reason | None:
     if stopped(local.stop_policy):
         return (SUSPENDED, f"LocalQueue {record.queue_name} is stopped")
     queue = world.cluster_queues.get(workload.cluster_queue)
-    if queue is None:
+    if queue is None or queue.terminating:
         return (MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} is terminating or missing")
     if stopped(queue.spec.stop_policy):
         return (SUSPENDED, f"ClusterQueue {workload.cluster_queue} is stopped")

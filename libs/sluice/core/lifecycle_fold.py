@@ -57,6 +57,10 @@ def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
     workload.evicted_reason = ""
     workload.stopped = False
     workload.stopped_reason = workload.stopped_message = ""
+    _forget_checks(workload)
+
+
+def _forget_checks(workload: Workload) -> None:
     workload.checks = workload.checks_message = ""
     workload.checks_requeue_at = None
 
@@ -64,11 +68,13 @@ def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
 def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> None:
     workload.requeue_count = event.count
     workload.requeue_at = event.requeue_at
+    _forget_checks(workload)
 
 
 def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
     workload.held_for = ""
     workload.requeue_at = None
+    _forget_checks(workload)
     if event.reason == ev.REACTIVATED:
         # Whoever starts it again means it: earlier attempts count no longer.
         workload.requeue_count = 0
@@ -114,10 +120,11 @@ def _checks_ready(workload: Workload, _event: ChecksReady, _at: Micros) -> None:
 
 
 def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
-    if workload.assignment is not None:
-        workload.checks = RETRY
-        workload.checks_message = _quoted(event)
-        workload.checks_requeue_at = event.requeue_at
+    if workload.assignment is None and event.requeue_at <= (workload.requeue_at or 0):
+        return
+    workload.checks = RETRY
+    workload.checks_message = _quoted(event)
+    workload.checks_requeue_at = event.requeue_at
 
 
 def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:

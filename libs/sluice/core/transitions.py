@@ -36,7 +36,9 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     if workload.finished:
         return []
     if workload.assignment is None:
-        return _requeue(world, workload, workload.held_for, workload.evicted_message, at, cause)
+        return _late_retry(workload, cause) or _requeue(
+            world, workload, workload.held_for, workload.evicted_message, at, cause
+        )
     if workload.stopped:
         return _after_stop(world, workload, at, cause)
     if workload.evicted_at is not None:
@@ -287,6 +289,15 @@ def _requeue(
         reason = ev.LOCAL_QUEUE_RESTARTED
     text = ev.REQUEUED_MESSAGES.get(reason, message)
     return [Requeued(workload=workload.key, reason=reason, message=text, cause=cause)]
+
+
+def _late_retry(workload: Workload, cause: int) -> list[Event]:
+    """AC3: a check that asks for a retry after the quota is gone can make the wait longer."""
+    until = workload.checks_requeue_at
+    if workload.checks != RETRY or until is None or until <= (workload.requeue_at or 0):
+        return []
+    count = workload.requeue_count
+    return [RequeueBackoffStarted(workload=workload.key, count=count, requeue_at=until, cause=cause)]
 
 
 def _cluster_queue_runs(world: World, workload: Workload) -> bool:

@@ -51,7 +51,9 @@ def _derived(workload: WorkloadView) -> Reason | None:
         local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
         cluster_queue=local.spec.cluster_queue if local.spec is not None else "",
         spec=queue.spec if queue is not None else None,
-        queue_active=queue is not None and (queue.active is None or queue.active.active),
+        queue_active=queue is not None
+        and not queue.terminating
+        and (queue.active is None or queue.active.active),
     )
 
 

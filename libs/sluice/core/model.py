@@ -110,8 +110,6 @@ class ClusterQueue:
     `sluice.core.reservations`, together with the quota tree."""
     candidates: CandidateIndex = field(default_factory=CandidateIndex, repr=False, compare=False)
     """The same workloads in order of preemption. Derived from them, never dumped."""
-    terminating: bool = False
-    """Deleted, but workloads still hold its quota (deletionTimestamp): it takes no new ones."""
     active: bool = True
     terminating: bool = False
     """Deleted, but something still holds its quota; it admits nothing new."""

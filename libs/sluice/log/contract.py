@@ -40,6 +40,10 @@ class Tail(Protocol):
         """Matching entries that the log has and that were not taken yet, as far as is known."""
         ...
 
+    def reached(self, end: int) -> bool:
+        """Tell whether every matching entry up to *end* has been taken."""
+        ...
+
     def take(self) -> list[Entry]:
         """Return what has arrived since the last call, [] if nothing.
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import datetime
 import itertools
+import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -95,15 +96,17 @@ class JetStreamLog:
             LogUnavailableError: no server, or no JetStream, within *timeout_s*.
             StreamMismatchError: the stream has settings that it must not be run on.
         """
-        async with asyncio.timeout(timeout_s):
-            while True:
-                connection = await self._link.connection(timeout_s)
-                try:
-                    await ensure_log(connection, self.cell, self.replicas)
-                    return self
-                except (ConnectionError, LogUnavailableError, TimeoutError) as error:
-                    log.info("log not ready", error=str(error) or type(error).__name__)
-                    await asyncio.sleep(0.1)
+        deadline = asyncio.get_running_loop().time() + (timeout_s or math.inf)
+        while True:
+            connection = await self._link.connection(timeout_s)
+            try:
+                await ensure_log(connection, self.cell, self.replicas)
+                return self
+            except (ConnectionError, LogUnavailableError, TimeoutError) as error:
+                log.info("log not ready", error=str(error) or type(error).__name__)
+                if asyncio.get_running_loop().time() > deadline:
+                    raise LogUnavailableError(f"{self.url}: {error}") from error
+                await asyncio.sleep(0.1)
 
     def _connected(self, connection: Connection) -> None:
         self.max_payload = connection.info.max_payload

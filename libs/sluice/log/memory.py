@@ -86,6 +86,9 @@ class MemoryTail:
     def lag(self) -> int:
         return len(self._arrived)
 
+    def reached(self, end: int) -> bool:
+        return not self._arrived and len(self._log.entries) >= end
+
     def add(self, entry: Entry) -> None:
         if matches_any(self._filters, entry.suffix):
             self.position = entry.seq

@@ -10,7 +10,7 @@ import itertools
 import secrets
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -142,8 +142,7 @@ class Connection(asyncio.Protocol):
             secured = await self._loop.start_tls(
                 self._transport, self, ssl.create_default_context(), server_hostname=address.host
             )
-            assert isinstance(secured, asyncio.Transport)
-            self._transport = secured
+            self._transport = cast(asyncio.Transport, secured)
         self._inbox = inbox
         # The PONG says that CONNECT was accepted; a refusal comes as -ERR before it.
         self.write(address.connect_line(name) + b"SUB %s.* %s\r\nPING\r\n" % (inbox.encode(), _MUX))
@@ -153,8 +152,8 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are not subclasses.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
@@ -375,7 +374,7 @@ class Link:
             except (OSError, TimeoutError) as error:
                 failures += 1
                 if failures in (1, 10) or failures % 100 == 0:
-                    log.warning("cannot connect", link=self.name, server=server.host, error=str(error))
+                    log.warning("cannot connect", link=self.name, error=str(error) or "timeout")
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 1.5, RECONNECT_MOST_S)
                 continue

@@ -70,7 +70,7 @@ async def test_same_id_is_stored_once(log):
 
 
 async def test_the_expectation_wins_over_the_same_id(log):
-    """A commit sent twice is refused the second time: its writer must look whether the last one is its own."""
+    """A commit sent twice is refused the second time: its writer must see whether the last one is its own."""
     await log.append("scheduler", b"one", expected_last=0, msg_id="m1")
 
     with pytest.raises(StaleSequenceError):

@@ -1,0 +1,493 @@
+"""The runner: drives a decider over a log. It owns the clock, the role, commits and snapshots.
+
+A life begins with a rebuild (newest snapshot and the tail behind it), goes on as a stand-by that keeps
+its state warm, and leads while it has the lease. Whoever is fenced begins a new life.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from sluice.events.base import Micros
+from sluice.events.commit import Step
+
+from .consumer import LogReplacedError
+from .contract import Entry, Log, Tail
+from .decider import Decider
+from .errors import EventLogError, StaleSequenceError
+from .fold import Fold
+from .hooks import Hooks
+from .metrics import RunnerMetrics
+from .snapshot import SnapshotInfo, Snapshots
+from .writer import CommitWriter, Written
+
+log = structlog.get_logger("sluice.log.runner")
+
+
+class Leadership(Protocol):
+    """Who may decide. A wrong answer wastes work but corrupts nothing: the chain fences."""
+
+    @property
+    def held(self) -> bool: ...
+
+    def start(self, changed: Callable[[], None]) -> None:
+        """Begin to look after it; *changed* is called when `held` changes."""
+        ...
+
+    def candidate(self, ready: bool) -> None:
+        """Say whether this replica's state is warm enough to lead."""
+        ...
+
+    async def release(self) -> None:
+        """Give it up, so that another need not wait."""
+        ...
+
+
+class Alone:
+    """The leadership of the only replica."""
+
+    held = True
+
+    def start(self, changed: Callable[[], None]) -> None:
+        pass
+
+    def candidate(self, ready: bool) -> None:
+        pass
+
+    async def release(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the runner paces itself."""
+
+    fold_chunk: int = 2_000
+    """Most inputs folded before deciding again, and before others get their turn."""
+    yield_s: float = 0.004
+    """Longest time of deciding before acknowledgements are looked at."""
+    mark_inputs: int = 10_000
+    """After so many inputs without a decision, a step without events says how far the leader has come."""
+    snapshot_events: int = 200_000
+    snapshot_s: float = 300.0
+    stop_s: float = 5.0
+    """Most time to finish the commit in flight when stopping."""
+
+
+def wall_clock() -> Micros:
+    return time.time_ns() // 1000
+
+
+class Fenced(Exception):
+    """The end of a leader's life: another leads, and the state may hold what never was decided."""
+
+
+class Runner[S]:
+    """Runs *decider* on *target* until stopped."""
+
+    def __init__(
+        self,
+        decider: Decider[S],
+        target: Log,
+        *,
+        leadership: Leadership | None = None,
+        snapshots: Snapshots | None = None,
+        hooks: Sequence[Hooks[S]] = (),
+        clock: Callable[[], Micros] = wall_clock,
+        settings: Settings | None = None,
+        instance: str = "",
+    ) -> None:
+        self.decider, self.log, self.hooks, self.clock = decider, target, tuple(hooks), clock
+        self.leadership: Leadership = leadership or Alone()
+        self.snapshots = snapshots
+        self.settings = settings or Settings()
+        self.metrics = RunnerMetrics(decider.writer)
+        self.writer = CommitWriter(target, decider.writer, instance=instance)
+        self.fold: Fold[S] = Fold(decider)
+        self.role = "starting"
+        self.tail: Tail | None = None
+        self._mine = f'-{self.writer.instance}"'.encode()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._pending: list[Step] = []
+        self._effects: deque[list[object]] = deque()
+        self._commit_task: asyncio.Task[None] | None = None
+        self._decided = self._written = 0
+        self._settled = False
+        self._inputs_since_step = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: Micros | None = None
+        self._snapshot_due: tuple[int, bytes, int, Micros] | None = None
+        self._snapshot_folded = 0
+        self._snapshot_at = 0.0
+        self._snapshot_task: asyncio.Task[SnapshotInfo] | None = None
+
+    # life
+
+    def stop(self) -> None:
+        """Ask `run` to end in order: the commit in flight is finished and the lease given up."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Run until `stop`.
+
+        Raises:
+            EventLogError: the log cannot be followed by this code, or the decider cannot fold it.
+        """
+        self.leadership.start(self._wake.set)
+        try:
+            while not self._stopping:
+                try:
+                    await self._rebuild()
+                    await self._stand_by()
+                    if not self._stopping:
+                        await self._lead()
+                except (Fenced, StaleSequenceError) as reason:
+                    self.metrics.fenced += 1
+                    log.warning("fenced", writer=self.decider.writer, reason=str(reason))
+                except LogReplacedError as error:
+                    log.error("log replaced, beginning anew", error=str(error))
+                    await asyncio.sleep(0.2)
+                finally:
+                    await self._end_life()
+        finally:
+            self._set_role("stopped")
+            if self._snapshot_task is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.settings.stop_s):
+                        await self._snapshot_task
+            await self.leadership.release()
+
+    def _set_role(self, role: str) -> None:
+        if role != self.role:
+            log.info("role", writer=self.decider.writer, role=role, upto=self.fold.upto, own=self.fold.own)
+        self.role = self.metrics.role = role
+
+    async def _end_life(self) -> None:
+        was_leading = self.role == "leader"
+        self._set_role("standby")
+        if was_leading:
+            for hook in self.hooks:
+                hook.following()
+        if self._commit_task is not None:
+            self._commit_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EventLogError):
+                await self._commit_task
+            self._commit_task = None
+        if self._timer is not None:
+            self._timer.cancel()
+        tail, self.tail = self.tail, None
+        if tail is not None:
+            await tail.close()
+
+    # rebuilding and standing by
+
+    async def _rebuild(self) -> None:
+        started = time.perf_counter()
+        self.leadership.candidate(False)
+        self._failure, self._settled, self._due = None, False, None
+        self._pending, self._snapshot_due, self._inputs_since_step = [], None, 0
+        self._effects.clear()
+        end = await self._end_of_log()
+        loaded = await self.snapshots.newest(self.decider, end) if self.snapshots is not None else None
+        self.fold = loaded or Fold(self.decider)
+        self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
+        for hook in self.hooks:
+            hook.rebuilding(self.fold.upto, self.fold.own)
+        filters = [*sorted(self.decider.reads), self.decider.writer]
+        begin = self.fold.upto
+        self.tail = self.log.tail(begin + 1, filters, self._wake.set)
+        while not self._stopping and not self.tail.reached(end):
+            self._wake.clear()
+            if not await self._take_in():
+                await self._wake.wait()
+        log.info(
+            "rebuilt",
+            writer=self.decider.writer,
+            snapshot=begin,
+            upto=self.fold.upto,
+            own=self.fold.own,
+            events=self.fold.folded - self._snapshot_folded,
+            seconds=round(time.perf_counter() - started, 3),
+        )
+
+    async def _end_of_log(self) -> int:
+        while True:
+            try:
+                return await self.log.end()
+            except EventLogError as error:
+                log.info("log not available", error=str(error))
+                await asyncio.sleep(0.2)
+                if self._stopping:
+                    return 0
+
+    async def _take_in(self) -> bool:
+        """Fold what has arrived, as a stand-by; tell whether there was anything."""
+        assert self.tail is not None
+        entries = self.tail.take()
+        chunk = self.settings.fold_chunk
+        for begin in range(0, len(entries), chunk):
+            for seq, step in self.fold.take_in(entries[begin : begin + chunk]):
+                for hook in self.hooks:
+                    hook.replayed(self.fold.state, step, seq)
+            await asyncio.sleep(0)
+        self._measure()
+        return bool(entries)
+
+    async def _stand_by(self) -> None:
+        """Keep the state warm; returns as the leader, with every commit of the chain folded, or to stop."""
+        self._set_role("standby")
+        self.leadership.candidate(True)
+        while not self._stopping:
+            while not self.leadership.held and not self._stopping:
+                self._wake.clear()
+                if not await self._take_in() and not self.leadership.held:
+                    await self._wake.wait()
+            started = time.perf_counter()
+            head = await self.writer.find_head()
+            while self.fold.own < head and self.leadership.held and not self._stopping:
+                self._wake.clear()
+                if not await self._take_in():
+                    await self._wake.wait()
+            if self.leadership.held:
+                self.metrics.takeovers += 1
+                log.info(
+                    "taking over", writer=self.decider.writer, head=head, after=time.perf_counter() - started
+                )
+                return
+
+    # leading
+
+    async def _lead(self) -> None:
+        assert self.tail is not None
+        fold, tail = self.fold, self.tail
+        fold.release()
+        self._decided = self._written = 0
+        self._set_role("leader")
+        for hook in self.hooks:
+            hook.leading(fold.state, fold.own)
+        await self._settle()
+        while True:
+            self._wake.clear()
+            self._check()
+            if self._stopping:
+                await self._finish()
+                return
+            entries = tail.take()
+            chunk = self.settings.fold_chunk
+            for begin in range(0, len(entries), chunk):
+                if begin:
+                    await asyncio.sleep(0)
+                    self._check()
+                if self._fold_inputs(entries[begin : begin + chunk]):
+                    await self._settle()
+            if self._due is not None and self.clock() >= self._due:
+                await self._settle()
+            self._measure()
+            if not entries:
+                await self._wake.wait()
+
+    def _check(self) -> None:
+        """Raise what ends this life: a failed commit, a lost lease."""
+        if self._failure is not None:
+            raise self._failure
+        if not self.leadership.held:
+            raise Fenced("the lease is another's")
+
+    def _fold_inputs(self, entries: Sequence[Entry]) -> int:
+        """Fold inputs at once; return how many. Own commits come back and are only checked."""
+        fold, writer, count = self.fold, self.decider.writer, 0
+        for entry in entries:
+            if entry.suffix == writer:
+                if entry.seq > fold.own and self._mine not in entry.payload[:160]:
+                    raise Fenced(f"another leader's commit at seq {entry.seq}")
+            elif entry.seq > fold.upto:
+                fold.fold(entry)
+                count += 1
+        self._inputs_since_step += count
+        return count
+
+    async def _settle(self) -> None:
+        """Decide until there is nothing more to decide; commits go out meanwhile."""
+        fold, decider = self.fold, self.decider
+        turn = time.perf_counter()
+        self._settled = False
+        steps = 0
+        while True:
+            at = max(self.clock(), fold.at)
+            events = decider.decide(fold.state, at)
+            if not events:
+                break
+            self._decide(Step(upto=fold.upto, at=at, events=tuple(events)))
+            steps += 1
+            if steps % 10_000 == 0:
+                log.warning(
+                    "not settled yet", writer=decider.writer, steps=steps, last=type(events[0]).__name__
+                )
+            if self._commit_task is None or time.perf_counter() - turn > self.settings.yield_s:
+                self._commit()
+                await asyncio.sleep(0)
+                self._check()
+                turn = time.perf_counter()
+        if self._inputs_since_step >= self.settings.mark_inputs:
+            self._decide(Step(upto=fold.upto, at=at))
+        self._settled = True
+        for hook in self.hooks:
+            hook.settled(fold.state, fold.upto)
+        self._commit()
+        self._arm(at)
+        self._consider_snapshot()
+
+    def _decide(self, step: Step) -> None:
+        self.fold.apply_own(step)
+        self._pending.append(step)
+        self._decided += 1
+        self._inputs_since_step = 0
+        self.metrics.steps += 1
+        if self.hooks:
+            self._effects.append([hook.decided(self.fold.state, step) for hook in self.hooks])
+
+    def _arm(self, decided_at: Micros) -> None:
+        """Set the alarm for the state's deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = due = self.decider.deadline(self.fold.state)
+        if due is None:
+            return
+        if due <= decided_at:
+            # It was due, and nothing was decided: asking again at once would go on for ever.
+            log.warning("deadline passed without a decision", writer=self.decider.writer, due=due)
+            self._due = None
+            return
+        self._alarm()
+
+    def _alarm(self) -> None:
+        """Wake at the deadline. The wall clock is asked again: timers run by another one."""
+        due, self._timer = self._due, None
+        if due is None:
+            return
+        wait = due - self.clock()
+        if wait <= 0:
+            self._wake.set()
+            return
+        delay_s = min(math.ceil(wait / 1000) / 1000, 3600.0)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._alarm)
+
+    # committing
+
+    def _commit(self) -> None:
+        """See to it that what is pending gets committed; when one commit is in flight, with the next."""
+        if self._pending and self._commit_task is None:
+            self._commit_task = asyncio.create_task(self._commit_all(), name=f"{self.decider.writer}-commit")
+
+    async def _commit_all(self) -> None:
+        try:
+            while self._pending:
+                steps, self._pending = self._pending, []
+                await self.writer.write(steps, self._on_written)
+        except Exception as error:
+            self._failure = error
+        finally:
+            self._commit_task = None
+            self._wake.set()
+
+    def _on_written(self, written: Written) -> None:
+        count = len(written.steps)
+        self._note_snapshot(written)
+        self.fold.own = written.seq
+        self._written += count
+        self.metrics.committed(written)
+        if self.hooks:
+            effects = [self._effects.popleft() for _ in range(count)]
+            for index, hook in enumerate(self.hooks):
+                hook.committed(self.fold.state, written.steps, written.seq, [e[index] for e in effects])
+
+    async def _finish(self) -> None:
+        """Let the commit in flight land, and what is decided with it."""
+        try:
+            async with asyncio.timeout(self.settings.stop_s):
+                while self._commit_task is not None:
+                    await asyncio.wait([self._commit_task])
+                for hook in self.hooks:
+                    await hook.drain()
+        except TimeoutError:
+            log.warning("stopped with a commit under way", writer=self.decider.writer)
+        if self._failure is not None:
+            raise self._failure
+
+    # snapshots
+
+    def _consider_snapshot(self) -> None:
+        if self.snapshots is None or self._snapshot_due is not None or self._snapshot_task is not None:
+            return
+        events = self.fold.folded - self._snapshot_folded
+        old = time.monotonic() - self._snapshot_at > self.settings.snapshot_s
+        if events < self.settings.snapshot_events and not (old and events):
+            return
+        self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
+        data = self.decider.dump(self.fold.state)
+        if self._decided == self._written:
+            self._store(data, self.fold.upto, self.fold.at, self.fold.own, 0)
+        else:
+            self._snapshot_due = (self._decided, data, self.fold.upto, self.fold.at)
+
+    def _note_snapshot(self, written: Written) -> None:
+        """Store a snapshot once its last step is in the log, since only then it is of the log."""
+        if self._snapshot_due is None:
+            return
+        step, data, upto, at = self._snapshot_due
+        after = self._written + len(written.steps)
+        if after < step:
+            return
+        self._snapshot_due = None
+        if after == step:
+            self._store(data, upto, at, written.seq, 0)
+        else:
+            self._store(data, upto, at, self.fold.own, step - self._written)
+
+    def _store(self, data: bytes, upto: int, at: Micros, own: int, skip_steps: int) -> None:
+        assert self.snapshots is not None
+        self.metrics.snapshots += 1
+        self._snapshot_task = asyncio.create_task(
+            self.snapshots.store(
+                self.decider.writer, self.decider.state_version, data, upto, at, own, skip_steps
+            )
+        )
+        self._snapshot_task.add_done_callback(self._snapshot_done)
+
+    def _snapshot_done(self, task: asyncio.Task[SnapshotInfo]) -> None:
+        self._snapshot_task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The log has everything; a snapshot only saves time.
+            log.warning("snapshot failed", writer=self.decider.writer, error=str(error))
+
+    # looking in
+
+    def settled_copy(self) -> Fold[S]:
+        """Return a copy of the state with the inputs held back folded: as a leader here would start."""
+        fold = self.fold
+        copy = Fold(self.decider, self.decider.load(self.decider.dump(fold.state)), fold.upto)
+        copy.at, copy.own = fold.at, fold.own
+        copy.held.extend(fold.held)
+        copy.release()
+        return copy
+
+    @property
+    def settled(self) -> bool:
+        """Whether this is a leader with nothing left to decide or to commit."""
+        return self.role == "leader" and self._settled and not self._pending and self._commit_task is None
+
+    def _measure(self) -> None:
+        self.metrics.folded = self.fold.folded
+        self.metrics.upto = self.fold.upto
+        self.metrics.lag = (self.tail.lag if self.tail is not None else 0) + len(self.fold.held)

@@ -1,0 +1,151 @@
+"""Snapshots: a state saved with its place in the log, so that a start need not fold everything."""
+
+import asyncio
+import hashlib
+import zlib
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from sluice.events.base import Micros
+
+from .decider import Decider
+from .errors import EventLogError
+from .fold import Fold
+
+KEEP = 3
+"""Snapshots kept per writer."""
+
+log = structlog.get_logger("sluice.log.snapshot")
+
+
+class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in the log a state belongs."""
+
+    writer: str
+    state_version: int
+    upto: int
+    """Last input folded."""
+    at: Micros
+    own: int
+    """Last commit of its own chain that is wholly in the state."""
+    skip_steps: int = 0
+    """Steps of the commit after that which are in it too."""
+    digest: str
+    """SHA-256 of the uncompressed state."""
+    size: int
+    """Bytes, uncompressed."""
+
+
+class Store(Protocol):
+    """Keeps blobs by name, with a description each."""
+
+    async def put(self, name: str, data: bytes, description: bytes) -> None: ...
+
+    async def get(self, name: str) -> bytes: ...
+
+    async def listing(self) -> dict[str, bytes]:
+        """Return name -> description of all that is kept."""
+        ...
+
+    async def delete(self, name: str) -> None: ...
+
+
+class MemoryStore:
+    """A `Store` for tests."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, tuple[bytes, bytes]] = {}
+
+    async def put(self, name: str, data: bytes, description: bytes) -> None:
+        self.blobs[name] = (data, description)
+
+    async def get(self, name: str) -> bytes:
+        return self.blobs[name][0]
+
+    async def listing(self) -> dict[str, bytes]:
+        return {name: description for name, (_, description) in self.blobs.items()}
+
+    async def delete(self, name: str) -> None:
+        self.blobs.pop(name, None)
+
+
+class Snapshots:
+    """Saves and finds the states of deciders in a store."""
+
+    def __init__(self, store: Store, keep: int = KEEP) -> None:
+        self._store, self._keep = store, keep
+
+    async def store(
+        self, writer: str, state_version: int, data: bytes, upto: int, at: Micros, own: int, skip_steps: int
+    ) -> SnapshotInfo:
+        """Save one state, then drop old ones."""
+        compressed, digest = await asyncio.to_thread(_pack, data)
+        info = SnapshotInfo(
+            writer=writer,
+            state_version=state_version,
+            upto=upto,
+            at=at,
+            own=own,
+            skip_steps=skip_steps,
+            digest=digest,
+            size=len(data),
+        )
+        await self._store.put(f"{writer}-{upto:020d}-{own:020d}", compressed, msgspec.json.encode(info))
+        log.info("snapshot stored", writer=writer, upto=upto, own=own, bytes=len(compressed))
+        for name, _ in (await self._all(writer))[self._keep :]:
+            await self._store.delete(name)
+        return info
+
+    async def _all(self, writer: str) -> list[tuple[str, SnapshotInfo]]:
+        """Return the snapshots of *writer*, newest first."""
+        found = []
+        for name, description in (await self._store.listing()).items():
+            try:
+                info = msgspec.json.decode(description, type=SnapshotInfo)
+            except msgspec.DecodeError:
+                continue
+            if info.writer == writer:
+                found.append((name, info))
+        return sorted(found, key=lambda item: (item[1].upto, item[1].own, item[0]), reverse=True)
+
+    async def newest[S](self, decider: Decider[S], end: int) -> Fold[S] | None:
+        """Return the newest usable state, None for a replay from the start; says why one is not usable.
+
+        *end*: of the log; a snapshot of what it no longer has is not used.
+        """
+        try:
+            found = await self._all(decider.writer)
+        except (EventLogError, OSError, TimeoutError) as error:
+            log.warning("no snapshots, replaying all", writer=decider.writer, error=str(error))
+            return None
+        for name, info in found:
+            try:
+                return await self._load(decider, name, info, end)
+            except (EventLogError, ValueError, TypeError, KeyError, OSError, zlib.error) as error:
+                log.warning("snapshot not usable", writer=decider.writer, snapshot=name, reason=str(error))
+        if found:
+            log.warning("no snapshot is usable, replaying all", writer=decider.writer, snapshots=len(found))
+        return None
+
+    async def _load[S](self, decider: Decider[S], name: str, info: SnapshotInfo, end: int) -> Fold[S]:
+        if info.state_version != decider.state_version:
+            raise ValueError(f"state version {info.state_version}, this code has {decider.state_version}")
+        if max(info.upto, info.own) > end:
+            raise ValueError(f"is of seq {max(info.upto, info.own)}, the log ends at {end}")
+        data, digest = await asyncio.to_thread(_unpack, await self._store.get(name))
+        if digest != info.digest:
+            raise ValueError("digest differs: it is damaged")
+        fold = Fold(decider, decider.load(data), info.upto)
+        fold.at, fold.own, fold.skip_steps = info.at, info.own, info.skip_steps
+        return fold
+
+
+def _pack(data: bytes) -> tuple[bytes, str]:
+    return zlib.compress(data, 1), hashlib.sha256(data).hexdigest()
+
+
+def _unpack(compressed: bytes) -> tuple[bytes, str]:
+    data = zlib.decompress(compressed)
+    return data, hashlib.sha256(data).hexdigest()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
-from .meta import LabelSelector, Manifest, ObjectMeta
+from .meta import LabelSelector, Manifest, ObjectMeta, always
 
 API_VERSION = "batch/v1"
 
@@ -30,8 +30,8 @@ class JobSpec(Manifest, frozen=True):
 
 
 class Job(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = "Job"
+    api_version: str = always(API_VERSION)
+    kind: str = always("Job")
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
     status: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .meta import LabelSelectorRequirement, Manifest, ObjectMeta
+from .meta import LabelSelectorRequirement, Manifest, ObjectMeta, always
 from .quantity import Quantity
 
 
@@ -148,8 +148,8 @@ class NamespaceSpec(Manifest, frozen=True):
 
 
 class Namespace(Manifest, frozen=True):
-    api_version: str = "v1"
-    kind: str = "Namespace"
+    api_version: str = always("v1")
+    kind: str = always("Namespace")
     metadata: ObjectMeta = ObjectMeta()
     spec: NamespaceSpec = NamespaceSpec()
     status: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .batch_v1 import JobTemplateSpec
-from .meta import Manifest, ObjectMeta
+from .meta import Manifest, ObjectMeta, always
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
@@ -32,8 +32,8 @@ class JobSetSpec(Manifest, frozen=True):
 
 
 class JobSet(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = "JobSet"
+    api_version: str = always(API_VERSION)
+    kind: str = always("JobSet")
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSetSpec = JobSetSpec()
     status: dict[str, Any] = {}

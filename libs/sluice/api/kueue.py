@@ -7,7 +7,7 @@ parsed where they are used (`sluice.api.quantity`), so that a manifest reads bac
 from typing import Any, Literal
 
 from .core_v1 import PodTemplateSpec, Taint, Toleration
-from .meta import Condition, LabelSelector, Manifest, ObjectMeta
+from .meta import Condition, LabelSelector, Manifest, ObjectMeta, always
 from .quantity import Quantity
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
@@ -17,8 +17,8 @@ QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
 
 
 class KueueObject(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = ""
+    api_version: str = always(API_VERSION)
+    kind: str = always("")
     metadata: ObjectMeta = ObjectMeta()
 
 
@@ -33,6 +33,7 @@ class ResourceFlavorSpec(Manifest, frozen=True):
 
 
 class ResourceFlavor(KueueObject, frozen=True):
+    kind: str = always("ResourceFlavor")
     spec: ResourceFlavorSpec = ResourceFlavorSpec()
 
 
@@ -133,6 +134,7 @@ class ClusterQueueSpec(Manifest, frozen=True):
 
 
 class ClusterQueue(KueueObject, frozen=True):
+    kind: str = always("ClusterQueue")
     spec: ClusterQueueSpec = ClusterQueueSpec()
     status: dict[str, Any] = {}
 
@@ -144,6 +146,7 @@ class CohortSpec(Manifest, frozen=True):
 
 
 class Cohort(KueueObject, frozen=True):
+    kind: str = always("Cohort")
     spec: CohortSpec = CohortSpec()
     status: dict[str, Any] = {}
 
@@ -158,6 +161,7 @@ class LocalQueueSpec(Manifest, frozen=True):
 
 
 class LocalQueue(KueueObject, frozen=True):
+    kind: str = always("LocalQueue")
     spec: LocalQueueSpec = LocalQueueSpec()
     status: dict[str, Any] = {}
 
@@ -175,11 +179,13 @@ class AdmissionCheckSpec(Manifest, frozen=True):
 
 
 class AdmissionCheck(KueueObject, frozen=True):
+    kind: str = always("AdmissionCheck")
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
     status: dict[str, Any] = {}
 
 
 class WorkloadPriorityClass(KueueObject, frozen=True):
+    kind: str = always("WorkloadPriorityClass")
     value: int = 0
     description: str = ""
 
@@ -305,6 +311,7 @@ class WorkloadStatus(Manifest, frozen=True):
 
 
 class Workload(KueueObject, frozen=True):
+    kind: str = always("Workload")
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -355,4 +362,6 @@ class ConfigurationSpec(Manifest, frozen=True):
 class Configuration(KueueObject, frozen=True):
     """At most one per cell, named `default`, apiVersion `sluice.dev/v1alpha1`."""
 
+    api_version: str = always("sluice.dev/v1alpha1")
+    kind: str = always("Configuration")
     spec: ConfigurationSpec = ConfigurationSpec()

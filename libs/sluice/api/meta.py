@@ -5,6 +5,8 @@ fields in camelCase on the wire, and leave defaults out when encoded. They are f
 defaulting makes new ones (`msgspec.structs.replace`), and states and events share them.
 """
 
+from typing import Any
+
 import msgspec
 
 
@@ -12,6 +14,11 @@ class Manifest(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
     """Base of every manifest struct."""
+
+
+def always(value: str) -> Any:
+    """A default that is encoded all the same: what a manifest is must be readable from it."""
+    return msgspec.field(default_factory=lambda: value)
 
 
 class OwnerReference(Manifest, frozen=True):

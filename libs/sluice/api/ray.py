@@ -3,7 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
-from .meta import Manifest, ObjectMeta
+from .meta import Manifest, ObjectMeta, always
 from .quantity import Quantity
 
 API_VERSION = "ray.io/v1"
@@ -59,8 +59,8 @@ class RayClusterSpec(Manifest, frozen=True):
 
 
 class RayCluster(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = "RayCluster"
+    api_version: str = always(API_VERSION)
+    kind: str = always("RayCluster")
     metadata: ObjectMeta = ObjectMeta()
     spec: RayClusterSpec = RayClusterSpec()
     status: dict[str, Any] = {}
@@ -93,8 +93,8 @@ class RayJobSpec(Manifest, frozen=True, rename=wire_name):
 
 
 class RayJob(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = "RayJob"
+    api_version: str = always(API_VERSION)
+    kind: str = always("RayJob")
     metadata: ObjectMeta = ObjectMeta()
     spec: RayJobSpec = RayJobSpec()
     status: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from typing import Any
 
 from .core_v1 import NodeSelectorTerm, Toleration
 from .kueue import AdmissionConstraints
-from .meta import Manifest, ObjectMeta
+from .meta import Manifest, ObjectMeta, always
 from .quantity import Quantity
 
 API_VERSION = "sluice.dev/v1alpha1"
@@ -76,8 +76,8 @@ class JobSpec(Manifest, frozen=True):
 
 
 class Job(Manifest, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = "Job"
+    api_version: str = always(API_VERSION)
+    kind: str = always("Job")
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
     status: dict[str, Any] = {}

@@ -1,0 +1,111 @@
+"""Validation of manifests: all that Kueue's webhooks and CRD schemas check, and the rules of our own kinds.
+
+What refers to other objects (does the flavor exist?) is no error here: the queue becomes inactive and
+says why, as in Kueue. Errors come in the order of the checks: metadata, schema, rules.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sluice.api import batch_v1, core_v1, jobset, kueue, ray, sluice_v1
+from sluice.api.errors import FieldError, InvalidError
+from sluice.api.features import NONE
+from sluice.api.meta import Manifest, ObjectMeta
+from sluice.api.scheme import BY_TYPE
+
+from . import clusterqueue, cohort, configuration, flavor, job, ray_job, small, workload, workload_update
+from .job_update import check_job_update
+from .meta import check_metadata
+
+__all__ = ["check_job_update", "require_valid", "validate", "validate_update", "warnings"]
+
+Gates = Mapping[str, bool]
+_Check = Callable[[Any, Gates], list[FieldError]]
+
+
+def _gateless(check: Callable[[Any], list[FieldError]]) -> _Check:
+    return lambda manifest, _gates: check(manifest)
+
+
+_RULES: dict[type[Manifest], tuple[_Check, ...]] = {
+    kueue.ResourceFlavor: (_gateless(flavor.schema_flavor), _gateless(flavor.check_flavor)),
+    kueue.ClusterQueue: (_gateless(clusterqueue.schema_cluster_queue), clusterqueue.check_cluster_queue),
+    kueue.Cohort: (_gateless(cohort.schema_cohort), _gateless(cohort.check_cohort)),
+    kueue.LocalQueue: (_gateless(small.check_local_queue),),
+    kueue.AdmissionCheck: (_gateless(small.check_admission_check),),
+    kueue.WorkloadPriorityClass: (_gateless(small.check_priority_class),),
+    kueue.Configuration: (_gateless(configuration.check_configuration),),
+    kueue.Workload: (_gateless(workload.schema_workload), workload.check_workload),
+    core_v1.Namespace: (_gateless(small.check_namespace),),
+    batch_v1.Job: (job.check_batch_job,),
+    sluice_v1.Job: (job.check_own_job,),
+    ray.RayCluster: (ray_job.check_ray_cluster,),
+    ray.RayJob: (ray_job.check_ray_job,),
+    jobset.JobSet: (ray_job.check_jobset,),
+}
+
+
+def validate(manifest: Manifest, gates: Gates = NONE) -> list[FieldError]:
+    """Return all that is wrong with a new object; [] when it may be created.
+
+    Raises:
+        KeyError: *manifest* is a part of a manifest and no manifest itself.
+    """
+    found = _check_metadata(manifest)
+    for check in _RULES[type(manifest)]:
+        found += check(manifest, gates)
+    return found if len(found) < 2 else _once(found)
+
+
+def _check_metadata(manifest: Manifest) -> list[FieldError]:
+    kind = BY_TYPE[type(manifest)]
+    metadata: ObjectMeta = manifest.metadata  # type: ignore[attr-defined]
+    return check_metadata(metadata, namespaced=kind.namespaced, relaxed_name=kind.kind == "ResourceFlavor")
+
+
+def validate_update(new: Manifest, old: Manifest, gates: Gates = NONE) -> list[FieldError]:
+    """Return all that is wrong with *new* in place of *old*, of the same kind and name.
+
+    Of jobs only the new manifest is checked; what may change while they run is `check_job_update`.
+    """
+    match new, old:
+        case kueue.ClusterQueue(), kueue.ClusterQueue():
+            found = _check_metadata(new) + clusterqueue.schema_cluster_queue(new)
+            found += clusterqueue.check_cluster_queue_update(new, old, gates)
+        case kueue.Workload(), kueue.Workload():
+            found = _check_metadata(new) + workload.schema_workload(new)
+            found += workload_update.check_workload_update(new, old, gates)
+        case kueue.LocalQueue(), kueue.LocalQueue():
+            found = validate(new, gates) + small.check_local_queue_update(new, old)
+        case kueue.AdmissionCheck(), kueue.AdmissionCheck():
+            found = validate(new, gates) + small.check_admission_check_update(new, old)
+        case _:
+            return validate(new, gates)
+    return _once(found)
+
+
+def _once(found: list[FieldError]) -> list[FieldError]:
+    """Drop repetitions: the schema and a rule may object to the same value."""
+    kept: dict[tuple[str, str, str], FieldError] = {}
+    for error in found:
+        kept.setdefault((error.field, error.type, error.detail), error)
+    return list(kept.values())
+
+
+def warnings(manifest: Manifest) -> list[str]:
+    """Return what is accepted but probably not meant."""
+    return workload.warnings(manifest) if isinstance(manifest, kueue.Workload) else []
+
+
+def require_valid(manifest: Manifest, gates: Gates = NONE) -> None:
+    """Check a new object.
+
+    Raises:
+        InvalidError: with all field errors.
+    """
+    found = validate(manifest, gates)
+    if found:
+        kind = BY_TYPE[type(manifest)]
+        metadata: ObjectMeta = manifest.metadata  # type: ignore[attr-defined]
+        dotted = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+        raise InvalidError(found, f'{dotted} "{metadata.name}"')

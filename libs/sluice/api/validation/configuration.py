@@ -1,0 +1,68 @@
+"""Sluice's own Configuration (G2)."""
+
+from sluice.api._walk import near_miss
+from sluice.api.errors import FieldError, duplicate, invalid, not_supported, unknown_field
+from sluice.api.features import DEFAULTS
+from sluice.api.kueue import Configuration, ConfigurationSpec, WaitForPodsReady
+
+NAME = "default"
+MAX_SLICE_HISTORY = 1000
+
+
+def check_configuration(configuration: Configuration) -> list[FieldError]:
+    """Check that gates are known and numbers make sense."""
+    spec = configuration.spec
+    found: list[FieldError] = []
+    if configuration.metadata.name not in ("", NAME):
+        found.append(not_supported("metadata.name", configuration.metadata.name, (NAME,)))
+    known = list(DEFAULTS)
+    found += [
+        unknown_field(f"spec.featureGates[{gate}]", near_miss(gate, known))
+        for gate in spec.feature_gates
+        if gate not in DEFAULTS
+    ]
+    found += _check_numbers(spec)
+    found += _check_pods_ready(spec.wait_for_pods_ready)
+    strategies = spec.fair_sharing.preemption_strategies
+    if len(strategies) > 1 and strategies[0] == strategies[1]:
+        found.append(duplicate("spec.fairSharing.preemptionStrategies[1]", strategies[1]))
+    elif strategies == ["LessThanInitialShare", "LessThanOrEqualToFinalShare"]:
+        text = "LessThanOrEqualToFinalShare must come first: the other is tried where it finds nothing"
+        found.append(invalid("spec.fairSharing.preemptionStrategies", strategies, text))
+    return found
+
+
+def _check_numbers(spec: ConfigurationSpec) -> list[FieldError]:
+    found: list[FieldError] = []
+    limit = spec.workload_slice_history_limit
+    if not 0 <= limit <= MAX_SLICE_HISTORY:
+        text = f"must be between 0 and {MAX_SLICE_HISTORY}"
+        found.append(invalid("spec.workloadSliceHistoryLimit", limit, text))
+    for word, number, least in (
+        ("preemptionGateTimeoutSeconds", spec.preemption_gate_timeout_seconds, 1),
+        ("retainFinishedJobsSeconds", spec.retain_finished_jobs_seconds, 0),
+        ("queueVisibilityMaxCount", spec.queue_visibility_max_count, 0),
+    ):
+        if number is not None and number < least:
+            found.append(invalid(f"spec.{word}", number, f"must be greater than or equal to {least}"))
+    return found
+
+
+def _check_pods_ready(settings: WaitForPodsReady) -> list[FieldError]:
+    field, strategy = "spec.waitForPodsReady", settings.requeuing_strategy
+    found = [
+        invalid(f"{field}.{word}", number, f"must be greater than or equal to {least}")
+        for word, number, least in (
+            ("timeoutSeconds", settings.timeout_seconds, 1),
+            ("recoveryTimeoutSeconds", settings.recovery_timeout_seconds, 1),
+            ("requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count, 0),
+            ("requeuingStrategy.backoffBaseSeconds", strategy.backoff_base_seconds, 0),
+            ("requeuingStrategy.backoffMaxSeconds", strategy.backoff_max_seconds, 0),
+        )
+        if number is not None and number < least
+    ]
+    if strategy.backoff_base_seconds > strategy.backoff_max_seconds >= 0:
+        text = f"must be at least backoffBaseSeconds, {strategy.backoff_base_seconds}"
+        place = f"{field}.requeuingStrategy.backoffMaxSeconds"
+        found.append(invalid(place, strategy.backoff_max_seconds, text))
+    return found

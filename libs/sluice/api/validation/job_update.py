@@ -1,0 +1,61 @@
+"""What of a job may change, and when."""
+
+from sluice.api import batch_v1, labels
+from sluice.api.errors import FieldError, forbidden, invalid
+from sluice.api.meta import Manifest, ObjectMeta
+
+from .job import annotation_field, label_field, sync_completions
+
+IMMUTABLE = "field is immutable"
+
+
+def check_job_update(
+    new: Manifest, old: Manifest, *, running: bool, reserved: bool = False
+) -> list[FieldError]:
+    """Check a job that is submitted again under the same name.
+
+    *running*: its pods may exist. *reserved*: its workload holds quota (implied by *running*).
+    """
+    after, before = _metadata(new), _metadata(old)
+    fixed_labels = [labels.PREBUILT_WORKLOAD]
+    fixed_annotations = [labels.ELASTIC_JOB]
+    if running:
+        fixed_labels += [labels.QUEUE_NAME, labels.PRIORITY_CLASS, labels.MAX_EXEC_TIME_SECONDS]
+    if running or reserved:
+        # AX1: constraints took part in the decision that gave the quota.
+        fixed_annotations += [labels.CANNOT_PREEMPT, labels.CANNOT_BORROW]
+    found = [
+        invalid(label_field(key), after.labels.get(key), IMMUTABLE)
+        for key in fixed_labels
+        if after.labels.get(key) != before.labels.get(key)
+    ]
+    found += [
+        invalid(annotation_field(key), after.annotations.get(key), IMMUTABLE)
+        for key in fixed_annotations
+        if _flag(after, key) != _flag(before, key)
+    ]
+    if isinstance(new, batch_v1.Job) and isinstance(old, batch_v1.Job) and running:
+        found += _check_running_batch_job(new, old)
+    return found
+
+
+def _metadata(job: Manifest) -> ObjectMeta:
+    metadata = getattr(job, "metadata", None)
+    return metadata if isinstance(metadata, ObjectMeta) else ObjectMeta()
+
+
+def _flag(metadata: ObjectMeta, key: str) -> bool:
+    return metadata.annotations.get(key) == "true"
+
+
+def _check_running_batch_job(new: batch_v1.Job, old: batch_v1.Job) -> list[FieldError]:
+    found: list[FieldError] = []
+    before = 1 if old.spec.parallelism is None else old.spec.parallelism
+    after = 1 if new.spec.parallelism is None else new.spec.parallelism
+    if labels.JOB_MIN_PARALLELISM in old.metadata.annotations and before != after:
+        text = "cannot change when partial admission is enabled and the job is not suspended"
+        found.append(forbidden("spec.parallelism", text))
+    if sync_completions(new) != sync_completions(old):
+        field = annotation_field(labels.JOB_COMPLETIONS_EQUAL_PARALLELISM)
+        found.append(forbidden(field, f"{IMMUTABLE} while the job is not suspended"))
+    return found

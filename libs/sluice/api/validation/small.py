@@ -1,0 +1,66 @@
+"""LocalQueue, AdmissionCheck, WorkloadPriorityClass and Namespace."""
+
+from sluice.api.core_v1 import Namespace
+from sluice.api.errors import FieldError, invalid, required
+from sluice.api.kueue import AdmissionCheck, LocalQueue, WorkloadPriorityClass
+
+from . import names, quotas
+
+IMMUTABLE = "field is immutable"
+MAX_CONTROLLER_NAME = 153
+
+
+def check_local_queue(queue: LocalQueue) -> list[FieldError]:
+    """Check a new or changed LocalQueue; its ClusterQueue need not exist (yet)."""
+    name = queue.spec.cluster_queue
+    if not name:
+        found = [required("spec.clusterQueue")]
+    else:
+        found = names.check_name("spec.clusterQueue", name, names.dns_subdomain(name))
+    return found + quotas.check_fair_sharing("spec.fairSharing", queue.spec.fair_sharing)
+
+
+def check_local_queue_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
+    if new.spec.cluster_queue == old.spec.cluster_queue:
+        return []
+    return [invalid("spec.clusterQueue", new.spec.cluster_queue, IMMUTABLE)]
+
+
+def check_admission_check(check: AdmissionCheck) -> list[FieldError]:
+    """Check a new or changed AdmissionCheck; parameters are passed through (AC8)."""
+    spec = check.spec
+    found: list[FieldError] = []
+    if not spec.controller_name:
+        found.append(required("spec.controllerName"))
+    elif len(spec.controller_name) > MAX_CONTROLLER_NAME:
+        text = f"may not be more than {MAX_CONTROLLER_NAME} characters"
+        found.append(invalid("spec.controllerName", spec.controller_name, text))
+    if spec.parameters is not None:
+        for word, value in (
+            ("apiGroup", spec.parameters.api_group),
+            ("kind", spec.parameters.kind),
+            ("name", spec.parameters.name),
+        ):
+            if not value:
+                found.append(required(f"spec.parameters.{word}"))
+    return found
+
+
+def check_admission_check_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
+    """Check AC8: another controller would be another check."""
+    if new.spec.controller_name == old.spec.controller_name:
+        return []
+    return [invalid("spec.controllerName", new.spec.controller_name, IMMUTABLE)]
+
+
+def check_priority_class(priority_class: WorkloadPriorityClass) -> list[FieldError]:
+    """Check a priority class. Its value may change: workloads keep the one they were made with."""
+    if -(2**31) <= priority_class.value < 2**31:
+        return []
+    return [invalid("value", priority_class.value, "must be a 32-bit integer")]
+
+
+def check_namespace(namespace: Namespace) -> list[FieldError]:
+    """Check a Namespace: its name is a label, not a subdomain."""
+    name = namespace.metadata.name
+    return names.check_name("metadata.name", name, names.dns_label(name)) if name else []

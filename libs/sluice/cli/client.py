@@ -136,20 +136,20 @@ class Api:
         return await self.ask("query.history", request, ListAnswer)
 
 
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
 def decode[T](data: bytes, answer: type[T]) -> T:
     """Return the decoded answer.
 
     Raises:
         CliError: it is a Status: the request was refused.
     """
-    if data.startswith(b'{"message"') or b'"kind":"Status"' in data[:4096]:
-        try:
-            status = msgspec.json.decode(data, type=Status)
-        except msgspec.MsgspecError:
-            pass
-        else:
-            if status.status == "Failure":
-                raise refused(status)
+    if msgspec.json.decode(data, type=_Kind).kind == "Status":
+        status = msgspec.json.decode(data, type=Status)
+        if status.status == "Failure":
+            raise refused(status)
     return msgspec.json.decode(data, type=answer)
 
 

@@ -37,7 +37,7 @@ class StatusDetails(Wire, frozen=True, kw_only=True):
     retry_after_seconds: int = 0
 
 
-class Status(Wire, frozen=True, kw_only=True):
+class Status(Wire, frozen=True, kw_only=True, omit_defaults=False):
     """Kubernetes' answer when something was refused; `reason` is for programs, `message` for people."""
 
     message: str

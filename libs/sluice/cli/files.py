@@ -1,0 +1,117 @@
+"""Manifests from `-f`: files, directories, `-` and several documents in one."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from sluice.api.meta import Manifest, ObjectMeta
+from sluice.api.scheme import kind_of
+from sluice.api.yaml import decode_yaml
+
+from .errors import CliError, plural
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One manifest and where it was read."""
+
+    place: str
+    manifest: Manifest
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.manifest).kind
+
+    @property
+    def is_job(self) -> bool:
+        return kind_of(self.manifest).is_job
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        metadata = getattr(self.manifest, "metadata", None)
+        return metadata if isinstance(metadata, ObjectMeta) else ObjectMeta()
+
+    @property
+    def manifest_name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def manifest_namespace(self) -> str:
+        return self.metadata.namespace
+
+    def plain(self) -> dict[str, Any]:
+        """Return the manifest as plain data that says what it is."""
+        kind = kind_of(self.manifest)
+        named = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return {**named, **msgspec.to_builtins(self.manifest), **named}
+
+
+def file_option(*, required: bool = True) -> Any:
+    """`-f`, repeatable."""
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        required=required,
+        metavar="FILE",
+        help="File, directory, or - for standard input; may be given several times.",
+    )
+
+
+def read(filenames: Sequence[str], *, recursive: bool = False) -> list[Source]:
+    """Return the manifests of all files, in order.
+
+    Raises:
+        CliError: something is missing or wrong; every error is listed with file and line.
+    """
+    sources: list[Source] = []
+    problems: list[str] = []
+    for place, text in _texts(filenames, recursive=recursive):
+        for document in decode_yaml(text):
+            if document.errors:
+                problems += document.problems(place)
+            elif document.manifest is not None:
+                sources.append(Source(f"{place}:{document.line}", document.manifest))
+    if problems:
+        raise CliError(
+            f"{plural(len(problems), 'problem')} in the manifests; nothing was changed:\n"
+            + "\n".join(f"  {problem}" for problem in problems)
+        )
+    if not sources:
+        raise CliError(f"no objects found in {', '.join(filenames)}")
+    return sources
+
+
+def _texts(filenames: Sequence[str], *, recursive: bool) -> list[tuple[str, str | bytes]]:
+    texts: list[tuple[str, str | bytes]] = []
+    for filename in filenames:
+        if filename == "-":
+            texts.append(("<stdin>", sys.stdin.buffer.read()))
+            continue
+        path = Path(filename)
+        if path.is_dir():
+            pattern = "**/*" if recursive else "*"
+            found = sorted(p for p in path.glob(pattern) if p.is_file() and p.suffix in SUFFIXES)
+            if not found:
+                raise CliError(f"{filename}: no {', '.join(SUFFIXES)} file in this directory")
+            texts += [(str(p), _read(p)) for p in found]
+        else:
+            texts.append((filename, _read(path)))
+    return texts
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise CliError(f"{path}: no such file") from None
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,118 @@
+"""`sluice job`: what an upstream system says about one job."""
+
+from collections.abc import Sequence
+
+import click
+
+from sluice.events.job import JobDeleted, JobFinished, JobScaled
+from sluice.events.query import Reference
+
+from .client import Api, run
+from .errors import CliError
+from .get import not_found
+from .publish import publish_job_event
+from .resources import BY_KIND, dig
+from .selectors import namespace_option
+
+
+@click.group()
+def job() -> None:
+    """Scale, finish or delete a job.
+
+    These publish the events that an upstream system would: JobScaled, JobFinished, JobDeleted.
+    """
+
+
+@job.command()
+@click.argument("name")
+@click.argument("counts", nargs=-1, required=True, metavar="COUNT | PODSET=COUNT...")
+@namespace_option()
+@click.pass_context
+def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str) -> None:
+    """Change how many pods a job has.
+
+    \b
+    Examples:
+      sluice job scale train 8
+      sluice job scale train workers=4 ps=1
+    """
+    wanted = _counts(counts)
+
+    async def work(api: Api) -> None:
+        found = await api.get("Job", name, namespace)
+        if found is None:
+            raise await not_found(api, BY_KIND["Job"], name, namespace)
+        names = [pod_set["name"] for pod_set in dig(found, "status", "podSets", default=())] or ["main"]
+        pod_sets = {(names[0] if not pod_set else pod_set): count for pod_set, count in wanted.items()}
+        if unknown := [pod_set for pod_set in pod_sets if pod_set not in names]:
+            raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
+        seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))
+        click.echo(f"job/{name} scaled ({_shown(pod_sets)}), event {seq}")
+
+    run(ctx, work)
+
+
+def _counts(counts: Sequence[str]) -> dict[str, int]:
+    wanted: dict[str, int] = {}
+    for text in counts:
+        pod_set, equals, number = text.rpartition("=")
+        if not number.isdigit() or (equals and not pod_set) or (not equals and len(counts) > 1):
+            raise CliError(f"{text!r}: want a count, or PODSET=COUNT", exit_code=2)
+        wanted[pod_set] = int(number)
+    return wanted
+
+
+def _shown(pod_sets: dict[str, int]) -> str:
+    return ", ".join(f"{name}={count}" for name, count in pod_sets.items())
+
+
+@job.command()
+@click.argument("name")
+@namespace_option()
+@click.option("--failed", is_flag=True, help="It ended without success.")
+@click.option("-m", "--message", default="", help="Why, for people.")
+@click.pass_context
+def finish(ctx: click.Context, name: str, namespace: str, failed: bool, message: str) -> None:
+    """Say that a job has ended, as its upstream system would."""
+
+    async def work(api: Api) -> None:
+        if await api.get("Job", name, namespace) is None:
+            raise await not_found(api, BY_KIND["Job"], name, namespace)
+        event = JobFinished(success=not failed, message=message)
+        seq = await publish_job_event(api, namespace, name, "JobFinished", event)
+        click.echo(f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}")
+
+    run(ctx, work)
+
+
+@job.command()
+@click.argument("names", nargs=-1, required=True)
+@namespace_option()
+@click.option("--ignore-not-found", is_flag=True, help="What does not exist is no error.")
+@click.pass_context
+def delete(ctx: click.Context, names: tuple[str, ...], namespace: str, ignore_not_found: bool) -> None:
+    """Delete jobs: they are stopped, and their workloads go with them."""
+    references = [Reference(kind="Job", name=name, namespace=namespace) for name in names]
+
+    async def work(api: Api) -> int:
+        return await delete_jobs(api, references, ignore_not_found=ignore_not_found)
+
+    if run(ctx, work):
+        raise CliError("not all jobs were deleted")
+
+
+async def delete_jobs(
+    api: Api, references: Sequence[Reference], *, dry_run: bool = False, ignore_not_found: bool = False
+) -> int:
+    """Publish JobDeleted for each job that exists; return how many do not."""
+    failed = 0
+    for reference in references:
+        if await api.get("Job", reference.name, reference.namespace) is None:
+            if not ignore_not_found:
+                failed += 1
+                (await not_found(api, BY_KIND["Job"], reference.name, reference.namespace)).show()
+            continue
+        if not dry_run:
+            await publish_job_event(api, reference.namespace, reference.name, "JobDeleted", JobDeleted())
+        click.echo(f"job/{reference.name} deleted{' (server dry run)' if dry_run else ''}")
+    return failed

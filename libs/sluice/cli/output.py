@@ -1,0 +1,124 @@
+"""Prints objects as `-o` asks: table, wide, json, yaml, name, or one field."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from .errors import CliError
+from .resources import Resource, dig, labels_text, name, namespace
+from .table import Column, Object, render
+
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+
+def output_option() -> Any:
+    """`-o`."""
+    return click.option(
+        "-o",
+        "--output",
+        default="table",
+        metavar="FORMAT",
+        help="table, wide, json, yaml, name, or jsonpath-like {.status.phase}.",
+        callback=_check_format,
+    )
+
+
+def _check_format(_: click.Context, __: click.Parameter, value: str) -> str:
+    bare = value.removeprefix("jsonpath=")
+    if value in FORMATS or (bare.startswith("{.") and bare.endswith("}")):
+        return bare
+    raise click.BadParameter(f"{value!r}: want one of {', '.join(FORMATS)} or {{.path.to.field}}")
+
+
+def to_yaml(value: Any) -> str:
+    """Return *value* as YAML, keys in their own order."""
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+
+
+def to_json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=4).decode()
+
+
+def columns_of(
+    resource: Resource, *, all_namespaces: bool = False, labels: bool = False
+) -> list[Column[Object]]:
+    """Return the table's columns, with NAMESPACE in front and LABELS behind when asked for."""
+    columns = list(resource.columns)
+    if all_namespaces and resource.namespaced:
+        columns.insert(0, Column("NAMESPACE", namespace))
+    if labels:
+        columns.append(Column("LABELS", labels_text))
+    return columns
+
+
+def table_lines(
+    resource: Resource,
+    items: Sequence[Object],
+    *,
+    wide: bool = False,
+    all_namespaces: bool = False,
+    labels: bool = False,
+    header: bool = True,
+    minimum: Sequence[int] = (),
+) -> list[str]:
+    """Return the lines of a resource's table."""
+    columns = columns_of(resource, all_namespaces=all_namespaces, labels=labels)
+    return render(items, columns, wide=wide, header=header, minimum=minimum)
+
+
+def prefixed(resource: Resource) -> Resource:
+    """Return *resource* with `kind/name` in the first column, for tables of several kinds."""
+    first = resource.columns[0]
+    named = replace(first, text=lambda obj: f"{resource.singular}/{first.text(obj)}")
+    return replace(resource, columns=(named, *resource.columns[1:]))
+
+
+def field_of(obj: Object, path: str) -> str:
+    """Return one field of an object, `{.status.conditions[0].type}`; empty when absent.
+
+    Raises:
+        CliError: the path cannot be read.
+    """
+    here: Any = obj
+    for part in path[2:-1].replace("[", ".[").split("."):
+        if not part:
+            continue
+        if part.startswith("["):
+            index = part[1:-1]
+            if not index.lstrip("-").isdigit():
+                raise CliError(f"{path}: only numbers may stand in brackets", exit_code=2)
+            here = here[int(index)] if isinstance(here, list) and -len(here) <= int(index) < len(here) else None
+        else:
+            here = here.get(part) if isinstance(here, dict) else None
+    if here is None:
+        return ""
+    return here if isinstance(here, str) else msgspec.json.encode(here).decode()
+
+
+def print_objects(pairs: Sequence[tuple[Resource, Object]], output: str, *, single: bool) -> None:
+    """Print objects in a format that is not a table; *single* leaves out the List around them."""
+    if output == "name":
+        for resource, obj in pairs:
+            group = resource.group.split("/")[0] if "/" in resource.group else ""
+            click.echo(f"{resource.singular}{'.' + group if group else ''}/{name(obj)}")
+    elif output in ("json", "yaml"):
+        items = [obj for _, obj in pairs]
+        value: Any = items[0] if single and len(items) == 1 else _as_list(items)
+        click.echo(to_json(value) if output == "json" else to_yaml(value).rstrip("\n"))
+    else:
+        for _, obj in pairs:
+            click.echo(field_of(obj, output))
+
+
+def _as_list(items: Sequence[Object]) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def version_of(obj: Object) -> int:
+    """Return an object's resourceVersion (the log sequence of its last change), 0 when it has none."""
+    text = str(dig(obj, "metadata", "resourceVersion", default="0"))
+    return int(text) if text.isdigit() else 0

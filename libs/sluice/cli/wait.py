@@ -1,0 +1,173 @@
+"""`sluice wait`, and waiting for submitted jobs with a view of where they are."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import click
+
+from sluice.events.query import Object, WatchRequest
+
+from .client import Api, run
+from .durations import parse, precise
+from .errors import EXIT_TIMEOUT, CliError, plural
+from .get import not_found
+from .resources import BY_KIND, dig, job_reason, job_status, key
+from .selectors import namespace_option
+
+OVER = ("Succeeded", "Failed", "Rejected", "Deleted")
+_CONDITIONS: dict[str, Callable[[Object], bool]] = {
+    "finished": lambda job: job_status(job) in ("Succeeded", "Failed"),
+    "succeeded": lambda job: job_status(job) == "Succeeded",
+    "running": lambda job: job_status(job) in ("Running", "Succeeded"),
+    "admitted": lambda job: job_status(job) in ("Admitted", "Running", "Succeeded"),
+    "queued": lambda job: job_status(job) == "Queued",
+}
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, required=True, metavar="job NAME... | job/NAME...")
+@namespace_option()
+@click.option(
+    "--for", "condition", type=click.Choice(sorted(_CONDITIONS)), default="finished", show_default=True,
+    help="What to wait for.",
+)  # fmt: skip
+@click.option("--timeout", default="", metavar="TIME", help="At most so long, e.g. 5m (default: for ever).")
+@click.pass_context
+def wait(ctx: click.Context, arguments: tuple[str, ...], namespace: str, condition: str, timeout: str) -> None:
+    """Wait until jobs have come to a state.
+
+    Exits 0 when all have, 1 when one ended otherwise, 3 when the time was up.
+
+    \b
+    Examples:
+      sluice wait job train
+      sluice wait job/train job/eval --for running --timeout 2m
+    """
+    names = _names(arguments)
+
+    async def work(api: Api) -> int:
+        for name in names:
+            if await api.get("Job", name, namespace) is None:
+                raise await not_found(api, BY_KIND["Job"], name, namespace)
+        return await follow_jobs(
+            api, [f"{namespace}/{name}" for name in names], timeout=timeout, condition=condition
+        )
+
+    if failed := run(ctx, work):
+        raise CliError(f"{plural(failed, 'job')} did not come to be {condition}")
+
+
+def _names(arguments: Sequence[str]) -> list[str]:
+    if all("/" in argument for argument in arguments):
+        pairs = [argument.split("/", 1) for argument in arguments]
+        words, names = {word for word, _ in pairs}, [name for _, name in pairs]
+    else:
+        words, names = {arguments[0]}, list(arguments[1:])
+    if not words <= {"job", "jobs"} or not names:
+        raise CliError("wait takes jobs", hint="sluice wait job NAME...", exit_code=2)
+    return names
+
+
+async def follow_jobs(
+    api: Api, keys: Sequence[str], *, timeout: str = "", condition: str = "finished"
+) -> int:
+    """Wait for jobs, showing where they are; return how many ended without meeting the condition.
+
+    Raises:
+        CliError: the time was up.
+    """
+    try:
+        limit = parse(timeout) if timeout else None
+    except ValueError as error:
+        raise CliError(str(error), exit_code=2) from None
+    follower = _Follower(keys, condition)
+    try:
+        async with asyncio.timeout(limit):
+            await follower.run(api)
+    except TimeoutError:
+        raise CliError(
+            f"after {timeout} {plural(len(follower.open), 'job')} not {condition}: "
+            + ", ".join(f"{name} ({follower.said.get(name, 'unknown')})" for name in list(follower.open)[:5]),
+            exit_code=EXIT_TIMEOUT,
+        ) from None
+    finally:
+        follower.clear()
+    return follower.failed
+
+
+class _Follower:
+    """Follows some jobs of possibly several namespaces, and says what changes."""
+
+    def __init__(self, keys: Sequence[str], condition: str) -> None:
+        self.open = dict.fromkeys(keys)
+        self.condition = condition
+        self.said: dict[str, str] = {}
+        self.failed = 0
+        self.started = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.many = len(keys) > 8
+
+    async def run(self, api: Api) -> None:
+        for namespace in dict.fromkeys(key.split("/", 1)[0] for key in self.open):
+            await self._namespace(api, namespace)
+
+    async def _namespace(self, api: Api, namespace: str) -> None:
+        since = 0
+        while any(key.startswith(f"{namespace}/") for key in self.open):
+            request = WatchRequest(kind="Job", namespace=namespace, since=since, timeout_ms=2000)
+            answer = await api.watch(request)
+            since = answer.seq
+            for job in answer.items:
+                self._see(job)
+            for gone in answer.deleted:
+                self._end(f"{gone.namespace}/{gone.name}", "Deleted", ok=False)
+            self._line()
+
+    def _see(self, job: Object) -> None:
+        name = key(job)
+        if name not in self.open:
+            return
+        text = _where(job)
+        if self.said.get(name) != text:
+            self.said[name] = text
+            if not self.many:
+                self._say(f"{name}: {text}")
+        if _CONDITIONS[self.condition](job):
+            ok = job_status(job) != "Failed" or self.condition not in ("finished", "succeeded")
+            self._end(name, text, ok=ok)
+        elif job_status(job) in OVER:
+            self._end(name, text, ok=False)
+
+    def _end(self, name: str, text: str, *, ok: bool) -> None:
+        if name in self.open:
+            del self.open[name]
+            self.failed += not ok
+            if self.many:
+                self._say(f"{name}: {text}")
+
+    def _say(self, text: str) -> None:
+        self.clear()
+        click.echo(text, err=True)
+
+    def _line(self) -> None:
+        if self.terminal and self.open:
+            waited = precise(time.monotonic() - self.started)
+            text = f"waiting for {plural(len(self.open), 'job')} ({waited})"
+            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+    def clear(self) -> None:
+        """Take the progress line away."""
+        if self.terminal:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _where(job: Object) -> str:
+    """Return in a few words where a job is."""
+    phase, reason = job_status(job), job_reason(job)
+    place = dig(job, "status", "queuePosition", default=None)
+    flavors = ",".join(dig(job, "status", "flavors", default=()))
+    more = [f"position {place}" if place else "", f"on {flavors}" if flavors else "", reason]
+    detail = ", ".join(part for part in more if part and part != phase)
+    return f"{phase} ({detail})" if detail else phase

@@ -1,0 +1,304 @@
+"""Configuration objects: what they are now, and what applying or deleting one would change.
+
+Pure: `Objects` is a fold over ObjectApplied and ObjectDeleted; a `Draft` plans a request against it and
+says which events it leads to, or refuses it as an API server would. Applying is declarative: the manifest
+is the whole object, labels and annotations included; what it leaves out is removed.
+
+Deleting an object that others rely on makes it *terminating* (deletionTimestamp and the finalizer
+`kueue.x-k8s.io/resource-in-use`), and it goes when the last user has gone:
+
+| kind | in use while |
+|---|---|
+| ClusterQueue | a workload holds its quota |
+| ResourceFlavor, AdmissionCheck | a ClusterQueue names it |
+
+A Namespace with local queues or unfinished jobs is refused, all else is deleted at once. A ClusterQueue
+that terminates admits nothing new, as one with stopPolicy Hold.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from sluice.api import kueue, sluice_v1
+from sluice.api.core_v1 import Namespace
+from sluice.api.meta import ObjectMeta
+from sluice.events.base import Event, Micros
+from sluice.events.codec import rfc3339
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.ids import uid
+
+IN_USE = "kueue.x-k8s.io/resource-in-use"
+"""The finalizer of an object that waits for its users to go."""
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+PROTECTED_NAMESPACE = "default"
+
+_CONFIG_UIDS = 1 << 40
+"""Added to the index of uids minted here, so that they never meet those of jobs and workloads."""
+
+type ConfigObject = (
+    kueue.ResourceFlavor
+    | kueue.ClusterQueue
+    | kueue.Cohort
+    | kueue.LocalQueue
+    | kueue.AdmissionCheck
+    | kueue.WorkloadPriorityClass
+    | kueue.Configuration
+    | Namespace
+)
+
+KINDS: dict[str, type[ConfigObject]] = {
+    "Namespace": Namespace,
+    "Configuration": kueue.Configuration,
+    "ResourceFlavor": kueue.ResourceFlavor,
+    "WorkloadPriorityClass": kueue.WorkloadPriorityClass,
+    "AdmissionCheck": kueue.AdmissionCheck,
+    "Cohort": kueue.Cohort,
+    "ClusterQueue": kueue.ClusterQueue,
+    "LocalQueue": kueue.LocalQueue,
+}
+"""In the order in which a set of manifests is best applied: what is referred to comes first."""
+
+NAMESPACED = frozenset({"LocalQueue"})
+
+_API_VERSION = {"Namespace": "v1", "Configuration": sluice_v1.API_VERSION}
+
+
+def api_version(kind: str) -> str:
+    """Return the apiVersion of a configuration kind."""
+    return _API_VERSION.get(kind, kueue.API_VERSION)
+
+
+def object_key(kind: str, namespace: str, name: str) -> str:
+    """Return the key within a kind: `namespace/name`, or the name of a cluster-wide object."""
+    return f"{namespace}/{name}" if kind in NAMESPACED else name
+
+
+def timestamp(at: Micros) -> str:
+    """Return *at* as Kubernetes writes times, to the second."""
+    return f"{rfc3339(at)[:19]}Z"
+
+
+def manifest_of(kind: str, whole: ConfigObject) -> dict[str, Any]:
+    """Return an object as plain data that says what it is: `apiVersion`, `kind`, then the rest."""
+    named = {"apiVersion": api_version(kind), "kind": kind}
+    return {**named, **msgspec.to_builtins(whole), **named}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object and the log sequence of its last change, its resourceVersion."""
+
+    object: ConfigObject
+    seq: int
+
+    @property
+    def terminating(self) -> bool:
+        return self.object.metadata.deletion_timestamp is not None
+
+
+@dataclass(slots=True)
+class Objects:
+    """All configuration objects, by kind and key, in order of creation."""
+
+    by_kind: dict[str, dict[str, Stored]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    terminating: dict[tuple[str, str], None] = field(default_factory=dict)
+    """(kind, key) of those that wait for their users to go."""
+
+    def apply(self, event: Event, seq: int) -> None:
+        """Fold one event; events of other writers change nothing."""
+        match event:
+            case ObjectApplied(kind=kind):
+                if kind not in KINDS:
+                    return
+                stored = Stored(msgspec.json.decode(event.object, type=KINDS[kind]), seq)
+                key = object_key(kind, event.namespace, event.name)
+                self.by_kind[kind][key] = stored
+                if stored.terminating:
+                    self.terminating[kind, key] = None
+            case ObjectDeleted(kind=kind):
+                key = object_key(kind, event.namespace, event.name)
+                self.by_kind.get(kind, {}).pop(key, None)
+                self.terminating.pop((kind, key), None)
+
+    def get(self, kind: str, key: str) -> Stored | None:
+        return self.by_kind[kind].get(key)
+
+    def all(self, kind: str) -> Iterator[Stored]:
+        return iter(self.by_kind[kind].values())
+
+
+class Usage(Protocol):
+    """What a plan must know beyond configuration."""
+
+    def reserving(self, cluster_queue: str) -> int:
+        """Return how many workloads hold quota of the queue."""
+
+    def unfinished_jobs(self, namespace: str) -> int:
+        """Return how many jobs of the namespace are not over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time of a step and the last sequence folded before it: what new objects are stamped with."""
+
+    at: Micros
+    upto: int
+
+
+class Draft:
+    """A request being planned: the objects with what the request has changed so far.
+
+    `events` are those to commit, in order.
+    """
+
+    def __init__(self, objects: Objects, clock: Clock) -> None:
+        self._objects, self._clock = objects, clock
+        self._changed: dict[tuple[str, str], ConfigObject | None] = {}
+        self.events: list[Event] = []
+
+    def get(self, kind: str, key: str) -> ConfigObject | None:
+        """Return the object as it would be after the events planned so far."""
+        if (kind, key) in self._changed:
+            return self._changed[kind, key]
+        stored = self._objects.get(kind, key)
+        return None if stored is None else stored.object
+
+    def all(self, kind: str) -> Iterator[ConfigObject]:
+        """Yield all objects of a kind as they would be."""
+        for key, stored in self._objects.by_kind[kind].items():
+            changed = self._changed.get((kind, key), stored.object)
+            if changed is not None:
+                yield changed
+        for (changed_kind, key), changed in self._changed.items():
+            if changed_kind == kind and changed is not None and key not in self._objects.by_kind[kind]:
+                yield changed
+
+    def store(self, kind: str, desired: ConfigObject, *, spec_changed: bool) -> ConfigObject:
+        """Plan ObjectApplied for *desired*, with the metadata that only the server sets; return it whole."""
+        key = object_key(kind, desired.metadata.namespace, desired.metadata.name)
+        before = self.get(kind, key)
+        metadata = self._stamp(desired.metadata, before, spec_changed=spec_changed)
+        whole = msgspec.structs.replace(desired, metadata=metadata)
+        return self._put(kind, whole, created=before is None)
+
+    def _put(self, kind: str, whole: ConfigObject, *, created: bool = False) -> ConfigObject:
+        metadata = whole.metadata
+        self._changed[kind, object_key(kind, metadata.namespace, metadata.name)] = whole
+        self.events.append(
+            ObjectApplied(
+                cause=0,
+                kind=kind,
+                name=metadata.name,
+                namespace=metadata.namespace,
+                object=msgspec.Raw(msgspec.json.encode(manifest_of(kind, whole))),
+                created=created,
+            )
+        )
+        return whole
+
+    def _stamp(self, wanted: ObjectMeta, before: ConfigObject | None, *, spec_changed: bool) -> ObjectMeta:
+        if before is None:
+            return msgspec.structs.replace(
+                wanted,
+                uid=uid(self._clock.upto, _CONFIG_UIDS + len(self.events)),
+                generation=1,
+                creation_timestamp=timestamp(self._clock.at),
+                deletion_timestamp=None,
+            )
+        old = before.metadata
+        return msgspec.structs.replace(
+            wanted,
+            uid=old.uid,
+            generation=old.generation + (1 if spec_changed else 0),
+            creation_timestamp=old.creation_timestamp,
+            # Applying a terminating object changes it, but does not bring it back.
+            deletion_timestamp=old.deletion_timestamp,
+            finalizers=old.finalizers if old.deletion_timestamp else wanted.finalizers,
+        )
+
+    def terminate(self, kind: str, target: ConfigObject) -> ConfigObject:
+        """Plan that *target* goes when its last user has gone."""
+        metadata = msgspec.structs.replace(
+            target.metadata,
+            deletion_timestamp=timestamp(self._clock.at),
+            finalizers=[*[f for f in target.metadata.finalizers if f != IN_USE], IN_USE],
+        )
+        return self._put(kind, msgspec.structs.replace(target, metadata=metadata))
+
+    def remove(self, kind: str, target: ConfigObject) -> None:
+        """Plan that *target* goes at once."""
+        metadata = target.metadata
+        self._changed[kind, object_key(kind, metadata.namespace, metadata.name)] = None
+        self.events.append(
+            ObjectDeleted(cause=0, kind=kind, name=metadata.name, namespace=metadata.namespace)
+        )
+
+
+def cohort_cycle(draft: Draft, name: str, parent: str) -> tuple[str, ...]:
+    """Return the cycle that *parent* above cohort *name* would close (SC3), from *name* to *name*; else ()."""
+    path = [name]
+    above = parent
+    while above:
+        path.append(above)
+        if above == name:
+            return tuple(path)
+        if above in path[:-1]:
+            return ()
+        found = draft.get("Cohort", above)
+        above = found.spec.parent_name if isinstance(found, kueue.Cohort) else ""
+    return ()
+
+
+def users(draft: Draft, usage: Usage, kind: str, name: str) -> tuple[str, ...]:
+    """Return what keeps an object in use, in people's words; () when it may go."""
+    match kind:
+        case "ClusterQueue":
+            count = usage.reserving(name)
+            return (f"{count} workload{'' if count == 1 else 's'} holding its quota",) if count else ()
+        case "ResourceFlavor":
+            return tuple(
+                f'ClusterQueue "{queue.metadata.name}"'
+                for queue in _cluster_queues(draft)
+                if any(quota.name == name for group in queue.spec.resource_groups for quota in group.flavors)
+            )
+        case "AdmissionCheck":
+            return tuple(
+                f'ClusterQueue "{queue.metadata.name}"'
+                for queue in _cluster_queues(draft)
+                if queue.spec.admission_checks_strategy
+                and any(rule.name == name for rule in queue.spec.admission_checks_strategy.admission_checks)
+            )
+    return ()
+
+
+def _cluster_queues(draft: Draft) -> Iterator[kueue.ClusterQueue]:
+    for queue in draft.all("ClusterQueue"):
+        if isinstance(queue, kueue.ClusterQueue):
+            yield queue
+
+
+def contents(draft: Draft, usage: Usage, namespace: str) -> tuple[str, ...]:
+    """Return what still lives in a namespace, in people's words."""
+    queues = sum(1 for queue in draft.all("LocalQueue") if queue.metadata.namespace == namespace)
+    jobs = usage.unfinished_jobs(namespace)
+    return tuple(
+        f"{count} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((queues, "local queue"), (jobs, "unfinished job"))
+        if count
+    )
+
+
+def plan_finalize(objects: Objects, usage: Usage, clock: Clock) -> Sequence[Event]:
+    """Return ObjectDeleted for every terminating object whose last user has gone."""
+    if not objects.terminating:
+        return ()
+    draft = Draft(objects, clock)
+    for kind, key in objects.terminating:
+        target = draft.get(kind, key)
+        if target is not None and not users(draft, usage, kind, target.metadata.name):
+            draft.remove(kind, target)
+    return draft.events

@@ -1,0 +1,258 @@
+"""What a request to apply or delete one object leads to: an outcome, or a refusal as an API server words it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.core_v1 import Namespace
+from sluice.api.decode import DecodeError, decode_object, find_kind
+from sluice.api.errors import FieldError, invalid
+from sluice.api.meta import ObjectMeta
+from sluice.api.scheme import BY_GVK
+from sluice.events.query import Cause, Reference, Result, Status, StatusDetails
+
+from .config import (
+    KINDS,
+    NAMESPACE_LABEL,
+    NAMESPACED,
+    PROTECTED_NAMESPACE,
+    ConfigObject,
+    Draft,
+    Usage,
+    cohort_cycle,
+    contents,
+    manifest_of,
+    object_key,
+    users,
+)
+
+_PLURAL = {kind.kind: kind.plural for kind in BY_GVK.values()}
+_CODES = {
+    "BadRequest": 400, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Invalid": 422,
+    "InternalError": 500, "ServiceUnavailable": 503,
+}  # fmt: skip
+
+
+def status(
+    reason: str, message: str, *, kind: str = "", name: str = "", errors: Sequence[FieldError] = ()
+) -> Status:
+    """Return a refusal; *errors* become its causes."""
+    causes = [
+        Cause(field=error.field, reason=error.type, message=str(error).removeprefix(f"{error.field}: "))
+        for error in errors
+    ]
+    details = StatusDetails(name=name, kind=kind, causes=causes)
+    return Status(reason=reason, message=message, code=_CODES[reason], details=details)
+
+
+def invalid_status(kind: str, name: str, errors: Sequence[FieldError]) -> Status:
+    """Return the refusal of an object with wrong fields."""
+    listed = "; ".join(str(error) for error in errors)
+    return status("Invalid", f'{kind} "{name}" is invalid: {listed}', kind=kind, name=name, errors=errors)
+
+
+def not_found(kind: str, name: str) -> Status:
+    """Return the refusal that names an object which does not exist."""
+    return status("NotFound", f'{_PLURAL.get(kind, kind)} "{name}" not found', kind=kind, name=name)
+
+
+# Apply
+
+
+def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -> Result:
+    """Plan one manifest as *draft*'s next change.
+
+    1. Decode strictly; what only the server sets is ignored, except that a resourceVersion must be current.
+    2. Fill in defaults; validate, alone and against what exists (immutable fields, cohort cycles).
+    3. Nothing changed: unchanged, no event. Else ObjectApplied.
+    """
+    try:
+        kind = _config_kind(manifest)
+        desired, claimed = _decoded(manifest, kind, default_namespace)
+    except DecodeError as error:
+        return _undecodable(manifest, error)
+    except _Refusal as refusal:
+        return _refused(manifest, refusal.status)
+    name, namespace = desired.metadata.name, desired.metadata.namespace
+    before = draft.get(kind, object_key(kind, namespace, name))
+    errors = check(draft, kind, desired, before)
+    if errors:
+        return _result("refused", kind, desired, status_=invalid_status(kind, name, errors))
+    if claimed.uid and (before is None or before.metadata.uid != claimed.uid):
+        why = f"the object with uid {claimed.uid} is gone; leave metadata.uid out to make a new one"
+        return _result("refused", kind, desired, status_=status("Conflict", why, kind=kind, name=name))
+    warnings = list(_warnings(draft, kind, desired, before))
+    if before is not None and not _differs(before, desired):
+        return _result("unchanged", kind, before, warnings)
+    if kind in NAMESPACED and draft.get("Namespace", namespace) is None:
+        # Namespaces come into being with what is first put into them; there is no other place that makes them.
+        draft.store("Namespace", defaulted("Namespace", _namespace(namespace)), spec_changed=True)
+    spec_changed = before is None or _differs(before, desired, metadata=False)
+    whole = draft.store(kind, desired, spec_changed=spec_changed)
+    return _result("created" if before is None else "configured", kind, whole, warnings)
+
+
+class _Refusal(Exception):
+    def __init__(self, refused: Status) -> None:
+        super().__init__(refused.message)
+        self.status = refused
+
+
+def _config_kind(manifest: dict[str, Any]) -> str:
+    """Return the manifest's kind.
+
+    Raises:
+        DecodeError: no such kind.
+        _Refusal: a kind that is not configuration.
+    """
+    found = find_kind(manifest)
+    if found.is_job or found.kind not in KINDS:
+        what = "jobs are submitted, not applied" if found.is_job else "workloads are made from jobs"
+        message = f"{found.kind} is no configuration: {what}; use `sluice submit -f`"
+        raise _Refusal(status("BadRequest", message, kind=found.kind))
+    return found.kind
+
+
+def _decoded(manifest: dict[str, Any], kind: str, default_namespace: str) -> tuple[ConfigObject, ObjectMeta]:
+    """Return the object with defaults, without what only the server sets; and the metadata as it came."""
+    # What `get -o yaml` printed can be applied again: the status in it is not ours to read.
+    found = decode_object({key: value for key, value in manifest.items() if key != "status"})
+    assert isinstance(found, KINDS[kind])
+    claimed: ObjectMeta = found.metadata
+    if not claimed.name:
+        raise DecodeError((FieldError(field="metadata.name", detail="", type="FieldValueRequired"),), kind)
+    namespace = (claimed.namespace or default_namespace) if kind in NAMESPACED else ""
+    metadata = ObjectMeta(
+        name=claimed.name,
+        namespace=namespace,
+        labels=claimed.labels,
+        annotations={k: v for k, v in claimed.annotations.items() if k != _LAST_APPLIED},
+        owner_references=claimed.owner_references,
+    )
+    return defaulted(kind, msgspec.structs.replace(found, metadata=metadata)), claimed
+
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def _namespace(name: str) -> Namespace:
+    return Namespace(metadata=ObjectMeta(name=name))
+
+
+def _differs(before: ConfigObject, desired: ConfigObject, *, metadata: bool = True) -> bool:
+    """Tell whether people's part of an object changed: everything but what the server stamps."""
+    if msgspec.structs.replace(before, metadata=desired.metadata) != desired:
+        return True
+    if not metadata:
+        return False
+    old, new = before.metadata, desired.metadata
+    return (old.labels, old.annotations, old.owner_references) != (
+        new.labels,
+        new.annotations,
+        new.owner_references,
+    )
+
+
+def defaulted(kind: str, desired: ConfigObject) -> ConfigObject:
+    """Return the object with defaults filled in."""
+    return desired
+
+
+def check(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> list[FieldError]:
+    """Return what is wrong with the object, alone and against what exists."""
+    errors: list[FieldError] = []
+    if isinstance(desired, kueue.Cohort):
+        errors += _cohort_errors(draft, desired)
+    return errors
+
+
+def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> Sequence[str]:
+    """Return what is allowed but probably not meant."""
+    if before is not None and before.metadata.deletion_timestamp is not None:
+        return (f"this {kind} is being deleted; the change does not stop that",)
+    return ()
+
+
+def _cohort_errors(draft: Draft, desired: kueue.Cohort) -> list[FieldError]:
+    parent = desired.spec.parent_name
+    cycle = cohort_cycle(draft, desired.metadata.name, parent)
+    if not cycle:
+        return []
+    return [invalid("spec.parentName", parent, f"the cohort tree would have a cycle: {' -> '.join(cycle)}")]
+
+
+# Delete
+
+
+def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namespace: str) -> Result:
+    """Plan the deletion of one object; see `core.config` for what each kind does."""
+    kind, name = reference.kind, reference.name
+    if kind not in KINDS:
+        return Result(
+            outcome="refused",
+            kind=kind,
+            name=name,
+            status=status("BadRequest", f"{kind} is no configuration and cannot be deleted here", kind=kind),
+        )
+    namespace = (reference.namespace or default_namespace) if kind in NAMESPACED else ""
+    target = draft.get(kind, object_key(kind, namespace, name))
+    if target is None:
+        refused = not_found(kind, name)
+        return Result(outcome="refused", kind=kind, name=name, namespace=namespace, status=refused)
+    if kind == "Namespace" and (refusal := _namespace_refusal(draft, usage, name)):
+        return _result("refused", kind, target, status_=refusal)
+    waits_for = users(draft, usage, kind, name)
+    if not waits_for:
+        draft.remove(kind, target)
+        return _result("deleted", kind, target)
+    if target.metadata.deletion_timestamp is None:
+        target = draft.terminate(kind, target)
+    few = [*waits_for[:3], *([f"{len(waits_for) - 3} more"] if len(waits_for) > 3 else [])]
+    return _result("terminating", kind, target, [f"in use by {', '.join(few)}; it goes when they have gone"])
+
+
+def _namespace_refusal(draft: Draft, usage: Usage, name: str) -> Status | None:
+    if name == PROTECTED_NAMESPACE:
+        return status("Forbidden", f'namespace "{name}" may not be deleted', kind="Namespace", name=name)
+    if held := contents(draft, usage, name):
+        message = f'namespace "{name}" still has {" and ".join(held)}; delete these first'
+        return status("Conflict", message, kind="Namespace", name=name)
+    return None
+
+
+# Results
+
+
+def _result(
+    outcome: Any, kind: str, whole: ConfigObject, warnings: Sequence[str] = (), status_: Status | None = None
+) -> Result:
+    return Result(
+        outcome=outcome,
+        kind=kind,
+        name=whole.metadata.name,
+        namespace=whole.metadata.namespace,
+        object=None if status_ else manifest_of(kind, whole),
+        warnings=list(warnings),
+        status=status_,
+    )
+
+
+def _refused(manifest: dict[str, Any], refused: Status) -> Result:
+    metadata = manifest.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    return Result(
+        outcome="refused",
+        kind=str(manifest.get("kind", "")),
+        name=str(fields.get("name", "")),
+        namespace=str(fields.get("namespace", "")),
+        status=refused,
+    )
+
+
+def _undecodable(manifest: dict[str, Any], error: DecodeError) -> Result:
+    kind = str(manifest.get("kind", "")) or "manifest"
+    metadata = manifest.get("metadata")
+    name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+    return _refused(manifest, invalid_status(kind, name, error.errors))

@@ -1,0 +1,60 @@
+"""Which objects changed when: what a watch answers from."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+TOMBSTONES = 20_000
+"""Deletions remembered; who has not asked for longer lists again."""
+
+
+class Gone(NamedTuple):
+    seq: int
+    kind: str
+    key: str
+
+
+class Changes:
+    """Per kind, the keys in order of their last change. Costs one entry per object, however often it changes."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, dict[str, int]] = {}
+        self._gone: deque[Gone] = deque(maxlen=TOMBSTONES)
+        self.forgotten = 0
+        """Deletions up to this sequence are not remembered any more."""
+
+    def touch(self, kind: str, key: str, seq: int) -> None:
+        """Record that the object changed at *seq*; sequences never go back."""
+        keys = self._changed.setdefault(kind, {})
+        # Taken out and put in again: the dictionary's order is the order of changes.
+        keys.pop(key, None)
+        keys[key] = seq
+
+    def drop(self, kind: str, key: str, seq: int) -> None:
+        """Record that the object is gone since *seq*."""
+        if self._changed.get(kind, {}).pop(key, None) is None:
+            return
+        if len(self._gone) == TOMBSTONES:
+            self.forgotten = self._gone[0].seq
+        self._gone.append(Gone(seq, kind, key))
+
+    def version(self, kind: str, key: str) -> int:
+        """Return the sequence of the object's last change, 0 when unknown."""
+        return self._changed.get(kind, {}).get(key, 0)
+
+    def since(self, kind: str, seq: int) -> list[str]:
+        """Return the keys changed after *seq*, in order of their last change."""
+        found = []
+        for key, changed in reversed(self._changed.get(kind, {}).items()):
+            if changed <= seq:
+                break
+            found.append(key)
+        found.reverse()
+        return found
+
+    def gone_since(self, kind: str, seq: int) -> Iterator[str]:
+        """Yield the keys deleted after *seq* that have not come back."""
+        here = self._changed.get(kind, {})
+        for gone in self._gone:
+            if gone.seq > seq and gone.kind == kind and gone.key not in here:
+                yield gone.key

@@ -1,0 +1,37 @@
+"""Configuration of the api service, from the environment."""
+
+import socket
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+PREFIX = "API_"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`API_<FIELD>` each, next to what all services share (`SLUICE_CELL`, `SLUICE_NATS_URL`)."""
+
+    cell: str = "main"
+    nats_url: str = "nats://127.0.0.1:4222"
+    instance: str = ""
+    """Name of this replica; host and pid by default."""
+    stream_replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
+    log_level: str = "info"
+
+
+def load(env: Mapping[str, str], pid: int) -> Config:
+    """Return the configuration in *env*.
+
+    Raises:
+        msgspec.ValidationError: an unknown `API_*` variable, or one with a wrong value; names it.
+    """
+    own = {key.removeprefix(PREFIX).lower(): value for key, value in env.items() if key.startswith(PREFIX)}
+    shared = {
+        "cell": env.get("SLUICE_CELL"),
+        "nats_url": env.get("SLUICE_NATS_URL") or env.get("NATS_URL"),
+        "log_level": env.get("SLUICE_LOG_LEVEL"),
+        "instance": f"{socket.gethostname()}-{pid}",
+    }
+    values = {key: value for key, value in shared.items() if value} | own
+    return msgspec.convert(values, Config, strict=False)

@@ -1,0 +1,282 @@
+"""Objects as people get them: Kubernetes objects with status, as plain data."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from sluice.api import sluice_v1
+from sluice.core.config import NAMESPACED, manifest_of
+from sluice.core.status import (
+    JobStatus,
+    JobView,
+    WorkloadView,
+    cluster_queue_status,
+    cohort_status,
+    job_status,
+    local_queue_status,
+    position,
+    to_manifest,
+)
+from sluice.core.status.job_status import current
+from sluice.core.status.times import timestamp
+from sluice.events.base import JobKey, Micros, WorkloadKey
+from sluice.events.query import Object
+
+from .world import Presence, Submitted, World
+
+CONFIG_KINDS = frozenset(
+    {
+        "Namespace",
+        "Configuration",
+        "ResourceFlavor",
+        "WorkloadPriorityClass",
+        "AdmissionCheck",
+        "Cohort",
+        "ClusterQueue",
+        "LocalQueue",
+    }
+)
+READ_KINDS = frozenset({"Job", "Workload", "Agent"})
+NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload"}
+
+
+class UnknownKindError(LookupError):
+    """No such kind can be asked for."""
+
+
+def keys(world: World, kind: str) -> Iterable[str]:
+    """Return the keys of all objects of a kind, in order of creation.
+
+    Raises:
+        UnknownKindError: no such kind.
+    """
+    if kind in CONFIG_KINDS:
+        found: Iterable[str] = world.objects.by_kind[kind]
+        # A cohort exists as soon as a queue names it.
+        return _cohorts(world) if kind == "Cohort" else found
+    if kind == "Job":
+        return dict.fromkeys([*world.view.jobs, *world.jobs])
+    if kind == "Workload":
+        return world.view.workloads
+    if kind == "Agent":
+        return [name for who, name in world.presence if who == "agent"]
+    raise UnknownKindError(kind)
+
+
+def _cohorts(world: World) -> Iterator[str]:
+    seen = dict.fromkeys(world.objects.by_kind["Cohort"])
+    for queue in world.view.cluster_queues.values():
+        if queue.spec is not None and queue.spec.cohort_name:
+            seen.setdefault(queue.spec.cohort_name)
+    return iter(seen)
+
+
+def render(world: World, kind: str, key: str) -> Object | None:
+    """Return an object with its status, None when there is none.
+
+    Raises:
+        UnknownKindError: no such kind.
+    """
+    match kind:
+        case "Job":
+            return _job(world, JobKey(key))
+        case "Workload":
+            workload = world.view.workloads.get(WorkloadKey(key))
+            return None if workload is None else _workload(world, workload)
+        case "Agent":
+            presence = world.presence.get(("agent", key))
+            return None if presence is None else _agent(world, presence)
+        case _ if kind in CONFIG_KINDS:
+            return _config(world, kind, key)
+    raise UnknownKindError(kind)
+
+
+def _version(world: World, kind: str, key: str, at_least: int = 0) -> str:
+    return str(max(world.changes.version(kind, key), at_least))
+
+
+# Configuration
+
+
+def _config(world: World, kind: str, key: str) -> Object | None:
+    stored = world.objects.get(kind, key)
+    if stored is None:
+        return _implicit_cohort(world, key) if kind == "Cohort" and key in set(_cohorts(world)) else None
+    plain = manifest_of(kind, stored.object)
+    plain["metadata"]["resourceVersion"] = _version(world, kind, key, stored.seq)
+    status = _config_status(world, kind, key)
+    if status is not None:
+        plain["status"] = status
+    return plain
+
+
+def _implicit_cohort(world: World, name: str) -> Object:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Cohort",
+        "metadata": {"name": name, "resourceVersion": _version(world, "Cohort", name)},
+        "spec": {},
+        "status": {**cohort_status(world.view, name), "implicit": True},
+    }
+
+
+def _config_status(world: World, kind: str, key: str) -> Any:
+    match kind:
+        case "ClusterQueue" if key in world.view.cluster_queues:
+            return cluster_queue_status(world.view.cluster_queues[key])
+        case "LocalQueue" if key in world.view.local_queues:
+            return local_queue_status(world.view.local_queues[key])
+        case "Cohort":
+            return cohort_status(world.view, key)
+        case "Namespace":
+            return {"phase": "Active"}
+        case "AdmissionCheck":
+            return _check_status(world, key)
+    return None
+
+
+def _check_status(world: World, name: str) -> Any:
+    stored = world.objects.get("AdmissionCheck", name)
+    spec = getattr(stored.object if stored else None, "spec", None)
+    controller = str(getattr(spec, "controller_name", ""))
+    presence = world.presence.get(("check", controller))
+    here = presence is not None and not presence.lost
+    return {
+        "conditions": [
+            {
+                "type": "Active",
+                "status": "True" if here else "False",
+                "reason": "Active" if here else "ControllerMissing",
+                "message": "The controller is running" if here else f"No controller {controller!r} has been seen",
+                "lastTransitionTime": timestamp(presence.since if presence is not None else 0),
+            }
+        ]
+    }
+
+
+# Workloads and jobs
+
+
+def _workload(world: World, workload: WorkloadView) -> Object:
+    plain: Object = msgspec.to_builtins(to_manifest(world.view, workload))
+    plain = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", **plain}
+    plain["metadata"]["resourceVersion"] = _version(world, "Workload", workload.key)
+    place = position(world.view, workload) if workload.key in workload.local_queue.pending else None
+    if place is not None:
+        plain["status"]["queuePosition"] = place
+    if workload.admitted_at is not None:
+        plain["status"]["waitedSeconds"] = _seconds(workload.record.created_at, workload.admitted_at)
+    return plain
+
+
+def _seconds(start: Micros, end: Micros) -> float:
+    return round(max(end - start, 0) / 1e6, 3)
+
+
+def _job(world: World, key: JobKey) -> Object | None:
+    view, submitted = world.view.jobs.get(key), world.jobs.get(key)
+    if view is None and submitted is None:
+        return None
+    namespace, _, name = key.partition("/")
+    metadata: Object = {"name": name, "namespace": namespace}
+    kind, api_version = "Job", sluice_v1.API_VERSION
+    if submitted is not None:
+        kind = submitted.head.kind or kind
+        api_version = submitted.head.api_version or api_version
+        metadata |= {"uid": submitted.uid, "creationTimestamp": timestamp(submitted.created_at)}
+        for field in ("labels", "annotations"):
+            if found := getattr(submitted.head.metadata, field):
+                metadata[field] = found
+    elif view is not None:
+        kind, api_version = view.reference.kind, view.reference.api_version
+        workload = current(view)
+        metadata |= {"uid": view.reference.uid, "creationTimestamp": timestamp(workload.record.created_at)}
+    metadata["resourceVersion"] = _version(world, "Job", key)
+    status = _unseen(submitted) if view is None else _job_status(world, view, submitted)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": status}
+
+
+def _unseen(submitted: Submitted | None) -> Object:
+    """Return the status of a job that has no workload: not looked at yet, or refused, or over."""
+    assert submitted is not None
+    if submitted.errors:
+        message = "; ".join(str(error) for error in submitted.errors)
+        return {"phase": "Rejected", "reason": "Invalid", "message": message}
+    if submitted.ended is not None:
+        phase = "Succeeded" if submitted.ended.success else "Failed"
+        return {"phase": phase, "message": submitted.ended.message}
+    return {"phase": "Deleted" if submitted.deleted else "Submitted"}
+
+
+def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Object:
+    found: JobStatus = job_status(world.view, view)
+    workload = current(view)
+    status: Object = {
+        "phase": str(found.phase),
+        "queue": found.queue_name,
+        "clusterQueue": found.cluster_queue,
+        "priority": found.priority,
+        "priorityClass": workload.record.priority_class,
+        "workload": found.workload.partition("/")[2],
+        "attempts": found.attempt,
+        "evictions": found.evictions,
+        "reason": found.reason,
+        "message": found.message,
+        "flavors": list(_flavors(workload)),
+        "podSets": [
+            {"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets
+        ],
+        "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+    }
+    if submitted is not None and submitted.errors:
+        # An edit that was refused; the job goes on as it was.
+        status["message"] = "; ".join(str(error) for error in submitted.errors)
+    if found.position is not None:
+        status["queuePosition"] = found.position
+    if found.admitted_at is not None:
+        status["startTime"] = timestamp(found.admitted_at)
+        status["waitedSeconds"] = _seconds(found.created_at, found.admitted_at)
+    if found.finished_at is not None:
+        status["completionTime"] = timestamp(found.finished_at)
+        if found.admitted_at is not None:
+            status["ranSeconds"] = _seconds(found.admitted_at, found.finished_at)
+    if submitted is not None:
+        if submitted.executor:
+            status["executor"] = submitted.executor
+        if submitted.ended is not None and submitted.ended.exit_codes:
+            status["exitCodes"] = submitted.ended.exit_codes
+    return {key: value for key, value in status.items() if value not in ("", [], None)}
+
+
+def _flavors(workload: WorkloadView) -> Iterable[str]:
+    found: dict[str, None] = {}
+    for assigned in workload.assignment or ():
+        found.update(dict.fromkeys(assigned.flavors.values()))
+    return found
+
+
+# Agents
+
+
+def _agent(world: World, presence: Presence) -> Object:
+    jobs = sum(
+        1
+        for key, submitted in world.jobs.items()
+        if submitted.executor == presence.name
+        and submitted.ended is None
+        and key in world.view.jobs
+        and world.view.jobs[key].running
+    )
+    return {
+        "apiVersion": sluice_v1.API_VERSION,
+        "kind": "Agent",
+        "metadata": {"name": presence.name, "resourceVersion": str(presence.seq)},
+        "status": {
+            "phase": "Lost" if presence.lost else "Ready",
+            "since": timestamp(presence.since),
+            "message": presence.message,
+            "flavors": list(presence.flavors),
+            "jobs": jobs,
+        },
+    }

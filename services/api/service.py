@@ -1,0 +1,222 @@
+"""The api service: the endpoints, and what they share."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import nats
+import structlog
+from nats.aio.client import Client as Nats
+from nats.micro import add_service
+from nats.micro.service import EndpointConfig, Service, ServiceConfig
+
+from sluice.core.config_plan import status
+from sluice.events.query import (
+    ApplyRequest,
+    DeleteRequest,
+    HistoryRequest,
+    ListRequest,
+    Request,
+    Status,
+    StatusRequest,
+    WatchRequest,
+)
+from sluice.log.errors import EventLogError
+from sluice.log.jetstream import JetStreamLog
+
+from . import queries
+from .changer import Changer, OvertakenError
+from .config import Config
+from .follower import Follower
+from .objects import UnknownKindError, render
+from .selector import SelectorError
+
+VERSION = "0.1.0"
+
+log = structlog.get_logger("sluice.api")
+
+
+class ApiService:
+    """Follows the log and answers requests until `stop`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.log = JetStreamLog(config.nats_url, config.cell, name="api", replicas=config.stream_replicas)
+        self.follower = Follower(self.log)
+        self.changer = Changer(self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._service: Service | None = None
+        self._connection: Nats | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until *stop* is set.
+
+        1. Open the log and catch up with it.
+        2. Offer the endpoints; replicas share the requests.
+        3. Follow, and finalize what its users have left.
+        """
+        await self.log.open()
+        await self.changer.start()
+        following = asyncio.create_task(self.follower.run(self._advanced), name="follow")
+        ready = asyncio.create_task(self.follower.ready.wait())
+        await asyncio.wait({following, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if not following.done():
+            await self._offer()
+            log.info("serving", seq=self.follower.world.seq, instance=self.config.instance)
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            for task in (following, stopping, ready, *self._tasks):
+                task.cancel()
+            await self._withdraw()
+            await self.log.close()
+
+    async def _advanced(self) -> None:
+        if self.follower.world.objects.terminating:
+            self._spawn(self._finalize())
+
+    async def _finalize(self) -> None:
+        try:
+            await self.changer.finalize()
+        except (EventLogError, OvertakenError) as error:
+            # The next batch of events tries again.
+            log.warning("not finalized", error=str(error))
+
+    # Endpoints
+
+    async def _offer(self) -> None:
+        async def complain(error: Exception) -> None:
+            log.warning("connection", error=str(error) or type(error).__name__)
+
+        self._connection = await nats.connect(
+            self.config.nats_url,
+            name=f"api-{self.config.instance}",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.2,
+            error_cb=complain,
+        )
+        self._service = await add_service(
+            self._connection,
+            ServiceConfig(
+                name="sluice-api",
+                version=VERSION,
+                description=f"Configuration and queries of the Sluice cell {self.config.cell}",
+                metadata={"cell": self.config.cell, "instance": self.config.instance},
+            ),
+        )
+        for name, kind, handler in (
+            ("api.apply", ApplyRequest, self.changer.apply),
+            ("api.delete", DeleteRequest, self.changer.delete),
+            ("query.list", ListRequest, self._list),
+            ("query.watch", WatchRequest, self._watch),
+            ("query.history", HistoryRequest, self._history),
+            ("query.status", StatusRequest, self._status),
+            ("query.manifest", ListRequest, self._manifest),
+        ):
+            await self._service.add_endpoint(
+                EndpointConfig(
+                    name=name.replace(".", "-"),
+                    subject=self.log.cell.subject(name),
+                    handler=self._handler(name, kind, handler),
+                )
+            )
+
+    def _handler(
+        self, name: str, kind: type[Request], answer: Callable[[Any], Awaitable[object]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        async def handle(request: Any) -> None:
+            # In a task of its own: a watch must not keep others waiting.
+            self._spawn(self._answer(name, request, kind, answer))
+
+        return handle
+
+    async def _answer(
+        self, name: str, request: Any, kind: type[Request], answer: Callable[[Any], Awaitable[object]]
+    ) -> None:
+        try:
+            reply = await answer(msgspec.json.decode(request.data, type=kind))
+        except Exception as error:
+            reply = _refusal(name, error)
+        data = msgspec.json.encode(reply)
+        if self._connection is not None and len(data) > self._connection.max_payload:
+            data = msgspec.json.encode(
+                status("BadRequest", f"the answer of {len(data)} bytes is too large; ask for less at once")
+            )
+        await request.respond(data)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _withdraw(self) -> None:
+        if self._service is not None:
+            await self._service.stop()
+        if self._connection is not None:
+            await self._connection.close()
+
+    # Queries
+
+    async def _list(self, request: ListRequest) -> object:
+        await queries.wait_for(self.follower, request.min_seq)
+        return queries.list_objects(self.follower.world, request)
+
+    async def _watch(self, request: WatchRequest) -> object:
+        return await queries.watch(self.follower, request)
+
+    async def _history(self, request: HistoryRequest) -> object:
+        await queries.wait_for(self.follower, request.min_seq)
+        return queries.history(self.follower.world, request)
+
+    async def _manifest(self, request: ListRequest) -> object:
+        """Return one job whole: as it was submitted, with its status."""
+        await queries.wait_for(self.follower, request.min_seq)
+        return await queries.manifest(self.follower.world, self._connection, self.log.cell, request)
+
+    async def _status(self, request: StatusRequest) -> object:
+        await queries.wait_for(self.follower, request.min_seq)
+        world = self.follower.world
+        return {
+            "cell": self.config.cell,
+            "seq": world.seq,
+            "end": await self.log.end(),
+            "lag": self.follower.lag,
+            "instance": self.config.instance,
+            "rejected": world.rejected,
+            "writers": {
+                writer: {"seq": seq, "at": at} for writer, (seq, at) in sorted(world.heads.items())
+            },
+            "agents": [
+                agent
+                for kind, name in world.presence
+                if kind == "agent" and (agent := render(world, "Agent", name)) is not None
+            ],
+            "counts": {
+                "jobs": len(world.view.jobs),
+                "workloads": len(world.view.workloads),
+                "clusterQueues": len(world.objects.by_kind["ClusterQueue"]),
+            },
+        }
+
+
+def _refusal(name: str, error: Exception) -> Status:
+    """Return the Status for a request that failed; faults of ours are logged with their trace."""
+    match error:
+        case msgspec.DecodeError():
+            return status("BadRequest", f"{name}: {error}")
+        case UnknownKindError():
+            return status("NotFound", f"there is no kind {error.args[0]!r}")
+        case SelectorError():
+            return status("BadRequest", str(error))
+        case queries.TooNewError() | OvertakenError() | EventLogError():
+            return status("ServiceUnavailable", str(error))
+    log.error("request failed", endpoint=name, exc_info=error)
+    return status("InternalError", f"{name}: {type(error).__name__}: {error}")
+
+

@@ -17,10 +17,12 @@ that lost their head.
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from sluice.api.kueue import ConfigurationSpec
+
 from . import entry as texts
 from .assignment import Mode, pending_flavors
 from .entry import Entry, Order, Ordering, Outcome
-from .model import Workload, World
+from .model import ClusterQueue, Workload, World
 from .nomination import nominate, propose
 from .pending import Peers, Queue, TreeQueues
 from .quota import FlavorResource
@@ -39,6 +41,7 @@ class Cycle:
         "_config",
         "_ordering",
         "_preempted",
+        "_reserved",
         "_tree",
         "_trial",
         "_world",
@@ -55,6 +58,7 @@ class Cycle:
         self._blocked = blocked
         self._ordering = Ordering(world.config)
         self._preempted: dict[str, Workload] = {}
+        self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self._trial = Trial(world)
         self.entries: list[Entry] = []
         """In the order in which they were processed."""
@@ -117,12 +121,8 @@ class Cycle:
         cq = self._world.cluster_queues[queue.name]
         if queue.strict:
             blocker = queue.blocker()
-            for peers in queue.parked:
-                if peers.aside or peers is blocker:
-                    if may_fit(self._world, cq, peers):
-                        yield peers
-                    if peers is blocker:
-                        return
+            if blocker is not None and may_fit(self._world, cq, blocker):
+                yield blocker
             return
         # A queue that cannot be sure to get its quota back has what it waits for kept for it, so its
         # classes take part although they do not fit (see `_reserve`).
@@ -185,6 +185,7 @@ class Cycle:
     ) -> None:
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
+            self._unreserve(cq)
             order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
             heappush(lazy, (order, peers, candidates))
             return
@@ -210,6 +211,7 @@ class Cycle:
     def _next_fair(self, node: object, rests: dict, entries: dict) -> None:  # type: ignore[type-arg]
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
+            self._unreserve(cq)
             entry = Entry(peers.head(), peers.queue, cq)
             entry.recorded = True
             if self._nominate(entry):
@@ -249,18 +251,18 @@ class Cycle:
 
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
+        if entry.mode is Mode.FIT and self._blocked:
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
+            return
         self._trial.charge(entry.cq.node, entry.usage)
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             self._wait_for(entry, [target.workload for target in entry.targets])
             message = f"{entry.assignment.message}. Pending the preemption of {len(entry.targets)} workload(s)"
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
-        elif self._blocked:
-            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
         else:
             entry.finish(Outcome.ADMITTED)
-            if self._config.wait_for_pods_ready.enable and self._config.wait_for_pods_ready.block_admission:
-                self._blocked = True
+            self._blocked = blocks_admission(self._config)
 
     def _wait_for(self, entry: Entry, victims: list[Workload]) -> None:
         entry.victims = victims
@@ -335,39 +337,54 @@ class Cycle:
             else:
                 reserved[fr] = max(0, min(amount, nominal - node.used(fr)))
         self._trial.charge(node, reserved)
+        self._reserved[entry.cq.name] = reserved
+
+    def _unreserve(self, cq: ClusterQueue) -> None:
+        """What is kept for one class of a queue does not keep the next one out."""
+        reserved = self._reserved.pop(cq.name, None)
+        if reserved is not None:
+            self._trial.discharge(cq.node, reserved)
 
     # Afterwards
 
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
+        tree = self._tree
+        found: dict[str, Queue] = {}
         for entry in self.entries:
             queue = entry.queue
-            if queue.strict and entry.outcome is Outcome.ADMITTED:
-                # What comes next may be parked behind it.
-                if queue.parked:
-                    self.open.append(queue)
-            elif entry.outcome is Outcome.SKIPPED and entry.peers.parked:
-                self.open.append(queue)
-            elif entry.outcome is Outcome.ADMITTED and self._more(queue, entry.workload):
-                self.open.append(queue)
-        self.open.sort(key=_queue_name)
+            if not queue.parked or queue.name in found:
+                continue
+            # A fresh head took the turn that the queue's parked classes were to have.
+            ousted = queue.name in tree.ready and (tree.dirty or queue.name in tree.open)
+            if entry.outcome is Outcome.SKIPPED and entry.peers.parked:
+                found[queue.name] = queue
+            elif entry.outcome is Outcome.ADMITTED or (ousted and entry.outcome is not Outcome.PREEMPTING):
+                if self._more(queue, entry):
+                    found[queue.name] = queue
+        self.open = [found[name] for name in sorted(found)]
 
-    def _more(self, queue: Queue, admitted: Workload) -> bool:
+    def _more(self, queue: Queue, entry: Entry) -> bool:
+        """Has the queue a parked class to be considered, with the entry out of the way?"""
+        if queue.strict:
+            return True
         cq = self._world.cluster_queues[queue.name]
         lends_for_good = not _always_reclaims(cq.spec.preemption)
         return any(
-            (peers is not admitted.peers or peers.size > 1)
+            (peers is not entry.peers or peers.size > 1)
             and (lends_for_good or may_fit(self._world, cq, peers))
             for peers in queue.parked
         )
+
+
+def blocks_admission(config: ConfigurationSpec) -> bool:
+    """Must the pods of one workload be ready before the next one is admitted?"""
+    settings = config.wait_for_pods_ready
+    return settings.enable and settings.block_admission
 
 
 def _always_reclaims(policy: object) -> bool:
     return getattr(policy, "reclaim_within_cohort", "") == ALWAYS_RECLAIMS
 
 
-def _queue_name(queue: Queue) -> str:
-    return queue.name
-
-
-__all__ = ["Cycle"]
+__all__ = ["Cycle", "blocks_admission"]

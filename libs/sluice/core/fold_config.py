@@ -11,6 +11,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
+from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import resource_value
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
@@ -48,7 +49,9 @@ def fold_object(state: SchedulerState, event: ObjectApplied | ObjectDeleted) -> 
 # ClusterQueue
 
 
-def apply_cluster_queue(state: SchedulerState, manifest: kueue.ClusterQueue) -> None:
+def apply_cluster_queue(
+    state: SchedulerState, manifest: kueue.ClusterQueue, *, terminating: bool = False
+) -> None:
     """Create or change a cluster queue; its reservations stay."""
     world, pending = state.world, state.pending
     name, spec = manifest.metadata.name, manifest.spec
@@ -63,7 +66,6 @@ def apply_cluster_queue(state: SchedulerState, manifest: kueue.ClusterQueue) -> 
         for group in spec.resource_groups
     )
     group_of = {resource: group for group in groups for resource in group.covered_resources}
-    terminating = manifest.metadata.deletion_timestamp is not None
     cq = world.cluster_queues.get(name)
     if cq is None:
         cq = world.cluster_queues[name] = ClusterQueue(name, spec, node, groups, group_of)
@@ -75,7 +77,7 @@ def apply_cluster_queue(state: SchedulerState, manifest: kueue.ClusterQueue) -> 
         queue = pending.queues[name]
         if spec.cohort_name != cohort_before:
             pending.regroup()
-    cq.terminating = terminating
+    cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
     pending.set_strict(queue, strict=spec.queueing_strategy == "StrictFIFO")
     queues.refresh(state, name)
     _reconsider_tree(state, name)
@@ -157,6 +159,10 @@ def apply_cohort(state: SchedulerState, manifest: kueue.Cohort) -> None:
         # The api service refuses these; should one be in the log, the cohort counts as a root.
         tree.set_cohort(name, "", quotas, share)
     _reshaped(state, name)
+
+
+def cohort_manifest(name: str, spec: kueue.CohortSpec) -> kueue.Cohort:
+    return kueue.Cohort(metadata=ObjectMeta(name=name), spec=spec)
 
 
 def delete_cohort(state: SchedulerState, _namespace: str, name: str) -> None:
@@ -305,4 +311,11 @@ _DELETE: dict[str, Callable[[SchedulerState, str, str], None]] = {
     "ResourceFlavor": delete_flavor,
 }
 
-__all__ = ["check_changed", "fold_object", "quotas_of"]
+__all__ = [
+    "apply_cluster_queue",
+    "apply_cohort",
+    "check_changed",
+    "cohort_manifest",
+    "fold_object",
+    "quotas_of",
+]

@@ -135,13 +135,14 @@ class BlockedOnPreemptionGates(Event, frozen=True, kw_only=True):
 
 
 class TreesSettled(Event, frozen=True, kw_only=True):
-    """After capacity was freed in these cohort trees, nothing more can be admitted there for now.
+    """After capacity was freed in these trees, their waiting workloads were considered.
 
-    `roots`: names of root cohorts, or of cluster queues without one. `open`: cluster queues among them that
-    still have workloads to be looked at.
+    `cohorts`: names of root cohorts; `cluster_queues`: those without a cohort. `open`: cluster queues of
+    these trees that still have workloads to be considered, as the head of the queue has gone.
     """
 
-    roots: Sequence[str]
+    cohorts: Sequence[str] = ()
+    cluster_queues: Sequence[str] = ()
     open: Sequence[str] = ()
 
 

@@ -1,0 +1,210 @@
+"""From finished cycles to events: only what changed, and once (G7, law 4).
+
+Order within a step: what settled, what was set aside, then per entry, in the order of the cycle.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    FlavorScanAdvanced,
+    Preempted,
+    PreemptionIssued,
+    QuotaReserved,
+    TreesSettled,
+    WorkloadsParked,
+)
+
+from .cycle import Cycle
+from .entry import Entry, Outcome
+from .eviction import PREEMPTED
+from .model import ClusterQueue, World
+from .pending import TreeQueues
+from .preemption import preemption_message
+
+_SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
+
+_Parked = dict[tuple[str, str, bool, bool], tuple[list[WorkloadKey], int]]
+
+
+def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[Event]:
+    """Return the events of one decision, over the cycles of all trees that had something to decide."""
+    parked: _Parked = {}
+    events: list[Event] = []
+    evicted: set[WorkloadKey] = set()
+    for tree, cycle in cycles:
+        progress = False
+        for entry in cycle.entries:
+            progress |= _decide(world, tree, entry, events, parked, evicted)
+        if not progress:
+            _give_up_skipped(tree, cycle, parked)
+            cycle.open.clear()
+    first: list[Event] = [
+        WorkloadsParked(
+            cause=cause, workloads=keys, reason=reason, message=message, aside=aside, reserves=reserves
+        )
+        for (reason, message, aside, reserves), (keys, cause) in parked.items()
+    ]
+    settled = _settled(cycles)
+    if settled is not None:
+        first.insert(0, settled)
+    return first + events
+
+
+def _decide(
+    world: World,
+    tree: TreeQueues,
+    entry: Entry,
+    events: list[Event],
+    parked: _Parked,
+    evicted: set[WorkloadKey],
+) -> bool:
+    """Add the events of one entry; return whether there are any."""
+    outcome = entry.outcome
+    cause = cause_of(tree, entry)
+    workload = entry.workload
+    if outcome is Outcome.ADMITTED:
+        pod_sets = entry.pod_sets()
+        events.append(
+            QuotaReserved(
+                cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets
+            )
+        )
+        flavors = {flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()}
+        if not relevant_checks(entry.cq, flavors):
+            events.append(Admitted(cause=cause, workload=workload.key))
+        return True
+    if outcome is Outcome.PREEMPTING:
+        return _preempt(world, entry, cause, events, evicted)
+    if outcome in _SET_ASIDE:
+        return _set_aside(entry, cause, events, parked)
+    if outcome is Outcome.SCANNING:
+        assert entry.assignment is not None
+        events.append(FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.assignment.scan))
+        return True
+    return False
+
+
+def cause_of(tree: TreeQueues, entry: Entry) -> int:
+    """Return the newest of what concerned the workload and what freed capacity in its tree."""
+    return max(entry.workload.changed_by, tree.cause)
+
+
+def relevant_checks(cq: ClusterQueue, flavors: Iterable[str]) -> list[str]:
+    """Return the admission checks that apply with these flavors (AC1)."""
+    strategy = cq.spec.admission_checks_strategy
+    if strategy is None or not strategy.admission_checks:
+        return []
+    assigned = frozenset(flavors)
+    return [
+        rule.name
+        for rule in strategy.admission_checks
+        if not rule.on_flavors or not assigned.isdisjoint(rule.on_flavors)
+    ]
+
+
+def _preempt(
+    world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]
+) -> bool:
+    if entry.waiting is not None:
+        return False
+    workload = entry.workload
+    issued = False
+    for target in entry.targets:
+        victim = target.workload
+        if victim.evicted_at is not None or victim.key in evicted:
+            continue
+        evicted.add(victim.key)
+        issued = True
+        node = world.cluster_queues[victim.cluster_queue].node
+        message = preemption_message(workload, target.reason, entry.cq.node, node)
+        events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
+        events.append(
+            Preempted(
+                cause=cause,
+                workload=victim.key,
+                preemptor=workload.key,
+                rule=target.reason,
+                message=message,
+                preemptor_path=entry.cq.node.path(),
+                preemptee_path=node.path(),
+            )
+        )
+    waiting = entry.queue.waiting
+    victims = sorted({victim.key for victim in entry.victims})
+    if (
+        not issued
+        and waiting is not None
+        and waiting.workload is workload
+        and not waiting.recheck
+        and sorted(waiting.victims) == victims
+    ):
+        return False
+    events.append(
+        PreemptionIssued(
+            cause=cause,
+            workload=workload.key,
+            victims=victims,
+            usage={f"{flavor}/{resource}": amount for (flavor, resource), amount in entry.usage.items()},
+            borrowing=entry.borrowing,
+            reason=entry.reason,
+            message=entry.message,
+        )
+    )
+    return True
+
+
+def _set_aside(entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:
+    peers = entry.peers
+    aside = entry.outcome is Outcome.ASIDE
+    gated = entry.outcome is Outcome.GATED and not entry.workload.blocked_on_gates
+    if gated:
+        events.append(
+            BlockedOnPreemptionGates(cause=cause, workload=entry.workload.key, message=entry.message)
+        )
+    elif (
+        peers.parked
+        and peers.reason == entry.reason
+        and peers.reserves == entry.reserves
+        and peers.aside == aside
+    ):
+        return False
+    _park(parked, entry, cause, aside=aside)
+    return True
+
+
+def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> None:
+    key = (entry.reason, entry.message, aside, entry.reserves)
+    keys, newest = parked.get(key, ([], 0))
+    keys.append(entry.workload.key)
+    parked[key] = (keys, max(newest, cause))
+
+
+def _give_up_skipped(tree: TreeQueues, cycle: Cycle, parked: _Parked) -> None:
+    """Set skipped entries aside when nothing else happened, or they would be tried for ever."""
+    for entry in cycle.entries:
+        if entry.outcome is Outcome.SKIPPED and not (
+            entry.peers.parked and entry.peers.reason == entry.reason
+        ):
+            _park(parked, entry, cause_of(tree, entry))
+
+
+def _settled(cycles: Sequence[tuple[TreeQueues, Cycle]]) -> TreesSettled | None:
+    cohorts: list[str] = []
+    queues: list[str] = []
+    still_open: list[str] = []
+    cause = 0
+    for tree, cycle in cycles:
+        if tree.dirty or tree.open or cycle.open:
+            (cohorts if tree.is_cohort else queues).append(tree.name)
+            still_open += [queue.name for queue in cycle.open]
+            cause = max(cause, tree.cause)
+    if not cohorts and not queues:
+        return None
+    return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
+
+
+__all__ = ["cause_of", "decisions", "relevant_checks"]

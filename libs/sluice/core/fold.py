@@ -1,0 +1,454 @@
+"""Fold of every event that the scheduler reads into its state. Nothing here decides anything.
+
+Fields of the life-cycle are folded by `lifecycle.note`; quota, queues and verdicts here. What frees
+capacity wakes the tree; what changes a workload moves it to where it now belongs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    ClusterQueueStatusChanged,
+    Evicted,
+    FlavorScanAdvanced,
+    LocalQueueStatusChanged,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    PreemptionWaitEnded,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    TreesSettled,
+    WorkloadDeactivated,
+    WorkloadsParked,
+)
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .cycle import blocks_admission
+from .fold_config import check_changed, fold_object
+from .lifecycle import note
+from .model import Workload
+from .ordering import effective_priority
+from .pending import TreeQueues, Waiting
+from .placing import place
+from .queues import fold_local_status, fold_status
+from .quota import FlavorResource
+from .reservations import change_usage, release, reorder, reserve
+from .state import SchedulerState
+
+Handler = Callable[[SchedulerState, Any, int, Micros], None]
+
+
+def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
+    """Fold *event*, of the message *seq*, decided at *at*. Events of no concern change nothing."""
+    if at > state.at:
+        state.at = at
+    handler = _HANDLERS.get(type(event))
+    if handler is not None:
+        handler(state, event, seq, at)
+
+
+# Configuration
+
+
+def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
+    state.config_seq = seq
+    fold_object(state, event)
+    note(state.world, state.lifecycle, event, seq, at)
+
+
+def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:
+    check = state.world.checks.get(event.check)
+    if check is not None and check.active != event.active:
+        check.active = event.active
+        state.config_seq = seq
+        check_changed(state, event.check)
+
+
+def _queue_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_status(state, event)
+
+
+def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_local_status(state, event)
+
+
+# Coming, changing, going
+
+
+def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    if key in state.world.workloads:
+        return
+    workload = Workload(
+        record, key, record.uid, effective_priority(record, state.world.config), record.active
+    )
+    workload.changed_by = seq
+    state.world.workloads[key] = workload
+    state.members.setdefault(_local_key(workload), {})[key] = None
+    place(state, workload)
+
+
+def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        return
+    changes = {
+        name: value
+        for name in event.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    _leave(state, workload)
+    record = workload.record = msgspec.structs.replace(workload.record, **changes)
+    state.members.setdefault(_local_key(workload), {})[workload.key] = None
+    workload.equivalence = ""
+    workload.changed_by = seq
+    priority = effective_priority(record, world.config)
+    if priority != workload.priority:
+        workload.priority = priority
+        reorder(world, workload)
+    if event.pod_sets is not None and workload.assignment is not None:
+        _shrink(state, workload, seq)
+    note(world, state.lifecycle, event, seq, at)
+    place(state, workload, changed=True)
+
+
+def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.reclaimable = dict(event.pods)
+    workload.changed_by = seq
+    if workload.assignment is not None:
+        _shrink(state, workload, seq)
+    else:
+        place(state, workload, changed=True)
+
+
+def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
+    """Charge a reservation for the pods that are left only (SC7, WS3), and wake who could use the rest."""
+    assert workload.assignment is not None
+    counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
+    workload.assignment = tuple(
+        _scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
+        for assigned in workload.assignment
+    )
+    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
+    if usage != workload.usage:
+        change_usage(state.world, workload, usage)
+        _wake(state, workload, seq)
+
+
+def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
+    gate = state.world.config.feature_gates.get("ReclaimablePods", True)
+    return workload.reclaimable if gate else {}
+
+
+def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
+    if count == assigned.count or not assigned.count:
+        return assigned
+    usage = {resource: amount * count // assigned.count for resource, amount in assigned.usage.items()}
+    return msgspec.structs.replace(assigned, count=count, usage=usage)
+
+
+def usage_of(
+    assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], reclaimable: Mapping[str, int]
+) -> dict[FlavorResource, int]:
+    """Return what an assignment charges, by flavor and resource, less what its ended pods give back."""
+    usage: dict[FlavorResource, int] = {}
+    counts = {pod_set.name: pod_set.count for pod_set in pod_sets} if reclaimable else {}
+    for assigned in assignment:
+        count = total = assigned.count
+        if reclaimable:
+            # Pods that have ended count against the spec's count, of which fewer may have been admitted.
+            left = counts.get(assigned.name, total) - reclaimable.get(assigned.name, 0)
+            count = max(0, min(total, left))
+        for resource, flavor in assigned.flavors.items():
+            amount = assigned.usage.get(resource, 0)
+            if count != total:
+                amount = amount * count // total
+            fr = (flavor, resource)
+            usage[fr] = usage.get(fr, 0) + amount
+    return usage
+
+
+def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    _remove(state, event.workload, seq)
+
+
+def _deleted(state: SchedulerState, event: WorkloadDeleted, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    _remove(state, event.workload, seq)
+
+
+def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
+    workload = state.world.workloads.pop(key, None)
+    if workload is None:
+        return
+    state.pending.remove(workload)
+    if workload.assignment is not None:
+        release(state.world, workload)
+        _wake(state, workload, seq)
+        workload.assignment = None
+    _leave(state, workload)
+    _ready_or_gone(state, key)
+
+
+def _leave(state: SchedulerState, workload: Workload) -> None:
+    local = _local_key(workload)
+    members = state.members.get(local)
+    if members is not None:
+        members.pop(workload.key, None)
+        if not members:
+            del state.members[local]
+
+
+def _local_key(workload: Workload) -> str:
+    return f"{workload.record.namespace}/{workload.record.queue_name}"
+
+
+def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
+    """Quota of *workload* was freed: tell its tree, and the preemptor that waits for it."""
+    queue = state.pending.queues.get(workload.cluster_queue)
+    if queue is None or queue.tree is None:
+        return
+    tree = queue.tree
+    for name in tree.waiting:
+        waiting = tree.waiting[name].waiting
+        if waiting is not None and workload.key in waiting.victims and workload.assignment is None:
+            del waiting.victims[workload.key]
+    for name in list(tree.waiting):
+        state.pending.refresh(tree.waiting[name])
+    state.pending.wake(queue, cause)
+
+
+# Quota
+
+
+def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or event.cluster_queue not in world.cluster_queues:
+        return
+    state.pending.remove(workload)
+    workload.cluster_queue = event.cluster_queue
+    workload.assignment = tuple(event.pod_sets)
+    workload.usage = usage_of(event.pod_sets, workload.record.pod_sets, _reclaims(state, workload))
+    workload.reserved_at = at
+    workload.requeue_at = None
+    workload.preempted_rule = ""
+    workload.preempted_at = None
+    workload.blocked_on_gates = False
+    reserve(world, workload)
+    note(world, state.lifecycle, event, event.cause, at)
+
+
+def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.admitted_at = at
+    if blocks_admission(state.world.config) and workload.pods_ready_at is None:
+        state.not_ready[workload.key] = None
+    note(state.world, state.lifecycle, event, seq, at)
+
+
+def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        reorder(state.world, workload)
+        place(state, workload)
+
+
+def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.preempted_rule = event.rule
+        workload.preempted_at = at
+
+
+def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    if workload.assignment is not None:
+        release(state.world, workload)
+        workload.assignment = None
+        _wake(state, workload, event.cause)
+    workload.usage = {}
+    workload.reclaimable = {}
+    workload.changed_by = event.cause
+    note(state.world, state.lifecycle, event, seq, at)
+    _ready_or_gone(state, workload.key)
+    place(state, workload)
+
+
+def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    if event.ready:
+        _ready_or_gone(state, event.workload)
+    elif blocks_admission(state.world.config):
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.admitted_at is not None:
+            state.not_ready[workload.key] = None
+
+
+def _ready_or_gone(state: SchedulerState, key: WorkloadKey) -> None:
+    """One less to wait for: when it was the last, admission is open again (waitForPodsReady)."""
+    if key in state.not_ready:
+        del state.not_ready[key]
+        if not state.not_ready:
+            for name in sorted(state.pending.queues):
+                state.pending.wake(state.pending.queues[name])
+
+
+# The way back to the queue
+
+
+def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
+    """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        place(state, workload)
+
+
+def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.changed_by = max(workload.changed_by, event.cause)
+    _life(state, event, seq, at)
+
+
+# Verdicts
+
+
+def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micros) -> None:
+    for key in event.workloads:
+        workload = state.world.workloads.get(key)
+        if workload is None or workload.peers is None:
+            continue
+        peers = workload.peers
+        peers.reason, peers.message = event.reason, event.message
+        state.pending.park(peers, aside=event.aside, reserves=event.reserves)
+
+
+def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    peers = workload.peers
+    usage: dict[FlavorResource, int] = {}
+    for name, amount in event.usage.items():
+        flavor, _, resource = name.partition("/")
+        usage[flavor, resource] = amount
+    victims = [
+        key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
+    ]
+    peers.reason, peers.message = event.reason, event.message
+    state.pending.activate(peers)
+    state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing))
+
+
+def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.peers is not None:
+        queue = workload.peers.queue
+        if queue.waiting is not None and queue.waiting.workload is workload:
+            state.pending.stop_waiting(queue)
+
+
+def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    peers = workload.peers
+    state.pending.activate(peers)
+    peers.scan = tuple(event.tried)
+    queue = peers.queue
+    if queue.waiting is not None and queue.waiting.workload is workload:
+        state.pending.stop_waiting(queue)
+
+
+def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.blocked_on_gates = True
+
+
+def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:
+    """The reason of single workloads is shown by projections; no decision rests on it."""
+
+
+def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros) -> None:
+    world, pending = state.world, state.pending
+    trees: list[TreeQueues | None] = [
+        pending.trees.get(world.tree.cohorts[name]) for name in event.cohorts if name in world.tree.cohorts
+    ]
+    trees += [pending.queues[name].tree for name in event.cluster_queues if name in pending.queues]
+    still_open = [pending.queues[name] for name in event.open if name in pending.queues]
+    for tree in trees:
+        if tree is not None:
+            pending.settled(tree, [queue for queue in still_open if queue.tree is tree])
+
+
+def _note_only(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+
+
+_HANDLERS: dict[type[Event], Handler] = {
+    Admitted: _admitted,
+    AdmissionCheckStatusChanged: _check_status,
+    BlockedOnPreemptionGates: _blocked,
+    ChecksReady: _note_only,
+    ChecksRejected: _note_only,
+    ChecksRetry: _note_only,
+    ClusterQueueStatusChanged: _queue_status,
+    Evicted: _evicted,
+    FlavorScanAdvanced: _scanned,
+    LocalQueueStatusChanged: _local_status,
+    ObjectApplied: _object,
+    ObjectDeleted: _object,
+    PendingReasonChanged: _reason,
+    Preempted: _preempted,
+    PreemptionIssued: _preempting,
+    PreemptionWaitEnded: _wait_ended,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    ReclaimablePodsUpdated: _reclaimable,
+    RequeueBackoffStarted: _life,
+    Requeued: _requeued,
+    TreesSettled: _settled,
+    WorkloadCreated: _created,
+    WorkloadDeactivated: _life,
+    WorkloadDeleted: _deleted,
+    WorkloadFinished: _finished,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _note_only,
+    WorkloadUpdated: _updated,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["fold", "usage_of"]

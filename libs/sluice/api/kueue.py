@@ -184,6 +184,13 @@ class AdmissionCheck(KueueObject, frozen=True):
     status: dict[str, Any] = {}
 
 
+class ProvisioningRequestConfig(KueueObject, frozen=True):
+    """Parameters of a check's controller: kept and passed on, not read (AC8)."""
+
+    kind: str = always("ProvisioningRequestConfig")
+    spec: dict[str, Any] = {}
+
+
 class WorkloadPriorityClass(KueueObject, frozen=True):
     kind: str = always("WorkloadPriorityClass")
     value: int = 0

@@ -59,6 +59,12 @@ KINDS: tuple[Kind, ...] = (
         "workloadpriorityclasses",
         aliases=("wpc",),
     ),
+    Kind(
+        kueue.API_VERSION,
+        "ProvisioningRequestConfig",
+        kueue.ProvisioningRequestConfig,
+        "provisioningrequestconfigs",
+    ),
     Kind(kueue.API_VERSION, "Workload", kueue.Workload, "workloads", namespaced=True, aliases=("wl",)),
     Kind("v1", "Namespace", core_v1.Namespace, "namespaces", aliases=("ns",)),
     Kind(batch_v1.API_VERSION, "Job", batch_v1.Job, "jobs", namespaced=True),

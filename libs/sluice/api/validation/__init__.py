@@ -33,6 +33,7 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     kueue.Cohort: (_gateless(cohort.schema_cohort), _gateless(cohort.check_cohort)),
     kueue.LocalQueue: (_gateless(small.check_local_queue),),
     kueue.AdmissionCheck: (_gateless(small.check_admission_check),),
+    kueue.ProvisioningRequestConfig: (),
     kueue.WorkloadPriorityClass: (_gateless(small.check_priority_class),),
     kueue.Configuration: (_gateless(configuration.check_configuration),),
     kueue.Workload: (_gateless(workload.schema_workload), workload.check_workload),

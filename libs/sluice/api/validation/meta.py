@@ -9,7 +9,11 @@ from . import names
 def check_metadata(metadata: ObjectMeta, *, namespaced: bool, relaxed_name: bool = False) -> list[FieldError]:
     """Check what an API server checks of every object. *relaxed_name* allows capitals (flavors, ours)."""
     found: list[FieldError] = []
-    if not metadata.name:
+    if not metadata.name and metadata.generate_name:
+        # Who submits it makes a name of it; only the prefix can be wrong here.
+        messages = names.dns_subdomain(f"{metadata.generate_name}x")
+        found += names.check_name("metadata.generateName", metadata.generate_name, messages)
+    elif not metadata.name:
         found.append(required("metadata.name", "name or generateName is required"))
     else:
         name = metadata.name

@@ -80,4 +80,20 @@ def max_retry_at(states: Iterable[CheckState]) -> Micros | None:
     )
 
 
-__all__ = ["CheckState", "max_retry_at", "relevant_checks", "reset_on_eviction", "sync_states"]
+def why_not_admitted(states: Iterable[CheckState], *, has_quota: bool) -> tuple[str, str] | None:
+    """Return (reason, message) of Admitted=False, or None when nothing is in the way (AC1)."""
+    if not has_quota:
+        return ("NoReservation", "The workload has no reservation")
+    if any(state.state != READY for state in states):
+        return ("UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+    return None
+
+
+__all__ = [
+    "CheckState",
+    "max_retry_at",
+    "relevant_checks",
+    "reset_on_eviction",
+    "sync_states",
+    "why_not_admitted",
+]

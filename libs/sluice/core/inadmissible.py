@@ -48,7 +48,8 @@ def why_inadmissible(world: World, workload: Workload) -> Reason | None:
         local_stop_policy=(local.stop_policy or "None") if local is not None else None,
         cluster_queue=name,
         spec=queue.spec if queue is not None else None,
-        queue_active=queue is not None and queue.active and not queue.terminating,
+        terminating=queue is not None and queue.terminating,
+        queue_active=queue is not None and queue.active,
     )
 
 
@@ -59,6 +60,7 @@ def reason_of(
     local_stop_policy: str | None,
     cluster_queue: str,
     spec: kueue.ClusterQueueSpec | None,
+    terminating: bool,
     queue_active: bool,
 ) -> Reason | None:
     """The same for an active workload, from what its `queue_name` leads to.
@@ -71,6 +73,8 @@ def reason_of(
         return (SUSPENDED, f"LocalQueue {queue_name} is inactive")
     if spec is None:
         return (MISCONFIGURED, f"ClusterQueue {cluster_queue} doesn't exist")
+    if terminating:
+        return (MISCONFIGURED, f"ClusterQueue {cluster_queue} is terminating or missing")
     if stopped(spec.stop_policy):
         return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
     if gated_by:

@@ -81,13 +81,16 @@ def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
         workload.past_execution_s = 0
 
 
-def _deactivated(workload: Workload, _event: WorkloadDeactivated, _at: Micros) -> None:
+def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) -> None:
     workload.active = False
+    workload.deactivated_for = event.reason
+    workload.deactivated_message = event.message
 
 
 def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
     if event.active is not None:
         workload.active = event.active
+        workload.deactivated_for = workload.deactivated_message = ""
 
 
 def _stopped(workload: Workload, event: WorkloadStopped, _at: Micros) -> None:

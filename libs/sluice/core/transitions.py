@@ -90,10 +90,12 @@ def execution_deadline(workload: Workload) -> Micros | None:
 
 def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
     if not workload.active:
-        return _evict(world, workload, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at, cause)
+        message = ev.deactivation_message(workload.deactivated_message)
+        cause_of_it = workload.deactivated_for
+        return _evict(world, workload, ev.DEACTIVATED, message, at, cause, underlying_cause=cause_of_it)
     if workload.checks == REJECTED:
         message = ev.checks_message(REJECTED, workload.checks_message)
-        return _deactivate(world, workload, ev.ADMISSION_CHECK, message, at, cause)
+        return _deactivate(workload, ev.ADMISSION_CHECK, message, cause)
     if workload.checks == RETRY:
         return _retry(world, workload, at, cause)
     if workload.admitted_at is None:
@@ -107,7 +109,7 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
     end_by = execution_deadline(workload)
     if end_by is not None and end_by <= at:
         reason, message = ev.MAXIMUM_EXECUTION_TIME_EXCEEDED, ev.MAXIMUM_EXECUTION_TIME_MESSAGE
-        return _deactivate(world, workload, reason, message, at, cause)
+        return _deactivate(workload, reason, message, cause)
     return []
 
 
@@ -173,7 +175,7 @@ def _not_ready(world: World, workload: Workload, waits_for: str, at: Micros, cau
     count = workload.requeue_count + 1
     if strategy.backoff_limit_count is not None and count > strategy.backoff_limit_count:
         reason, message = ev.REQUEUING_LIMIT_EXCEEDED, ev.REQUEUING_LIMIT_MESSAGE
-        return _deactivate(world, workload, reason, message, at, cause)
+        return _deactivate(workload, reason, message, cause)
     wait_s = backoff_s(count, strategy.backoff_base_seconds, strategy.backoff_max_seconds)
     requeue_at = at + wait_s * MICROS_PER_S
     message = f"Exceeded the PodsReady timeout {workload.key}"
@@ -192,21 +194,9 @@ def _not_ready(world: World, workload: Workload, waits_for: str, at: Micros, cau
     ]
 
 
-def _deactivate(
-    world: World, workload: Workload, reason: str, message: str, at: Micros, cause: int
-) -> list[Event]:
-    return [
-        WorkloadDeactivated(workload=workload.key, reason=reason, message=message, cause=cause),
-        *_evict(
-            world,
-            workload,
-            ev.DEACTIVATED,
-            ev.deactivation_message(message),
-            at,
-            cause,
-            underlying_cause=reason,
-        ),
-    ]
+def _deactivate(workload: Workload, reason: str, message: str, cause: int) -> list[Event]:
+    """The eviction follows from it, as from a user's deactivation."""
+    return [WorkloadDeactivated(workload=workload.key, reason=reason, message=message, cause=cause)]
 
 
 def _evict(

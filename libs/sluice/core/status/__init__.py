@@ -4,6 +4,7 @@
 """
 
 from .job_status import JobStatus, Phase, job_status
+from .notices import Notice, notices
 from .pending import position, positions, why_pending
 from .queue_status import cluster_queue_status, cohort_status, local_queue_status
 from .records import ClusterQueueView, JobView, LocalQueueView, Transition, WorkloadView
@@ -15,6 +16,7 @@ __all__ = [
     "JobStatus",
     "JobView",
     "LocalQueueView",
+    "Notice",
     "Phase",
     "Transition",
     "View",
@@ -24,6 +26,7 @@ __all__ = [
     "conditions",
     "job_status",
     "local_queue_status",
+    "notices",
     "position",
     "positions",
     "to_manifest",

@@ -8,18 +8,22 @@ import msgspec
 from sluice.core import eviction as ev
 from sluice.core.backoff import MICROS_PER_S
 from sluice.core.check_states import CheckState, reset_on_eviction
+from sluice.core.inadmissible import ADMISSION_GATED
 from sluice.events.base import Event, Micros
 from sluice.events.checks import CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
+    BlockedOnPreemptionGates,
     Evicted,
     PendingReasonChanged,
     Preempted,
+    PreemptionIssued,
     QuotaReleased,
     QuotaReserved,
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
+    WorkloadsParked,
 )
 from sluice.events.slices import (
     JobResumed,
@@ -34,10 +38,14 @@ from sluice.events.slices import (
 )
 
 from .charges import add, charge_of, subtract
+from .peers import peers_of
 from .records import HISTORY_LIMIT, JobView, PendingReason, Recorded, Transition, WorkloadView
 from .state import State
 
 PARENT_LABEL = "kueue.x-k8s.io/concurrent-admission-parent"
+
+_VERDICTS_LIMIT = 1000
+"""Verdicts kept per cluster queue beyond what its pending workloads can need."""
 
 
 # Life of a workload
@@ -71,6 +79,9 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         changes["maximum_execution_time_s"] = event.maximum_execution_time_s
     _dequeue(workload)
     workload.record = msgspec.structs.replace(workload.record, **changes)
+    workload.peers = None
+    # Another spec, another verdict.
+    workload.pending = None
     workload.generation += 1
     if event.queue_name is not None:
         workload.local_queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
@@ -267,11 +278,43 @@ def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) ->
             _remember(workload, event, seq, at)
 
 
+def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
+    verdict = PendingReason(event.reason, event.message, seq, at)
+    for key in event.workloads:
+        workload = state.workloads.get(key)
+        if workload is None:
+            continue
+        workload.pending = verdict
+        _remember(workload, event, seq, at)
+        queue = workload.local_queue.cluster_queue
+        if queue is not None:
+            verdicts = queue.verdicts
+            if len(verdicts) > _VERDICTS_LIMIT + 2 * queue.pending:
+                verdicts.clear()
+            verdicts[peers_of(workload, state.config)] = verdict
+
+
+def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+        workload.pending = PendingReason(event.reason, event.message, seq, at)
+
+
+def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        _remember(workload, event, seq, at)
+        workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
+        _condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
+
+
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
         _remember(workload, event, seq, at)
         workload.reclaimable = dict(event.pods)
+        workload.peers = None
         _recharge(workload)
 
 
@@ -373,12 +416,14 @@ def _recharge(workload: WorkloadView) -> None:
 
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
     CheckStateChanged: _check,
     Evicted: _evicted,
     JobResumed: _resumed,
     JobSuspended: _suspended,
     PendingReasonChanged: _pending,
     Preempted: _preempted,
+    PreemptionIssued: _preemption_issued,
     QuotaReleased: _released,
     QuotaReserved: _reserved,
     ReclaimablePodsUpdated: _reclaimable,
@@ -391,6 +436,7 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadPodsReady: _pods_ready,
     WorkloadStopped: _stopped,
     WorkloadUpdated: _updated,
+    WorkloadsParked: _parked,
 }
 
 __all__ = ["WORKLOAD_FOLDS"]

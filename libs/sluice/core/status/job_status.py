@@ -7,7 +7,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .pending import position, why_pending
 from .records import JobView, WorkloadView
-from .view import View
+from .state import State
 
 
 class Phase(StrEnum):
@@ -46,10 +46,10 @@ class JobStatus(NamedTuple):
     evictions: int = 0
 
 
-def job_status(view: View, job: JobView) -> JobStatus:
+def job_status(view: State, job: JobView) -> JobStatus:
     """Return the job's status, from its current workload."""
     workload = current(job)
-    phase, reason, message = _phase(workload, job)
+    phase, reason, message = _phase(view, workload, job)
     queue = workload.cluster_queue or workload.local_queue.cluster_queue
     return JobStatus(
         key=job.key,
@@ -86,7 +86,7 @@ def _rank(workload: WorkloadView) -> int:
     return 1 if workload.admitted_at is None else 2
 
 
-def _phase(workload: WorkloadView, job: JobView) -> tuple[Phase, str, str]:
+def _phase(view: State, workload: WorkloadView, job: JobView) -> tuple[Phase, str, str]:
     conditions = workload.conditions
     finished = conditions.get("Finished")
     if finished is not None:
@@ -101,7 +101,7 @@ def _phase(workload: WorkloadView, job: JobView) -> tuple[Phase, str, str]:
         return (Phase.RUNNING if running else Phase.ADMITTED), "", ""
     if workload.assignment is not None:
         return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
-    reason, message = why_pending(workload)
+    reason, message = why_pending(view, workload)
     return (Phase.QUEUED if workload.active else Phase.SUSPENDED), reason, message
 
 

@@ -2,7 +2,6 @@
 
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import (
-    ADMISSION_GATED,
     GATED_BY_ANNOTATION,
     ON_HOLD,
     PENDING_EVALUATION,
@@ -14,19 +13,21 @@ from sluice.core.inadmissible import (
 from sluice.core.ordering import effective_priority
 from sluice.events.base import Micros, WorkloadKey
 
-from .records import WorkloadView
-from .view import View
+from .peers import peers_of
+from .records import PendingReason, WorkloadView
+from .state import State
 
-_ALWAYS_DERIVED = frozenset({DEACTIVATED, ADMISSION_GATED, SUSPENDED})
+_ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
 """Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
 
 
-def why_pending(workload: WorkloadView) -> Reason:
+def why_pending(view: State, workload: WorkloadView) -> Reason:
     """Return (reason, message) of QuotaReserved=False (G6), for a workload without quota.
 
-    What follows from its own spec and its queues is derived; below that stands what the scheduler said.
+    What follows from its own spec and its queues is derived; below that stands what the scheduler said
+    of it, or of one that is equal to it.
     """
-    recorded = workload.pending
+    recorded = _recorded(view, workload)
     derived = _derived(workload)
     if derived is not None:
         if recorded is not None and recorded.reason == derived[0]:
@@ -35,6 +36,17 @@ def why_pending(workload: WorkloadView) -> Reason:
     if recorded is None or recorded.reason in _ALWAYS_DERIVED or recorded.seq < _queues_changed(workload):
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     return (recorded.reason, recorded.message)
+
+
+def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
+    own = workload.pending
+    queue = workload.local_queue.cluster_queue
+    if queue is None or not queue.verdicts:
+        return own
+    shared = queue.verdicts.get(peers_of(workload, view.config))
+    if shared is None or (own is not None and own.seq > shared.seq):
+        return own
+    return shared
 
 
 def _derived(workload: WorkloadView) -> Reason | None:
@@ -51,9 +63,8 @@ def _derived(workload: WorkloadView) -> Reason | None:
         local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
         cluster_queue=local.spec.cluster_queue if local.spec is not None else "",
         spec=queue.spec if queue is not None else None,
-        queue_active=queue is not None
-        and not queue.terminating
-        and (queue.active is None or queue.active.active),
+        terminating=queue is not None and queue.terminating,
+        queue_active=queue is not None and (queue.active is None or queue.active.active),
     )
 
 
@@ -63,7 +74,7 @@ def _queues_changed(workload: WorkloadView) -> int:
     return max(workload.local_queue.changed_seq, queue.changed_seq if queue is not None else 0)
 
 
-def positions(view: View, cluster_queue: str) -> dict[WorkloadKey, int]:
+def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     """Return the places of all pending workloads of a cluster queue, from 1, first one first.
 
     The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid.
@@ -80,13 +91,13 @@ def positions(view: View, cluster_queue: str) -> dict[WorkloadKey, int]:
     return queue.order[1]
 
 
-def position(view: View, workload: WorkloadView) -> int | None:
+def position(view: State, workload: WorkloadView) -> int | None:
     """Return the workload's place in its cluster queue, from 1; None when it does not queue."""
     queue = workload.local_queue.cluster_queue
     return positions(view, queue.name).get(workload.key) if queue is not None else None
 
 
-def _order(view: View, workload: WorkloadView) -> tuple[int, Micros, str]:
+def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
     record = workload.record
     created_at = record.created_at if workload.order_at is None else workload.order_at
     return (-effective_priority(record, view.config), created_at, record.uid)

@@ -9,8 +9,8 @@ from sluice.core.inadmissible import stopped
 
 from .charges import add
 from .records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
+from .state import State
 from .times import timestamp
-from .view import View
 
 Status = dict[str, Any]
 Totals = Mapping[FlavorResource, int]
@@ -51,7 +51,7 @@ def local_queue_status(queue: LocalQueueView) -> Status:
     }
 
 
-def cohort_status(view: View, name: str) -> Status:
+def cohort_status(view: State, name: str) -> Status:
     """Return what the cohort's whole subtree has and uses; Kueue has no such status."""
     nominal: dict[FlavorResource, int] = {}
     reservation: dict[FlavorResource, int] = {}
@@ -72,7 +72,7 @@ def cohort_status(view: View, name: str) -> Status:
     }
 
 
-def descendants(view: View, name: str) -> list[str]:
+def descendants(view: State, name: str) -> list[str]:
     """Return the cohorts below *name*, by name; each once, even if a manifest closes a cycle."""
     found: list[str] = []
     parents = {name}
@@ -87,7 +87,7 @@ def descendants(view: View, name: str) -> list[str]:
     return sorted(found)
 
 
-def members(view: View, name: str) -> list[ClusterQueueView]:
+def members(view: State, name: str) -> list[ClusterQueueView]:
     """Return the cluster queues of the cohort's subtree, by name."""
     cohorts = frozenset((name, *descendants(view, name)))
     found = [q for q in view.cluster_queues.values() if q.spec is not None and q.spec.cohort_name in cohorts]

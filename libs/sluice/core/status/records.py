@@ -64,6 +64,8 @@ class WorkloadView:
     checks: dict[str, CheckState] = field(default_factory=dict)
     requeue_count: int = 0
     requeue_at: Micros | None = None
+    peers: object = None
+    """What it shares with those that are equal to it to the scheduler; made when needed."""
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""
     past_execution_s: int = 0
@@ -125,6 +127,8 @@ class ClusterQueueView:
     active: "ActiveState | None" = None
     reserved_message: str = ""
     """Made once: every reservation shares it."""
+    verdicts: dict[object, "PendingReason"] = field(default_factory=dict)
+    """The scheduler's latest word on each class of equal workloads, those included that came later (SC2)."""
     order: "tuple[int, dict[WorkloadKey, int]] | None" = None
     """(version, key -> position) of the pending workloads, while nothing has changed."""
 

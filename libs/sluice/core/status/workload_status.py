@@ -14,20 +14,20 @@ from sluice.api.core_v1 import (
 )
 from sluice.api.meta import Condition, ObjectMeta, OwnerReference
 from sluice.api.quantity import Quantity, format_value
-from sluice.core.check_states import CheckState, relevant_checks, sync_states
+from sluice.core.check_states import CheckState, relevant_checks, sync_states, why_not_admitted
 from sluice.core.eviction import WAIT_FOR_START
 from sluice.events.base import Micros, PodSet
 from sluice.events.slices import WorkloadRecord
 
 from .pending import why_pending
 from .records import Recorded, WorkloadView
+from .state import State
 from .times import timestamp
-from .view import View
 
 _ORDER = ("Evicted", "Preempted", "Requeued", "PodsReady", "DeactivationTarget", "BlockedOnPreemptionGates")
 
 
-def to_manifest(view: View, workload: WorkloadView) -> kueue.Workload:
+def to_manifest(view: State, workload: WorkloadView) -> kueue.Workload:
     """Return the workload with its status."""
     return kueue.Workload(
         kind="Workload",
@@ -37,7 +37,7 @@ def to_manifest(view: View, workload: WorkloadView) -> kueue.Workload:
     )
 
 
-def status(view: View, workload: WorkloadView) -> kueue.WorkloadStatus:
+def status(view: State, workload: WorkloadView) -> kueue.WorkloadStatus:
     """Return the status alone."""
     return kueue.WorkloadStatus(
         admission=_admission(workload),
@@ -57,11 +57,11 @@ def status(view: View, workload: WorkloadView) -> kueue.WorkloadStatus:
     )
 
 
-def conditions(view: View, workload: WorkloadView) -> list[Condition]:
+def conditions(view: State, workload: WorkloadView) -> list[Condition]:
     """Return the conditions of G5 that the workload has."""
     found = []
     if workload.assignment is not None or workload.finished_at is None:
-        found.append(_quota_reserved(workload))
+        found.append(_quota_reserved(view, workload))
         found.append(_admitted(workload))
     recorded = workload.conditions
     if "PodsReady" not in recorded and _waits_for_pods(view, workload):
@@ -86,14 +86,14 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
 # Conditions
 
 
-def _quota_reserved(workload: WorkloadView) -> Condition:
+def _quota_reserved(view: State, workload: WorkloadView) -> Condition:
     if workload.assignment is not None and workload.cluster_queue is not None:
         message = workload.cluster_queue.reserved_message
         recorded = Recorded(
             True, "QuotaReserved", message, workload.reserved_at or 0, workload.reserved_generation
         )
         return _condition("QuotaReserved", recorded)
-    reason, message = why_pending(workload)
+    reason, message = why_pending(view, workload)
     since = workload.record.created_at if workload.released_at is None else workload.released_at
     return _condition("QuotaReserved", Recorded(False, reason, message, since, workload.generation))
 
@@ -106,13 +106,14 @@ def _admitted(workload: WorkloadView) -> Condition:
             Recorded(True, "Admitted", "The workload is admitted", workload.admitted_at, generation),
         )
     since = workload.record.created_at if workload.unadmitted_at is None else workload.unadmitted_at
-    reason, message = "NoReservation", "The workload has no reservation"
-    if workload.assignment is not None:
-        reason, message = "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+    # With all checks ready, the scheduler just has not said so yet.
+    states = check_states(workload) if workload.assignment is not None else ()
+    missing = why_not_admitted(states, has_quota=workload.assignment is not None)
+    reason, message = missing or ("Pending", "The workload is about to be admitted")
     return _condition("Admitted", Recorded(False, reason, message, since, generation))
 
 
-def _waits_for_pods(view: View, workload: WorkloadView) -> bool:
+def _waits_for_pods(view: State, workload: WorkloadView) -> bool:
     return view.config.wait_for_pods_ready.enable and workload.admitted_at is not None
 
 

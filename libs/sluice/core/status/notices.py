@@ -1,0 +1,99 @@
+"""A workload's history in the words of Kubernetes events: what `describe` and the console show."""
+
+from typing import Literal, NamedTuple
+
+from sluice.core.backoff import MICROS_PER_S
+from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
+from sluice.events.base import Event, Micros
+from sluice.events.checks import CheckStateChanged
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+    WorkloadsParked,
+)
+from sluice.events.slices import WorkloadFinished
+
+from .records import Transition, WorkloadView
+
+
+class Notice(NamedTuple):
+    """One line of the history."""
+
+    seq: int
+    at: Micros
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def notices(workload: WorkloadView) -> list[Notice]:
+    """Return the kept history, oldest first."""
+    found = []
+    since = workload.record.created_at
+    for transition in workload.history:
+        found.append(_notice(workload, transition, since))
+        if isinstance(transition.event, QuotaReserved | Requeued):
+            since = transition.at
+    return found
+
+
+def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> Notice:
+    seq, at, event = transition
+    waited_s = (at - since) // MICROS_PER_S
+    match event:
+        case QuotaReserved():
+            message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
+            return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s")
+        case Admitted():
+            queue = workload.cluster_queue.name if workload.cluster_queue is not None else ""
+            message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
+            return Notice(seq, at, "Normal", "Admitted", message)
+        case Evicted():
+            reason = condition_reason(event.reason, event.underlying_cause)
+            return Notice(seq, at, "Normal", f"EvictedDueTo{reason}", event.message)
+        case WorkloadDeactivated(reason="AdmissionCheck"):
+            return Notice(seq, at, "Warning", "AdmissionCheckRejected", f"Deactivated due to {event.message}")
+        case WorkloadDeactivated(reason="MaximumExecutionTimeExceeded"):
+            limit_s = workload.record.maximum_execution_time_s
+            message = f"The maximum execution time ({limit_s}s) exceeded"
+            return Notice(seq, at, "Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, message)
+    return _plain(seq, at, event)
+
+
+def _plain(seq: int, at: Micros, event: Event) -> Notice:
+    """What needs no context: the event's own reason and message."""
+    match event:
+        case Preempted():
+            return Notice(seq, at, "Normal", "Preempted", event.message)
+        case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
+            return Notice(seq, at, "Warning", "Pending", f"{event.reason}: {event.message}")
+        case BlockedOnPreemptionGates():
+            return Notice(seq, at, "Normal", "PreemptionGated", event.message)
+        case RequeueBackoffStarted():
+            wait_s = max(0, event.requeue_at - at) // MICROS_PER_S
+            message = f"Attempt {event.count} failed, requeued after {wait_s}s"
+            return Notice(seq, at, "Normal", "RequeueBackoffStarted", message)
+        case Requeued():
+            return Notice(seq, at, "Normal", f"Requeued{event.reason}", event.message)
+        case CheckStateChanged():
+            message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
+            return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
+        case WorkloadFinished():
+            kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
+            return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
+    return Notice(seq, at, "Normal", type(event).__name__, getattr(event, "message", ""))
+
+
+def _suffix(message: str) -> str:
+    return f": {message}" if message else ""
+
+
+__all__ = ["Notice", "notices"]

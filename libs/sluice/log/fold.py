@@ -38,8 +38,6 @@ class Fold[S]:
         """Latest time folded or decided at."""
         self.own = 0
         """Sequence of the last own commit folded."""
-        self.skip_steps = 0
-        """Steps of the next own commit that the state holds already (a snapshot was taken between)."""
         self.folded = 0
         """Events folded, own ones included."""
         self.held: deque[Entry] = deque()
@@ -58,15 +56,11 @@ class Fold[S]:
                 continue
             if entry.seq <= self.own:
                 continue
-            for step in self.steps_of(entry):
+            for step in self._decode(entry):
                 self.release(step.upto)
                 self.apply_own(step)
                 yield entry.seq, step
-            self.own, self.skip_steps = entry.seq, 0
-
-    def steps_of(self, entry: Entry) -> tuple[Step, ...]:
-        """Return the steps of an own commit that the state does not hold yet."""
-        return self._decode(entry)[self.skip_steps :]
+            self.own = entry.seq
 
     def release(self, upto: int | None = None) -> None:
         """Fold the inputs held back, up to *upto*, or all."""

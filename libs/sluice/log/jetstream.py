@@ -189,7 +189,7 @@ class JetStreamLog:
 
 
 class JetStreamTail:
-    """A `Tail` of any stream, on a connection of its own.
+    """A `Tail` of any stream, on a connection of its own. *whole*: the stream never loses messages.
 
     Every delivery is numbered by its consumer; one that does not follow its predecessor means that some
     were skipped, and reading begins anew behind the last good one. So does every reconnect.
@@ -204,8 +204,11 @@ class JetStreamTail:
         start: int,
         filters: Sequence[str],
         wake: Callable[[], None],
+        *,
+        whole: bool = True,
     ) -> None:
         self.stream, self.prefix = stream, prefix
+        self._whole = whole
         self.position = max(start - 1, 0)
         self.gaps = 0
         """How often the server had skipped messages."""
@@ -294,7 +297,8 @@ class JetStreamTail:
 
     async def _create(self, connection: Connection) -> None:
         info = consumer.checked(await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}"), self.stream)
-        consumer.check_history(self.stream, info["state"], self.position)
+        if self._whole:
+            consumer.check_history(self.stream, info["state"], self.position)
         if self._consumer:
             connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
         name = f"sluice-{secrets.token_hex(8)}"

@@ -393,13 +393,21 @@ class Runner[S]:
     async def _commit_all(self) -> None:
         try:
             while self._pending:
-                steps, self._pending = self._pending, []
+                steps, self._pending = self._take_pending()
                 await self.writer.write(steps, self._on_written)
         except Exception as error:
             self._failure = error
         finally:
             self._commit_task = None
             self._wake.set()
+
+    def _take_pending(self) -> tuple[list[Step], list[Step]]:
+        """Return what to commit next, and what after that: a commit ends where a snapshot was taken."""
+        if self._snapshot_due is not None:
+            cut = self._snapshot_due[0] - self._written
+            if 0 < cut < len(self._pending):
+                return self._pending[:cut], self._pending[cut:]
+        return self._pending, []
 
     def _on_written(self, written: Written) -> None:
         count = len(written.steps)
@@ -437,7 +445,7 @@ class Runner[S]:
         self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
         data = self.decider.dump(self.fold.state)
         if self._decided == self._written:
-            self._store(data, self.fold.upto, self.fold.at, self.fold.own, 0)
+            self._store(data, self.fold.upto, self.fold.at, self.fold.own)
         else:
             self._snapshot_due = (self._decided, data, self.fold.upto, self.fold.at)
 
@@ -446,22 +454,15 @@ class Runner[S]:
         if self._snapshot_due is None:
             return
         step, data, upto, at = self._snapshot_due
-        after = self._written + len(written.steps)
-        if after < step:
-            return
-        self._snapshot_due = None
-        if after == step:
-            self._store(data, upto, at, written.seq, 0)
-        else:
-            self._store(data, upto, at, self.fold.own, step - self._written)
+        if self._written + len(written.steps) == step:
+            self._snapshot_due = None
+            self._store(data, upto, at, written.seq)
 
-    def _store(self, data: bytes, upto: int, at: Micros, own: int, skip_steps: int) -> None:
+    def _store(self, data: bytes, upto: int, at: Micros, own: int) -> None:
         assert self.snapshots is not None
         self.metrics.snapshots += 1
         self._snapshot_task = asyncio.create_task(
-            self.snapshots.store(
-                self.decider.writer, self.decider.state_version, data, upto, at, own, skip_steps
-            )
+            self.snapshots.store(self.decider.writer, self.decider.state_version, data, upto, at, own)
         )
         self._snapshot_task.add_done_callback(self._snapshot_done)
 

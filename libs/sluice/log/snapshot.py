@@ -29,9 +29,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Last input folded."""
     at: Micros
     own: int
-    """Last commit of its own chain that is wholly in the state."""
-    skip_steps: int = 0
-    """Steps of the commit after that which are in it too."""
+    """Last commit of its own chain that is in the state."""
     digest: str
     """SHA-256 of the uncompressed state."""
     size: int
@@ -78,7 +76,7 @@ class Snapshots:
         self._store, self._keep = store, keep
 
     async def store(
-        self, writer: str, state_version: int, data: bytes, upto: int, at: Micros, own: int, skip_steps: int
+        self, writer: str, state_version: int, data: bytes, upto: int, at: Micros, own: int
     ) -> SnapshotInfo:
         """Save one state, then drop old ones."""
         compressed, digest = await asyncio.to_thread(_pack, data)
@@ -88,7 +86,6 @@ class Snapshots:
             upto=upto,
             at=at,
             own=own,
-            skip_steps=skip_steps,
             digest=digest,
             size=len(data),
         )
@@ -138,7 +135,7 @@ class Snapshots:
         if digest != info.digest:
             raise ValueError("digest differs: it is damaged")
         fold = Fold(decider, decider.load(data), info.upto)
-        fold.at, fold.own, fold.skip_steps = info.at, info.own, info.skip_steps
+        fold.at, fold.own = info.at, info.own
         return fold
 
 

@@ -46,9 +46,11 @@ from sluice.events.slices import (
 )
 
 from .jobs import JobRequest
+from .slices_intake import guarded
 from .slices_naming import workload_name
 from .slices_state import ExecutorInput, Inbound, Job, Phase, State, Stop, Todo
-from .slices_submission import Submission
+from .slices_submission import Submission, template_digest
+from .slices_submission import read as read_manifest
 
 DUPLICATE = "Duplicate"
 STALE = "Stale"
@@ -100,47 +102,53 @@ def ignored(inbound: Inbound, reason: str) -> Events:
 
 
 def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submission, at: Micros) -> Events:
-    job = state.jobs.get(key)
-    if job is None:
-        finished = state.finished.get(key)
-        if finished is not None and finished.message_id == inbound.message_id:
-            return ignored(inbound, DUPLICATE)
-    elif job.message_id == inbound.message_id:
+    job, finished = state.jobs.get(key), state.finished.get(key)
+    known = job or finished
+    if known is not None and known.message_id == inbound.message_id:
         return ignored(inbound, DUPLICATE)
-    elif job.phase is Phase.STOPPING:
+    if job is not None and job.phase is Phase.STOPPING:
         return ()
-    elif job.digest == submission.digest:
+    if job is not None and job.digest == submission.digest:
         return ignored(inbound, DUPLICATE)
-    priority = _priority(state, submission)
-    if priority is None:
-        path = f"metadata.labels[{PRIORITY_CLASS}]"
-        return rejected(inbound, (not_found(path, submission.request.priority_class),))
+    request = read(submission, state)
+    if not isinstance(request, JobRequest):
+        return rejected(inbound, request)
     if job is not None:
-        return _edited(job, inbound, submission, priority, at)
-    record = new_record(submission.request, priority, uid(inbound.seq), uid(inbound.seq, 1), inbound.at)
+        return _edited(state, job, inbound, submission, request, at)
+    record = new_record(request, priority(state, request), uid(inbound.seq), uid(inbound.seq, 1), inbound.at)
     created = WorkloadCreated(cause=inbound.seq, workload=record)
     if finished is not None:
         return (created, WorkloadDeleted(cause=inbound.seq, workload=finished.workload))
     return (created,)
 
 
-def _priority(state: State, submission: Submission) -> int | None:
-    """Return the value to schedule by; None when the class that is named does not exist."""
-    request = submission.request
-    if not request.priority_class:
-        return request.priority or 0
-    return state.priorities.get(request.priority_class)
+def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError, ...]:
+    """Return what the manifest asks of admission, or what is wrong with it here and now."""
+    request = guarded(lambda: read_manifest(submission, state.config.feature_gates))
+    if not isinstance(request, JobRequest):
+        return request
+    if request.priority_class and request.priority_class not in state.priorities:
+        # Kueue would wait for the class to appear; here whoever submitted is told.
+        return (not_found(f"metadata.labels[{PRIORITY_CLASS}]", request.priority_class),)
+    return request
+
+
+def priority(state: State, request: JobRequest) -> int:
+    """Return the value to schedule by."""
+    if request.priority_class:
+        return state.priorities.get(request.priority_class, 0)
+    return request.priority or 0
 
 
 def new_record(
     request: JobRequest,
-    priority: int,
+    value: int,
     job_uid: str,
     workload_uid: str,
     created_at: Micros,
     revision: int = 1,
 ) -> WorkloadRecord:
-    """Return the *revision*-th workload of a job."""
+    """Return the *revision*-th workload of a job, of priority *value*."""
     api_version, kind, namespace = request.api_version, request.kind, request.namespace
     group = api_version.rpartition("/")[0]
     key = JobKey(f"{namespace}/{request.name}")
@@ -152,7 +160,7 @@ def new_record(
         created_at=created_at,
         pod_sets=request.pod_sets,
         job=JobReference(api_version=api_version, kind=kind, key=key, uid=job_uid),
-        priority=priority,
+        priority=value,
         priority_class=request.priority_class,
         active=request.active,
         maximum_execution_time_s=request.maximum_execution_time_s,
@@ -165,13 +173,15 @@ def new_record(
     )
 
 
-def _edited(job: Job, inbound: Inbound, submission: Submission, priority: int, at: Micros) -> Events:
+def _edited(
+    state: State, job: Job, inbound: Inbound, submission: Submission, request: JobRequest, at: Micros
+) -> Events:
     """A manifest for a live job: change it in place, stop it for a new workload, or refuse."""
-    errors = _immutable(job, submission)
+    errors = _immutable(job, submission, request)
     if errors:
         return rejected(inbound, errors)
     revision = job.revision + 1
-    record = new_record(submission.request, priority, job.uid, _next_uid(job, inbound.seq), at, revision)
+    record = new_record(request, priority(state, request), job.uid, _next_uid(job, inbound.seq), at, revision)
     if job.phase is Phase.PENDING:
         if job.reserved or not _fits_update(job.record, record):
             return _recreated(job, inbound.seq, record)
@@ -181,9 +191,9 @@ def _edited(job: Job, inbound: Inbound, submission: Submission, priority: int, a
     return (_update(job.record, record, inbound.seq),)
 
 
-def _immutable(job: Job, submission: Submission) -> list[FieldError]:
+def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldError]:
     """Return which fields must not be what the manifest says, while the job is where it is."""
-    old, new = job.record, submission.request
+    old = job.record
     errors = []
     if old.job is not None and (old.job.api_version, old.job.kind) != (new.api_version, new.kind):
         errors.append(invalid("kind", new.kind, "field is immutable"))
@@ -196,7 +206,7 @@ def _immutable(job: Job, submission: Submission) -> list[FieldError]:
             for name, label in _FIXED_WITH_QUOTA
             if not _same(getattr(new, name), getattr(old, name))
         ]
-    if job.phase is Phase.RUNNING and submission.template != job.template:
+    if job.phase is Phase.RUNNING and template_digest(submission, new.pod_sets) != job.template:
         errors.append(forbidden("spec.template", "field is immutable while the job is running"))
     return errors
 
@@ -459,12 +469,11 @@ def _next(state: State, job: Job, cause: int, at: Micros) -> WorkloadCreated:
             pod_sets = tuple(_resized(pods, sizes.get(pods.name)) for pods in job.record.pod_sets)
             return WorkloadCreated(cause=held.seq, workload=again(job, held.seq, at, pod_sets))
         if isinstance(held.data, Submission):
-            priority = _priority(state, held.data)
-            if priority is None:
-                continue
-            new_uid = _next_uid(job, held.seq)
-            record = new_record(held.data.request, priority, job.uid, new_uid, at, job.revision + 1)
-            return WorkloadCreated(cause=held.seq, workload=record)
+            request = read(held.data, state)
+            if isinstance(request, JobRequest):
+                value, new_uid = priority(state, request), _next_uid(job, held.seq)
+                record = new_record(request, value, job.uid, new_uid, at, job.revision + 1)
+                return WorkloadCreated(cause=held.seq, workload=record)
     return WorkloadCreated(cause=cause, workload=again(job, cause, at))
 
 

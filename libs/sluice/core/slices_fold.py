@@ -38,7 +38,7 @@ from .slices_dispatch import placement
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
 from .slices_state import MICROS, Finished, Inbound, Job, Phase, State, Stop, Todo
-from .slices_submission import Submission
+from .slices_submission import Submission, template_digest
 
 MAX_LOST = 4096
 """How many agents are remembered after they were lost."""
@@ -210,8 +210,9 @@ def _in_force(job: Job, inbound: Inbound) -> None:
     if isinstance(data, Submission):
         job.manifest_seq = inbound.seq
         job.message_id = inbound.message_id
-        job.digest, job.template = data.digest, data.template
-        job.generation = max(job.generation, data.request.generation)
+        job.digest = data.digest
+        job.template = template_digest(data, job.record.pod_sets)
+        job.generation = max(job.generation, data.generation)
         job.ttl_s = data.ttl_s
     elif isinstance(data, JobScaled):
         # The manifest's counts are no longer those in force, so it may be submitted again to restore them.

@@ -82,7 +82,7 @@ def inbound(message: Message, seq: int, at: Micros) -> tuple[JobKey, Inbound]:
     found.message_id = f"{event.source} {event.id}"
     if event.type == "JobSubmitted":
         namespace, _, name = key.partition("/")
-        result = _guarded(lambda: parse(event.data, namespace, name))
+        result = guarded(lambda: parse(event.data, namespace, name))
     else:
         result = _data(event, _DECODE, _TYPES)
     if isinstance(result, tuple):
@@ -118,7 +118,7 @@ def _cloud_event(payload: bytes) -> CloudEvent | Errors:
         return (too_long("", MAX_BYTES),)
     if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
         return (FieldError(field="", detail=f"nested deeper than {MAX_DEPTH} levels"),)
-    event = _guarded(lambda: decode_message(payload))
+    event = guarded(lambda: decode_message(payload))
     return _bounded(event) if isinstance(event, tuple) else event
 
 
@@ -126,11 +126,11 @@ def _data(event: CloudEvent, decoders: dict[str, Callable[[Any], JobEvent]], typ
     decode = decoders.get(event.type)
     if decode is None:
         return (not_supported("type", event.type, types),)
-    return _guarded(lambda: decode(event.data or b"{}"))
+    return guarded(lambda: decode(event.data or b"{}"))
 
 
-def _guarded[T](read: Callable[[], T]) -> T | Errors:
-    """Return what *read* returns, or its exception as field errors.
+def guarded[T](read: Callable[[], T]) -> T | Errors:
+    """Return what *read* returns, or its exception as field errors of bounded size.
 
     A fault of ours in reading a message must not keep the cell from going on after it, for ever: the
     message is in the log. So it becomes a refusal, like the message's own faults.
@@ -138,9 +138,10 @@ def _guarded[T](read: Callable[[], T]) -> T | Errors:
     try:
         return read()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return field_errors(error, "data")
+        return _bounded(field_errors(error, "data"))
     except Exception as error:
-        return (FieldError(field="data", detail=f"{type(error).__name__}: {error}", type="InternalError"),)
+        detail = _short(f"{type(error).__name__}: {error}")
+        return (FieldError(field="data", detail=detail, type="InternalError"),)
 
 
 def _depth(payload: bytes) -> int:

@@ -1,6 +1,7 @@
 """A submitted manifest as the slice-aggregator sees it: what admission needs of it, and its digests."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,28 +9,40 @@ import msgspec
 from sluice.api import batch_v1, jobset, labels, ray, sluice_v1
 from sluice.api.decode import decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
-from sluice.api.meta import Manifest
+from sluice.api.validation import validate
+from sluice.api.validation.meta import check_metadata
+from sluice.events.base import PodSet
 
 from .jobs import JobRequest, job_request
 
-JOB_KINDS = (batch_v1.Job, sluice_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet)
+JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
+
+_KINDS = (batch_v1.Job, sluice_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet)
 
 MAX_TTL_S = 10**9
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Submission(msgspec.Struct, frozen=True, gc=False):
-    """A valid manifest.
+class Submission(msgspec.Struct, frozen=True):
+    """A manifest that could be decoded, and is about the job on whose subject it came.
 
-    `digest` tells manifests apart by all that users can edit; `template` by what must stay as it is while
-    the job runs: its pods, their number left out.
+    `digest` tells manifests apart by all that users can edit. `suspend` is not theirs: it says whether
+    the job may run now.
     """
 
-    request: JobRequest
+    manifest: JobManifest
     digest: bytes
-    template: bytes
-    ttl_s: int | None
+
+    @property
+    def ttl_s(self) -> int | None:
+        """How long the job is to be kept when it has finished."""
+        found: int | None = getattr(self.manifest.spec, "ttl_seconds_after_finished", None)
+        return None if found is None else max(0, min(found, MAX_TTL_S))
+
+    @property
+    def generation(self) -> int:
+        return self.manifest.metadata.generation
 
 
 def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | tuple[FieldError, ...]:
@@ -40,63 +53,77 @@ def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | 
         manifest = decode_json(data)
     except InvalidError as error:
         return error.errors
-    if not isinstance(manifest, JOB_KINDS):
+    if not isinstance(manifest, _KINDS):
         kind = getattr(manifest, "kind", type(manifest).__name__)
-        return (not_supported("kind", kind, dict.fromkeys(job.__name__ for job in JOB_KINDS)),)
-    errors = _mismatch(manifest, namespace, name) or validate(manifest)
-    if errors:
-        return tuple(errors)
-    request = job_request(manifest)
-    ttl_s = getattr(manifest.spec, "ttl_seconds_after_finished", None)
-    return Submission(
-        request=request,
-        digest=_digest(_editable(manifest)),
-        template=_digest(_template(manifest, request)),
-        ttl_s=None if ttl_s is None else max(0, min(ttl_s, MAX_TTL_S)),
-    )
+        return (not_supported("kind", kind, dict.fromkeys(job.__name__ for job in _KINDS)),)
+    return _mismatch(manifest, namespace, name) or Submission(manifest, _editable(manifest))
 
 
-def validate(manifest: Any) -> list[FieldError]:
-    """Return what is wrong with a job manifest."""
-    request = job_request(manifest)
-    if not request.queue_name:
-        return [required(f"metadata.labels[{labels.QUEUE_NAME}]")]
-    return []
-
-
-def _mismatch(manifest: Any, namespace: str, name: str) -> list[FieldError]:
+def _mismatch(manifest: JobManifest, namespace: str, name: str) -> tuple[FieldError, ...]:
     """The subject says which job a message is about; its manifest must not speak of another one."""
-    errors = []
     metadata = manifest.metadata
+    if metadata.name == name and (metadata.namespace or "default") == namespace:
+        return ()
+    errors = []
     if (metadata.namespace or "default") != namespace:
         detail = f"the message came on the subject of namespace {namespace!r}"
         errors.append(invalid("metadata.namespace", metadata.namespace, detail))
     if metadata.name != name:
         detail = f"the message came on the subject of job {name!r}"
         errors.append(invalid("metadata.name", metadata.name, detail))
-    return errors
+    return tuple(errors)
 
 
-def _digest(value: object) -> bytes:
-    return hashlib.blake2b(_encode(value), digest_size=16).digest()
-
-
-def _editable(manifest: Any) -> tuple[Any, ...]:
-    """Return what users edit. `suspend` is not theirs: it says whether the job may run now."""
+def _editable(manifest: JobManifest) -> bytes:
     metadata, spec = manifest.metadata, manifest.spec
     if spec.suspend is not None:
         spec = msgspec.structs.replace(spec, suspend=None)
-    return manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec
+    return _digest((manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec))
 
 
-def _template(manifest: Manifest, request: JobRequest) -> object:
+_CACHED = 8192
+_requests: dict[tuple[bytes, tuple[tuple[str, bool], ...]], JobRequest] = {}
+"""Digest and feature gates -> what a valid manifest asks for. Users submit the same job many times over."""
+
+
+def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tuple[FieldError, ...]:
+    """Return what the manifest asks of admission, or what is wrong with it."""
+    manifest, metadata = submission.manifest, submission.manifest.metadata
+    key = (submission.digest, tuple(gates.items()))
+    known = _requests.get(key)
+    if known is not None and not check_metadata(metadata, namespaced=True):
+        return msgspec.structs.replace(
+            known,
+            namespace=metadata.namespace or "default",
+            name=metadata.name,
+            generation=metadata.generation,
+            suspend=manifest.spec.suspend,
+        )
+    errors = validate(manifest, gates)
+    if errors:
+        return tuple(errors)
+    request = job_request(manifest)
+    if not request.queue_name:
+        own = isinstance(manifest, sluice_v1.Job)
+        return (required("spec.queueName" if own else f"metadata.labels[{labels.QUEUE_NAME}]"),)
+    if len(_requests) >= _CACHED:
+        del _requests[next(iter(_requests))]
+    _requests[key] = request
+    return request
+
+
+def template_digest(submission: Submission, pod_sets: Sequence[PodSet]) -> bytes:
+    """Return what tells manifests apart by what must stay while the job runs: pods, not their number."""
+    manifest = submission.manifest
     match manifest:
         case batch_v1.Job():
-            return manifest.spec.template, manifest.spec.completion_mode
+            return _digest((manifest.spec.template, manifest.spec.completion_mode))
         case sluice_v1.Job():
-            return [
-                msgspec.structs.replace(group, replicas=None, min_replicas=None)
-                for group in sluice_v1.groups(manifest.spec)
-            ]
+            groups = sluice_v1.groups(manifest.spec)
+            return _digest([msgspec.structs.replace(g, replicas=None, min_replicas=None) for g in groups])
         case _:
-            return [msgspec.structs.replace(pods, count=0, min_count=None) for pods in request.pod_sets]
+            return _digest([msgspec.structs.replace(pods, count=0, min_count=None) for pods in pod_sets])
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.blake2b(_encode(value), digest_size=16).digest()

@@ -41,6 +41,9 @@ _MODE_OF = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
 _Outcome = tuple[int, int]
 """Granular mode and borrowing height."""
 
+_Marks = Sequence[tuple[str, int, int]]
+"""Per resource: its name and its outcome."""
+
 _WORST: _Outcome = (_NO_FIT, 2**31)
 
 Found = tuple[dict[str, FlavorChoice], list[Detail], list[Look]]
@@ -127,7 +130,8 @@ class Search:
         """Find the flavor for all requests that *group* covers; with the reasons unless it fits at once."""
         covered = group.covered
         wanted = [item for item in requests.items() if item[0] in covered]
-        best: dict[str, FlavorChoice] = {}
+        best_name = ""
+        best: _Marks = ()
         best_outcome = _WORST
         details: list[Detail] = []
         looks: list[Look] = []
@@ -147,23 +151,24 @@ class Search:
                 looks.append(look)
                 continue
             if self.old is None and self._fits_at_home(flavor, wanted):
-                choice = FlavorChoice(flavor.name, Mode.FIT)
-                best, best_outcome = {res: choice for res, _ in wanted}, (_FIT, 0)
                 looks.append((flavor.name, _FIT, 0, (), 0))
-                break
-            choices, outcome, look = self._try(flavor, pod_sets, wanted)
+                tried = -1 if last == len(group.flavors) - 1 else last
+                choice = FlavorChoice(flavor.name, Mode.FIT, 0, tried)
+                return {res: choice for res, _ in wanted}, [], looks
+            marks, outcome, look = self._try(flavor, pod_sets, wanted)
             details += look[3]
             looks.append(look)
-            if not self._try_next(outcome):
-                best, best_outcome = choices, outcome
+            stop = not self._try_next(outcome)
+            if stop or _preferred(outcome, best_outcome, self.plan.spare_borrowing):
+                best_name, best, best_outcome = flavor.name, marks, outcome
+            if stop:
                 break
-            if _preferred(outcome, best_outcome, self.plan.spare_borrowing):
-                best, best_outcome = choices, outcome
         # -1: all were tried, the next attempt starts at the first.
         tried = -1 if last == len(group.flavors) - 1 else last
-        for choice in best.values():
-            choice.tried_flavor_idx = tried
-        return best, ([] if best_outcome[0] == _FIT else details), looks
+        chosen = {
+            res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
+        }
+        return chosen, ([] if best_outcome[0] == _FIT else details), looks
 
     def _skip(self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], resource: str) -> str:
         name = flavor.name
@@ -216,13 +221,13 @@ class Search:
 
     def _try(
         self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], wanted: Sequence[tuple[str, int]]
-    ) -> tuple[dict[str, FlavorChoice], _Outcome, Look]:
+    ) -> tuple[_Marks, _Outcome, Look]:
         """Judge the flavor by the worst of the wanted resources."""
         name = flavor.name
         worst: _Outcome = (_FIT, 0)
         borrowed = severity = 0
         details: list[Detail] = []
-        choices: dict[str, FlavorChoice] = {}
+        marks: list[tuple[str, int, int]] = []
         for resource, amount in wanted:
             fr = flavor.frs[resource]
             if self.old is not None:
@@ -234,14 +239,16 @@ class Search:
             granular, borrow, detail, why = self._fits(fr, assumed, amount, ask=worst[0] != _NO_FIT)
             if detail is not None:
                 details.append(detail)
-                severity = max(severity, why)
-            borrowed = max(borrowed, borrow)
+                if why > severity:
+                    severity = why
+            if borrow > borrowed:
+                borrowed = borrow
             outcome = (granular, borrow)
             if outcome != worst and _preferred(worst, outcome, self.plan.spare_borrowing):
                 worst = outcome
             if worst[0] != _NO_FIT:
-                choices[resource] = FlavorChoice(name, _MODE_OF[granular], borrow)
-        return choices, worst, (name, worst[0], borrowed, details, severity)
+                marks.append((resource, granular, borrow))
+        return marks, worst, (name, worst[0], borrowed, details, severity)
 
     def _beyond_old(
         self, name: str, pod_sets: Sequence[PodSet], resource: str, amount: int
@@ -267,7 +274,8 @@ class Search:
         """
         node = self._node
         total = assumed + amount
-        available = node.available(fr)
+        cell = node.cells.get(fr)
+        available = node.available(fr) if cell is None else cell.available()
         quota = node.quotas.get(fr)
         nominal = 0 if quota is None else quota.nominal
         constraint = ""
@@ -280,7 +288,7 @@ class Search:
                 available, constraint = unused, CANNOT_BORROW
         if total <= available:
             return _FIT, find_height_of_lowest_subtree_that_fits(node, fr, total)[0], None, 0
-        most = node.potential_available(fr)
+        most = node.potential_available(fr) if cell is None else cell.potential_available()
         if total > most:
             return _NO_FIT, 0, (exceeds_text, fr, assumed, amount, most), EXCEEDS
         height, may_reclaim = find_height_of_lowest_subtree_that_fits(node, fr, total)

@@ -80,3 +80,21 @@ class Bank:
 
 def order(name: str, amount: int = 1) -> bytes:
     return json.dumps({"name": name, "amount": amount}).encode()
+
+
+class Accounts:
+    """The projection of the bank: who was served how often; refused ones have no key."""
+
+    bucket = "accounts"
+
+    def changes(self, state, step):
+        for event in step.events:
+            match event:
+                case Admitted(workload=name):
+                    yield name, b'{"times":%d}' % state.done[name]
+                case Evicted(workload=name):
+                    yield name, None
+
+    def everything(self, state):
+        for name, times in state.done.items():
+            yield name, b'{"times":%d}' % times

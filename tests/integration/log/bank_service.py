@@ -1,0 +1,7 @@
+"""The toy decider as a process: `python -m tests.integration.log.bank_service`."""
+
+from sluice.log.service import run_service
+from tests.integration.log.bank import Accounts, Bank
+
+if __name__ == "__main__":
+    run_service("bank", Bank(), projections=[Accounts()])

@@ -65,7 +65,8 @@ def apply_cluster_queue(
         ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
         for group in spec.resource_groups
     )
-    group_of = {resource: group for group in groups for resource in group.covered_resources}
+    # Validation refuses a resource in two groups; should one be in the log, the first group counts.
+    group_of = {resource: group for group in reversed(groups) for resource in group.covered_resources}
     cq = world.cluster_queues.get(name)
     if cq is None:
         cq = world.cluster_queues[name] = ClusterQueue(name, spec, node, groups, group_of)

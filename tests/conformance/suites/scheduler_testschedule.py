@@ -1,0 +1,16 @@
+"""One scheduling cycle over all queues."""
+
+from tests.conformance.build_schedule import check
+from tests.conformance.framework import Json
+
+SUITE = "scheduler.TestSchedule"
+LEFT_OUT = {
+    "container resource requests exceed limits": (
+        "deviates: G1 a job is validated when it is submitted, as by an API server, and never becomes a workload"
+    ),
+    "error during admission": "white-box: a failing API client; our decisions are written as one commit",
+}
+
+
+def run(case: Json, header: Json) -> None:
+    check(case, header)

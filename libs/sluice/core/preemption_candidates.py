@@ -126,6 +126,16 @@ class Search:
 
     # Who may go?
 
+    def has_own(self) -> bool:
+        """Is there any candidate in the preemptor's queue?"""
+        index = self.queue.candidates
+        for evicted, entries in ((False, index.running), (True, index.evicted)):
+            if not entries or entries[0][0][0] > self.workload.priority:
+                continue
+            if next(self.own(evicted=evicted), None) is not None:
+                return True
+        return False
+
     def own(self, *, evicted: bool) -> Iterator[Entry]:
         """Yield the candidates in the preemptor's queue, the first to go first."""
         policy = self.policy.within_cluster_queue
@@ -139,28 +149,32 @@ class Search:
 
     def others(self, queue: ClusterQueue, *, evicted: bool, at_most: int | None = None) -> Iterator[Entry]:
         """Yield the candidates in another queue, of at most the given priority; the first to go first."""
+        return self._usable(queue.candidates.below(self.reclaim_bound(at_most), evicted=evicted))
+
+    def reclaim_bound(self, at_most: int | None = None) -> int | None:
+        """Return up to which priority others may be preempted at all, and at most *at_most*; None: any."""
         policy = self.policy.reclaim_within_cohort
         if policy == "Any":
-            bound = at_most
-        elif policy == "LowerPriority":
-            bound = self.workload.priority - 1
-            if at_most is not None and at_most < bound:
-                bound = at_most
-        else:
-            bound = _NOBODY
-        return self._usable(queue.candidates.below(bound, evicted=evicted))
+            return at_most
+        if policy != "LowerPriority":
+            return _NOBODY
+        below = self.workload.priority - 1
+        return below if at_most is None or at_most > below else at_most
+
+    def is_usable(self, candidate: Workload) -> bool:
+        """Does it use anything of what is short? Not if a trial has taken it out, or it is the preemptor."""
+        key, usage = candidate.key, candidate.usage
+        for fr in self.frs:
+            if fr in usage:
+                return key not in self.world.absent and key != self.workload.key
+        return False
 
     def _usable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Leave out those that use nothing of what is short, have been taken out, or are the preemptor."""
-        absent, own_key, frs = self.world.absent, self.workload.key, self.frs
-        if len(frs) == 1:
-            fr = frs[0]
+        if len(self.frs) == 1:  # nearly always
+            fr, absent, own_key = self.frs[0], self.world.absent, self.workload.key
             return (e for e in entries if fr in e[1].usage and e[1].key not in absent and e[1].key != own_key)
-        return (
-            e
-            for e in entries
-            if e[1].key not in absent and e[1].key != own_key and any(fr in e[1].usage for fr in frs)
-        )
+        is_usable = self.is_usable
+        return (entry for entry in entries if is_usable(entry[1]))
 
     def _is_newer(self, candidate: Workload) -> bool:
         if self._queued_at is None:
@@ -175,7 +189,10 @@ class Search:
         return self.node.parent is not None and self.policy.reclaim_within_cohort in ("Any", "LowerPriority")
 
     def borrowers(self, cohort: Node) -> list[Node]:
-        """Return the children of *cohort* that use more than their own of anything that is short, by name."""
+        """Return the children of *cohort* that use more than their own of anything that is short.
+
+        In no meaningful order: candidates are ranked among all of them.
+        """
         cells = cohort.cells
         if len(self.frs) == 1:
             cell = cells.get(self.frs[0])
@@ -185,15 +202,24 @@ class Search:
             for fr in self.frs:
                 if (cell := cells.get(fr)) is not None:
                     found |= cell.borrowers
-        return sorted(found, key=_name) if len(found) > 1 else list(found)
+        return list(found)
 
     def is_over_quota(self, node: Node) -> bool:
         """Does *node* use more than its own of anything that is short?"""
-        return any(fr in node.borrowed for fr in self.frs)
+        borrowed = node.borrowed
+        if borrowed:
+            for fr in self.frs:
+                if fr in borrowed:
+                    return True
+        return False
 
     def is_below_nominal(self) -> bool:
         """Does the preemptor's queue use less than its nominal quota of everything that is short?"""
-        return all(self.node.used(fr) < self.node.nominal(fr) for fr in self.frs)
+        node = self.node
+        for fr in self.frs:  # noqa: SIM110 - asked for every head in every cycle
+            if node.used(fr) >= node.nominal(fr):
+                return False
+        return True
 
 
 def fill_back(search: Search, targets: list[Target], *, borrowing: bool) -> list[Target]:
@@ -253,10 +279,6 @@ def local_queue(workload: Workload) -> str:
 
 def _rank_of(workload: Workload) -> tuple[int, int, str, str]:
     return (workload.priority, -(workload.reserved_at or 0), workload.uid, workload.key)
-
-
-def _name(node: Node) -> str:
-    return node.name
 
 
 __all__ = [

@@ -8,11 +8,11 @@ Three kinds of candidates:
   priorities, up to its threshold), they go only if the preemptor does not borrow in the end.
 """
 
-from collections.abc import Iterator
-from heapq import merge
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from .candidates import Rank
+from .candidates import Entry, Rank
 from .model import ClusterQueue, Workload
 from .preemption_candidates import (
     IN_CLUSTER_QUEUE,
@@ -33,9 +33,6 @@ class _Source(NamedTuple):
     common: Node
 
 
-_Found = tuple[Rank, Workload, _Source]
-
-
 class _Sources(NamedTuple):
     hierarchical: list[_Source]
     by_priority: list[_Source]
@@ -49,8 +46,12 @@ def classical_targets(search: Search) -> list[Target]:
        workload fits.
     3. Spare those that turn out not to be needed.
     """
-    sources = _find_sources(search)
-    for borrowing in _attempts(search, sources):
+    only_own_or_hierarchical = search.may_borrow and not _may_reclaim_by_priority(search)
+    sources = _find_sources(search, by_priority=not only_own_or_hierarchical)
+    if not (sources.hierarchical or sources.by_priority or search.has_own()):
+        return []
+    attempts = (True,) if only_own_or_hierarchical else _attempts(search, sources)
+    for borrowing in attempts:
         if not search.can_help(_everybody(search, sources, borrowing=borrowing)):
             continue
         mark = search.tree.mark()
@@ -66,13 +67,16 @@ def _attempts(search: Search, sources: _Sources) -> tuple[bool, ...]:
     if not search.may_borrow:
         return (False,)
     hierarchical = _any(search, sources.hierarchical)
-    others = hierarchical or _any(search, sources.by_priority)
-    may_borrow = _may_borrow_within_cohort(search)
-    if not others or (not may_borrow and not search.is_below_nominal()):
+    if not hierarchical and not _any(search, sources.by_priority):
         return (True,)
-    if not may_borrow and not hierarchical:
+    if not hierarchical and not _may_borrow_within_cohort(search):
         return (False, True)
     return (True, False)
+
+
+def _may_reclaim_by_priority(search: Search) -> bool:
+    """May it take from others over which it has no advantage? To borrow itself it needs a policy for that."""
+    return _may_borrow_within_cohort(search) or search.is_below_nominal()
 
 
 def _attempt(search: Search, sources: _Sources, *, borrowing: bool) -> list[Target]:
@@ -89,20 +93,17 @@ def _attempt(search: Search, sources: _Sources, *, borrowing: bool) -> list[Targ
 def _in_order(search: Search, sources: _Sources, *, borrowing: bool) -> Iterator[tuple[Workload, Reason]]:
     """Yield the candidates one by one; what was taken before decides if a queue still has to give."""
     for evicted in (True, False):
-        for _, workload, source in _merged(search, sources.hierarchical, evicted=evicted):
-            if _must_give(search, source):
-                yield workload, IN_COHORT_RECLAMATION
+        for workload in _merged(search, sources.hierarchical, evicted=evicted):
+            yield workload, IN_COHORT_RECLAMATION
         bound = _highest_while_borrowing(search)
         if not (borrowing and bound is None):
-            for _, workload, source in _merged(
-                search, sources.by_priority, evicted=evicted, at_most=bound if borrowing else None
-            ):
-                if _must_give(search, source):
-                    while_borrowing = bound is not None and workload.priority <= bound
-                    yield (
-                        workload,
-                        IN_COHORT_RECLAIM_WHILE_BORROWING if while_borrowing else IN_COHORT_RECLAMATION,
-                    )
+            at_most = bound if borrowing else None
+            for workload in _merged(search, sources.by_priority, evicted=evicted, at_most=at_most):
+                while_borrowing = bound is not None and workload.priority <= bound
+                yield (
+                    workload,
+                    IN_COHORT_RECLAIM_WHILE_BORROWING if while_borrowing else IN_COHORT_RECLAMATION,
+                )
         for _, workload in search.own(evicted=evicted):
             yield workload, IN_CLUSTER_QUEUE
 
@@ -110,29 +111,53 @@ def _in_order(search: Search, sources: _Sources, *, borrowing: bool) -> Iterator
 def _everybody(search: Search, sources: _Sources, *, borrowing: bool) -> Iterator[tuple[Rank, Workload]]:
     """Yield all candidates of an attempt in no particular order."""
     bound = _highest_while_borrowing(search)
-    for evicted in (True, False):
+    at_most = bound if borrowing else None
+    queues: list[tuple[ClusterQueue, int | None]] = [(source.queue, None) for source in sources.hierarchical]
+    if not (borrowing and bound is None):
+        queues += [(source.queue, at_most) for source in sources.by_priority]
+    for evicted in (False, True):
         yield from search.own(evicted=evicted)
-        for source in sources.hierarchical:
-            yield from search.others(source.queue, evicted=evicted)
-        if not (borrowing and bound is None):
-            for source in sources.by_priority:
-                yield from search.others(source.queue, evicted=evicted, at_most=bound if borrowing else None)
+        for queue, highest in queues:
+            if queue.candidates.evicted if evicted else queue.candidates.running:
+                yield from search.others(queue, evicted=evicted, at_most=highest)
 
 
 def _merged(
     search: Search, sources: list[_Source], *, evicted: bool, at_most: int | None = None
-) -> Iterator[_Found]:
-    """Yield the candidates of several queues, the first to go first."""
-    streams = [_stream(search, source, evicted=evicted, at_most=at_most) for source in sources]
-    return streams[0] if len(streams) == 1 else merge(*streams, key=_rank)
+) -> Iterator[Workload]:
+    """Yield the candidates of several queues, the first to go first, for as long as their queue must give.
 
-
-def _stream(search: Search, source: _Source, *, evicted: bool, at_most: int | None) -> Iterator[_Found]:
-    for rank, workload in search.others(source.queue, evicted=evicted, at_most=at_most):
+    A heap of the queues' next candidates: those that are not reached cost nothing.
+    """
+    bound = search.reclaim_bound(at_most)
+    lists: list[list[Entry]] = []
+    giving: list[_Source] = []
+    heap: list[tuple[Rank, int]] = []
+    for source in sources:
+        index = source.queue.candidates
+        entries = index.evicted if evicted else index.running
+        if entries and (bound is None or entries[0][0][0] <= bound):
+            heap.append((entries[0][0], len(lists)))
+            lists.append(entries)
+            giving.append(source)
+    heapify(heap)
+    following = [1] * len(lists)
+    while heap:
+        i = heap[0][1]
+        source, entries = giving[i], lists[i]
         # Usage only falls while candidates are taken out: a queue that need not give any more never will.
         if not _must_give(search, source):
-            return
-        yield rank, workload, source
+            heappop(heap)
+            continue
+        after = following[i]
+        following[i] = after + 1
+        workload = entries[after - 1][1]
+        if after < len(entries) and (bound is None or entries[after][0][0] <= bound):
+            heapreplace(heap, (entries[after][0], i))
+        else:
+            heappop(heap)
+        if search.is_usable(workload):
+            yield workload
 
 
 def _any(search: Search, sources: list[_Source]) -> bool:
@@ -171,22 +196,25 @@ def _highest_while_borrowing(search: Search) -> int | None:
 # Where candidates are
 
 
-def _find_sources(search: Search) -> _Sources:
+def _find_sources(search: Search, *, by_priority: bool) -> _Sources:
     """Walk up from the preemptor's queue, and at each cohort into the subtrees that use more than their own.
 
-    The advantage begins above the first node that has quota for what is left of the request.
+    The advantage begins above the first node that has quota for what is left of the request. Who has none
+    is looked for only if asked.
     """
     sources = _Sources([], [])
     if not search.may_reclaim:
         return sources
-    advantage, remaining = _fits_in_quota(search.node, dict(search.usage))
-    below: Node = search.node
-    for cohort in search.node.path_to_root():
-        found = sources.hierarchical if advantage else sources.by_priority
-        _collect(search, cohort, cohort, below, found)
-        fits, remaining = _fits_in_quota(cohort, remaining)
-        advantage = advantage or fits
-        below = cohort
+    advantage = False
+    remaining = search.usage
+    node = search.node
+    while (cohort := node.parent) is not None:
+        if not advantage:
+            advantage, remaining = _fits_in_quota(node, remaining)
+        if advantage or by_priority:
+            found = sources.hierarchical if advantage else sources.by_priority
+            _collect(search, cohort, cohort, node, found)
+        node = cohort
     return sources
 
 
@@ -200,14 +228,17 @@ def _collect(search: Search, cohort: Node, common: Node, done: Node, found: list
             found.append(_Source(queue, common))
 
 
-def _fits_in_quota(node: Node, requests: dict[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
+def _fits_in_quota(
+    node: Node, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
     """Say if *requests* are within the subtree's own quota, and what of them its parent has to bear."""
-    fits = not any(node.used(fr) + amount > node.subtree_quota(fr) for fr, amount in requests.items())
-    return fits, {fr: max(0, amount - node.local_available(fr)) for fr, amount in requests.items()}
-
-
-def _rank(found: _Found) -> Rank:
-    return found[0]
+    fits = True
+    above: dict[FlavorResource, int] = {}
+    for fr, amount in requests.items():
+        if node.borrowing_with(fr, amount):
+            fits = False
+        above[fr] = max(0, amount - node.local_available(fr))
+    return fits, above
 
 
 __all__ = ["classical_targets"]

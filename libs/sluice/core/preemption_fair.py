@@ -8,7 +8,6 @@ charged all the while.
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
-from itertools import chain
 
 from sluice.api.features import enabled
 
@@ -51,9 +50,11 @@ def fair_targets(search: Search) -> list[Target]:
     2. Take out victims by the first strategy, and what it refused by the second, until nothing is overdrawn.
     3. Take the preemptor's usage out again, and spare the victims that turn out not to be needed.
     """
-    contenders = _contenders(search)
-    if not contenders or not search.can_help(chain.from_iterable(c.peek_all() for c in contenders)):
+    queues = _queues(search)
+    if not queues or not search.can_help(_everybody(search, queues)):
         return []
+    contenders = [_Contender(queue, _everybody(search, [queue])) for queue in queues]
+    contenders = [contender for contender in contenders if contender.head is not None]
     mark = search.tree.mark()
     search.tree.add(search.node, search.usage)
     targets: list[Target] = []
@@ -91,28 +92,24 @@ class _Contender:
         self.head = next(self._rest, None)
         return entry
 
-    def peek_all(self) -> Iterator[Entry]:
-        """Yield all that are left, without popping any."""
-        rest = list(self._rest)
-        self._rest = iter(rest)
-        return chain(() if self.head is None else (self.head,), rest)
 
-
-def _contenders(search: Search) -> list[_Contender]:
-    found = []
-    queues = [search.queue]
+def _queues(search: Search) -> list[ClusterQueue]:
+    """Return the preemptor's queue, if it has candidates, and all others that must give."""
+    queues = [search.queue] if search.has_own() else []
     if search.may_reclaim:
         _collect_borrowers(search, search.node.root(), queues)
+    return queues
+
+
+def _everybody(search: Search, queues: list[ClusterQueue]) -> Iterator[Entry]:
+    """Yield the candidates of one queue after the other, within each the first to go first."""
     for queue in queues:
-        own = queue is search.queue
-        streams = [
-            search.own(evicted=evicted) if own else search.others(queue, evicted=evicted)
-            for evicted in (True, False)
-        ]
-        contender = _Contender(queue, chain(*streams))
-        if contender.head is not None:
-            found.append(contender)
-    return found
+        index = queue.candidates
+        for evicted, entries in ((True, index.evicted), (False, index.running)):
+            if entries and queue is search.queue:
+                yield from search.own(evicted=evicted)
+            elif entries:
+                yield from search.others(queue, evicted=evicted)
 
 
 def _collect_borrowers(search: Search, cohort: Node, queues: list[ClusterQueue]) -> None:

@@ -46,7 +46,7 @@ class StubOracle:
 def assignment_of(case: Json, header: Json) -> Assignment:
     """Assign flavors to the case's workload."""
     given = case["input"]
-    world = world_of(given, gates(case, header), fair_sharing=case["options"].get("fairSharing", False))
+    world = world_of(given, gates(case, header), case["options"])
     cq = world.cluster_queues[given["targetCQ"]]
     charge(world, given["targetCQ"], given.get("clusterQueueUsage"))
     charge(world, given.get("secondaryClusterQueue"), given.get("secondaryClusterQueueUsage"))
@@ -59,10 +59,13 @@ def assignment_of(case: Json, header: Json) -> Assignment:
     )
 
 
-def world_of(given: Json, feature_gates: dict[str, bool], *, fair_sharing: bool) -> World:
+def world_of(given: Json, feature_gates: dict[str, bool], options: Json) -> World:
     world = World(Tree())
+    strategy = options.get("quotaCheckStrategy") if feature_gates.get("QuotaCheckStrategy") else None
     world.config = kueue.ConfigurationSpec(
-        feature_gates=feature_gates, fair_sharing=kueue.FairSharingConfig(enable=fair_sharing)
+        feature_gates=feature_gates,
+        fair_sharing=kueue.FairSharingConfig(enable=options.get("fairSharing", False)),
+        quota_check_strategy=strategy or "BlockUndeclared",
     )
     for manifest in given.get("ResourceFlavor", ()):
         flavor = msgspec.convert(manifest, kueue.ResourceFlavor)

@@ -364,6 +364,8 @@ class ConfigurationSpec(Manifest, frozen=True):
     retain_finished_jobs_seconds: int | None = None
     retain_finished_jobs_count: int = 100_000
     queue_visibility_max_count: int | None = None
+    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
+    """What a request of a resource that the queue has no quota for does: keep the workload out, or nothing."""
 
 
 class Configuration(KueueObject, frozen=True):

@@ -8,6 +8,7 @@ after preemption, 0 does not) and a borrowing height. Which of two outcomes is w
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from sluice.api.features import enabled
 from sluice.events.base import PodSet, PodSetAssignment
 
 from .assignment import (
@@ -71,6 +72,7 @@ class Search:
         "_cannot_borrow",
         "_cannot_preempt",
         "_cq",
+        "_fungible",
         "_node",
         "_oracle",
         "_pinned",
@@ -109,10 +111,12 @@ class Search:
         """The replaced slice's assignment, by pod set."""
         self.usage: dict[FlavorResource, int] = {}
         """Of pod sets that have got flavors already."""
-        constrained = gates.get("WorkloadAdmissionConstraints", True)
+        constrained = enabled(gates, "WorkloadAdmissionConstraints")
         self._cannot_borrow = record.cannot_borrow and constrained
         self._cannot_preempt = record.cannot_preempt and constrained
-        self._allowed = record.allowed_flavors if gates.get("ConcurrentAdmission", True) else ()
+        self._fungible = enabled(gates, "FlavorFungibility")
+        """Else the first flavor that fits is taken, or the first that could after preemption."""
+        self._allowed = record.allowed_flavors if enabled(gates, "ConcurrentAdmission") else ()
         # With fair sharing, preempting while borrowing is what evens out shares.
         self._preempts_borrowing = self.plan.preempts_borrowing or (
             self.plan.reclaims and config.fair_sharing.enable
@@ -136,7 +140,7 @@ class Search:
         details: list[Detail] = []
         looks: list[Look] = []
         start = 0
-        if self._scan is not None and position < len(self._scan):
+        if self._scan is not None and self._fungible and position < len(self._scan):
             start = self._scan[position].get(resource, -1) + 1
         last = -1
         for index in range(start, len(group.flavors)):
@@ -152,19 +156,24 @@ class Search:
                 continue
             if self.old is None and self._fits_at_home(flavor, wanted):
                 looks.append((flavor.name, _FIT, 0, (), 0))
-                tried = -1 if last == len(group.flavors) - 1 else last
+                tried = -1 if index == len(group.flavors) - 1 or not self._fungible else index
                 choice = FlavorChoice(flavor.name, Mode.FIT, 0, tried)
                 return {res: choice for res, _ in wanted}, [], looks
             marks, outcome, look = self._try(flavor, pod_sets, wanted)
             details += look[3]
             looks.append(look)
-            stop = not self._try_next(outcome)
-            if stop or _preferred(outcome, best_outcome, self.plan.spare_borrowing):
+            if self._fungible:
+                stop = not self._try_next(outcome)
+                better = stop or _preferred(outcome, best_outcome, self.plan.spare_borrowing)
+            else:
+                stop = outcome[0] == _FIT
+                better = outcome[0] > best_outcome[0]
+            if better:
                 best_name, best, best_outcome = flavor.name, marks, outcome
             if stop:
                 break
         # -1: all were tried, the next attempt starts at the first.
-        tried = -1 if last == len(group.flavors) - 1 else last
+        tried = -1 if last == len(group.flavors) - 1 or not self._fungible else last
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }

@@ -20,6 +20,7 @@ Resources are looked at in order of name, so that equal workloads get equal answ
 
 from collections.abc import Mapping, Sequence
 
+from sluice.api.features import enabled
 from sluice.events.base import PodSet, PodSetAssignment
 
 from .assignment import (
@@ -90,7 +91,7 @@ class _Assigner:
 
     def _current_counts(self, pod_sets: Sequence[PodSet]) -> Sequence[int]:
         reclaimable = self.workload.reclaimable
-        if reclaimable and self.world.config.feature_gates.get("ReclaimablePods", True):
+        if reclaimable and enabled(self.world.config.feature_gates, "ReclaimablePods"):
             return [max(0, ps.count - reclaimable.get(ps.name, 0)) for ps in pod_sets]
         return [ps.count for ps in pod_sets]
 
@@ -110,7 +111,7 @@ class _Assigner:
                 continue
             group = self.search.plan.group_of.get(resource)
             if group is None:
-                if amount == 0:
+                if amount == 0 or self.world.config.quota_check_strategy == "IgnoreUndeclared":
                     continue
                 chosen, severity = {}, NO_MATCH
                 details = [f"resource {resource} unavailable in ClusterQueue"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sluice.api import kueue
 from sluice.core.flavors import Mode, Possibility, assign, pending_flavors
 from sluice.events.base import PodSetAssignment
 
@@ -73,6 +74,21 @@ def test_fungibility(borrow, preempt, preference, a, b, flavor, mode):
 
     assert result.mode is mode
     assert chosen(result) == ({"cpu": flavor} if flavor else {})
+
+
+def test_without_fungibility_the_first_that_fits_is_taken():
+    """Borrowing or not; and no scan is resumed."""
+    w = world("a", "b", "c", FlavorFungibility=False)
+    cq = queue(
+        w, "q", {"a": {"cpu": 4}, "b": {"cpu": 0}, "c": {"cpu": 9}}, cohort="c", borrow="TryNextFlavor"
+    )
+    queue(w, "lender", {"b": {"cpu": 4}}, cohort="c")
+    use(w, "q", a={"cpu": 4})
+
+    result = assign(w, asks(1), cq, FixedOracle(), scan=[{"cpu": 1}])
+
+    assert chosen(result) == {"cpu": "b"}
+    assert not pending_flavors(result.scan)
 
 
 def test_flavor_without_candidates_is_worse_than_one_that_must_reach_further():
@@ -202,6 +218,17 @@ def test_nothing_of_a_resource_that_no_group_covers_is_no_obstacle():
 
     assert result.mode is Mode.FIT
     assert chosen(result) == {"cpu": "a"}
+
+
+def test_resource_that_no_group_covers_may_be_ignored():
+    w = world("a")
+    w.config = kueue.ConfigurationSpec(quota_check_strategy="IgnoreUndeclared")
+    cq = queue(w, "q", {"a": {"cpu": 3}})
+
+    result = assign(w, workload(pod_set(requests={"cpu": 1, "gpu": 1})), cq, FixedOracle())
+
+    assert result.mode is Mode.FIT
+    assert result.pod_set_assignments()[0].usage == {"cpu": 1}
 
 
 def test_pod_set_without_requests_fits():

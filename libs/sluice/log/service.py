@@ -263,9 +263,10 @@ def run_service[S](
     env = os.environ if env is None else env
     try:
         config = load_cell(env)
-    except msgspec.ValidationError as error:
-        sys.exit(_misconfigured(name, error))
-    observer = telemetry(name, config.instance, env) if telemetry is not None else None
+        observer = telemetry(name, config.instance, env) if telemetry is not None else None
+    except ValueError as error:
+        print(f"{name}: configuration: {error}", file=sys.stderr)
+        sys.exit(2)
 
     async def main() -> int:
         shell = Shell(name, decider, config, projections=projections, hooks=hooks, settings=settings)
@@ -277,8 +278,3 @@ def run_service[S](
     if observer is not None:
         observer.close()
     sys.exit(code)
-
-
-def _misconfigured(name: str, error: Exception) -> int:
-    print(f"{name}: configuration: {error}", file=sys.stderr)
-    return 2

@@ -1,0 +1,6 @@
+"""Logs, metrics and traces of Sluice's processes."""
+
+from .logs import configure_logs
+from .start import Telemetry, start, tracer
+
+__all__ = ["Telemetry", "configure_logs", "start", "tracer"]

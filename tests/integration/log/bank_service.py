@@ -1,7 +1,8 @@
 """The toy decider as a process: `python -m tests.integration.log.bank_service`."""
 
+from sluice import telemetry
 from sluice.log.service import run_service
 from tests.integration.log.bank import Accounts, Bank
 
 if __name__ == "__main__":
-    run_service("bank", Bank(), projections=[Accounts()])
+    run_service("bank", Bank(), projections=[Accounts()], telemetry=telemetry.start)

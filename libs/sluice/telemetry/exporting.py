@@ -1,0 +1,76 @@
+"""Metrics and traces with OpenTelemetry's SDK. Imported only when something is exported."""
+
+import importlib
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    InMemoryMetricReader,
+    MetricReader,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from .meters import Counted, RunnerInstruments
+
+DEFAULT_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class ProcessTelemetry:
+    """Telemetry of one process; `close` it at the end.
+
+    *exporter*: memory (for tests: `reader` and `spans`), console, or otlp, which needs the package
+    `opentelemetry-exporter-otlp` and takes its settings from the standard OTEL_* variables.
+    """
+
+    def __init__(self, service: str, instance: str, exporter: str) -> None:
+        self.spans: InMemorySpanExporter | None = None
+        resource = Resource.create({"service.name": f"sluice-{service}", "service.instance.id": instance})
+        self.reader = _metric_reader(exporter)
+        self._meters = MeterProvider([self.reader], resource)
+        self._tracers = TracerProvider(resource=resource)
+        self._tracers.add_span_processor(self._span_processor(exporter))
+        self._runners = RunnerInstruments(self._meters.get_meter("sluice"), DEFAULT_BOUNDS_S)
+
+    def install(self) -> None:
+        """Make the providers those that `opentelemetry.metrics` and `.trace` give out."""
+        metrics.set_meter_provider(self._meters)
+        trace.set_tracer_provider(self._tracers)
+
+    def _span_processor(self, exporter: str) -> Any:
+        if exporter == "memory":
+            self.spans = InMemorySpanExporter()
+            return SimpleSpanProcessor(self.spans)
+        if exporter == "console":
+            return BatchSpanProcessor(ConsoleSpanExporter())
+        return BatchSpanProcessor(_otlp("trace_exporter", "OTLPSpanExporter"))
+
+    def observe(self, metrics: Counted) -> None:
+        """Export the numbers of a runner."""
+        self._runners.add(metrics)
+
+    def close(self) -> None:
+        """Export what is left."""
+        self._meters.shutdown()
+        self._tracers.shutdown()
+
+
+def _metric_reader(exporter: str) -> MetricReader:
+    if exporter == "memory":
+        return InMemoryMetricReader()
+    if exporter == "console":
+        return PeriodicExportingMetricReader(ConsoleMetricExporter())
+    return PeriodicExportingMetricReader(_otlp("metric_exporter", "OTLPMetricExporter"))
+
+
+def _otlp(module: str, name: str) -> Any:
+    package = "opentelemetry.exporter.otlp.proto.http"
+    try:
+        return getattr(importlib.import_module(f"{package}.{module}"), name)()
+    except ImportError as error:
+        raise ValueError("SLUICE_OTEL=otlp needs the package opentelemetry-exporter-otlp") from error

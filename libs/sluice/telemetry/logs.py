@@ -1,0 +1,59 @@
+"""Logs: one line per event, JSON for machines or plain for people, on standard error."""
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+_ENCODER = msgspec.json.Encoder(enc_hook=repr)
+
+
+def _json(_: object, __: str, event: MutableMapping[str, Any]) -> str:
+    return _ENCODER.encode(event).decode()
+
+
+def configure_logs(service: str, instance: str, env: Mapping[str, str], stream: TextIO | None = None) -> None:
+    """Set up structlog, and the standard library's loggers with it.
+
+    SLUICE_LOG_LEVEL: debug, info (default), warning, error. SLUICE_LOG_FORMAT: console or json; by default
+    console on a terminal.
+
+    Raises:
+        ValueError: a variable has another value; names it.
+    """
+    out = stream or sys.stderr
+    level = env.get("SLUICE_LOG_LEVEL", "info").lower()
+    if level not in LEVELS:
+        raise ValueError(f"SLUICE_LOG_LEVEL={level!r}: expected one of {', '.join(LEVELS)}")
+    style = env.get("SLUICE_LOG_FORMAT") or ("console" if out.isatty() else "json")
+    if style not in ("console", "json"):
+        raise ValueError(f"SLUICE_LOG_FORMAT={style!r}: expected console or json")
+    renderer: Any = _json if style == "json" else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info if style == "json" else _keep,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(service=service, instance=instance)
+    logging.basicConfig(
+        level=max(LEVELS[level], logging.WARNING),
+        stream=out,
+        format="%(levelname)s %(name)s %(message)s",
+        force=True,
+    )
+
+
+def _keep(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return event

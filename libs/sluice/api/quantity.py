@@ -3,7 +3,8 @@
 Values saturate at 64 bits, as Kueue's do, so that absurd manifests stay comparable.
 """
 
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+import re
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 Quantity = int | float | str
@@ -19,6 +20,11 @@ _SUFFIX: dict[str, Decimal] = {
     "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40),
     "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
+
+
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPEKi]*)|([eE][+-]?[0-9]{1,3}))")
+_TOO_LARGE = 20
+"""Decimal exponent from which a value saturates anyway; no need to write it out."""
 
 
 class QuantityError(ValueError):
@@ -37,19 +43,10 @@ def parse(quantity: Quantity) -> Decimal:
         QuantityError: not a quantity.
     """
     text = str(quantity)
-    number = text.rstrip("numkMGTPEi")
-    suffix = text[len(number) :]
-    if number[-1:] in ("e", "E") or suffix not in _SUFFIX:
+    found = _QUANTITY.fullmatch(text)
+    if found is None or (found[2] or "") not in _SUFFIX:
         raise QuantityError(f"{text!r} is no quantity: want a number with an optional suffix like m, k, Gi")
-    try:
-        value = Decimal(number)
-    except InvalidOperation:
-        raise QuantityError(
-            f"{text!r} is no quantity: want a number with an optional suffix like m, k, Gi"
-        ) from None
-    if not value.is_finite():
-        raise QuantityError(f"{text!r} is no quantity: want a finite number")
-    return value * _SUFFIX[suffix]
+    return Decimal(found[1] + (found[3] or "")) * _SUFFIX[found[2] or ""]
 
 
 @lru_cache(maxsize=4096)
@@ -60,6 +57,8 @@ def resource_value(resource: str, quantity: Quantity) -> int:
         QuantityError: not a quantity.
     """
     value = parse(quantity)
+    if value.adjusted() > _TOO_LARGE:
+        return MAX if value > 0 else MIN
     if resource == "cpu":
         value *= 1000
     return saturate(int(value.to_integral_value(rounding=ROUND_CEILING)))

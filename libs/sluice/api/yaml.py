@@ -142,8 +142,8 @@ def _documents(text: str | bytes) -> Iterator[Document]:
                 index += 1
                 node = loader.get_node()
                 line = node.start_mark.line + 1
-                duplicates = list(_duplicates(node, ""))
                 _check_size(node)
+                duplicates = list(_duplicates(node, ""))
                 value = loader.construct_document(node)
             except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
                 yield _unreadable(error, index or 1)

@@ -24,29 +24,34 @@ def run(case: Json, header: Json) -> None:
         ),
     )
     ordering = Ordering(config)
+    # All times are whole seconds from now, but conditions have lost the fraction on their way here.
+    fraction_us = _precise(case["now"]) % 1_000_000
     keyed = []
     for index, entry in enumerate(case["input"]["entries"]):
-        workload = _workload(entry, index, config)
+        workload = _workload(entry, index, config, fraction_us)
         key = ordering.key(workload, entry["borrowing"], is_preemptor=entry["isPreemptor"])
         keyed.append((key, workload.record.name))
     compare([name for _, name in sorted(keyed)], case["expect"]["wantOrder"], "order")
 
 
-def _workload(entry: Json, index: int, config: kueue.ConfigurationSpec) -> Workload:
+def _precise(time: str) -> int:
+    return int(datetime.fromisoformat(time[:26] + "+00:00").timestamp() * 1_000_000)
+
+
+def _workload(entry: Json, index: int, config: kueue.ConfigurationSpec, fraction_us: int) -> Workload:
     manifest = entry["workload"]
-    created = datetime.fromisoformat(entry["creationTimestampNano"][:26] + "+00:00")
     record = WorkloadRecord(
         namespace="",
         name=manifest["metadata"]["name"],
         uid=f"{index:04}",
         queue_name="",
-        created_at=int(created.timestamp() * 1_000_000),
+        created_at=_precise(entry["creationTimestampNano"]),
         pod_sets=(),
         priority=int(manifest["spec"].get("priority") or 0),
     )
     workload = Workload(record, record.key, record.uid, record.priority)
     for condition in manifest["status"].get("conditions", ()):
-        at = micros(condition["lastTransitionTime"])
+        at = micros(condition["lastTransitionTime"]) + fraction_us
         if condition["type"] == "Evicted":
             workload.last_evicted_at, workload.last_evicted_reason = at, condition["reason"]
         elif condition["type"] == "Preempted":

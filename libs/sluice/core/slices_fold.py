@@ -201,7 +201,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
     state.by_workload[record.key] = job
     if inbound is not None:
         _in_force(job, inbound)
-    state.touched[key] = None
+    state.touch(job)
 
 
 def _in_force(job: Job, inbound: Inbound) -> None:
@@ -237,7 +237,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     inbound = state.answered(event.cause)
     if inbound is not None:
         _in_force(job, inbound)
-    state.touched[job.key] = None
+    state.touch(job)
 
 
 def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
@@ -251,7 +251,7 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     job.reclaimable = {}
     job.reason = job.message = ""
     job.placement = placement(state, job)
-    state.touched[event.job] = None
+    state.touch(job)
 
 
 def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
@@ -264,7 +264,7 @@ def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> Non
     job.stop = {DELETED: Stop.DELETED, REPLACED: Stop.REPLACED}.get(event.reason, Stop.EVICTED)
     if job.stop is Stop.DELETED:
         state.answered(event.cause)
-    state.touched[event.job] = None
+    state.touch(job)
 
 
 def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
@@ -300,7 +300,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     job.placement = ()
     if event.reason:
         job.reason, job.message = event.reason, event.message
-    state.touched[job.key] = None
+    state.touch(job)
 
 
 def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> None:
@@ -339,7 +339,7 @@ def _drop_job(state: State, job: Job) -> None:
     state.set_executor(job, "")
     del state.by_workload[job.record.key]
     del state.jobs[job.key]
-    state.touched[job.key] = None
+    state.touch(job)
 
 
 def _drop_finished(state: State, key: JobKey) -> None:

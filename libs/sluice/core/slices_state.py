@@ -177,8 +177,14 @@ class State:
     """Sequence of a message in the inbox -> its job."""
     todo: dict[JobKey, None] = field(default_factory=dict)
     presence: deque[Presence] = field(default_factory=deque)
-    touched: dict[JobKey, None] = field(default_factory=dict)
-    """Jobs whose dispatch may have changed; for the projection to take, not part of what is decided on."""
+    touched: dict[JobKey, bool] = field(default_factory=dict)
+    """Jobs whose dispatch may have changed -> whether they may have had an entry.
+
+    For the projection to take; no part of what is decided on.
+    """
+
+    def touch(self, job: Job) -> None:
+        self.touched[job.key] = job.attempt > 0 or self.touched.get(job.key, False)
 
     def set_todo(self, job: Job, todo: Todo, cause: int) -> None:
         job.todo, job.cause = todo, cause

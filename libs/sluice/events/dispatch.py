@@ -98,6 +98,11 @@ def key_token(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E").replace("_", "%5F").replace("~", "%7E").replace("%", "=")
 
 
+def key_text(token: str) -> str:
+    """Return the text that `key_token` made a token of."""
+    return unquote(token.replace("=", "%")) if "=" in token else token
+
+
 def dispatch_key(job: JobKey) -> str:
     """Return the bucket key of a job: `<namespace>.<name>`, each part as `key_token`."""
     namespace, _, name = job.partition("/")
@@ -107,7 +112,7 @@ def dispatch_key(job: JobKey) -> str:
 def job_of_key(key: str) -> JobKey:
     """Return the job of a `dispatch_key`."""
     namespace, _, name = key.partition(".")
-    return JobKey(f"{unquote(namespace.replace('=', '%'))}/{unquote(name.replace('=', '%'))}")
+    return JobKey(f"{key_text(namespace)}/{key_text(name)}")
 
 
 def claim_key(job: JobKey, uid: str, attempt: int) -> str:

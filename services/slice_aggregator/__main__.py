@@ -1,0 +1,45 @@
+"""`python -m services.slice_aggregator`: jobs in, workloads out, job state back."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from sluice import telemetry
+from sluice.core.slices import SliceAggregator
+from sluice.log.config import load_prefixed
+from sluice.log.service import Shell, run_service
+
+from .config import Config
+from .dispatch import Dispatch
+from .presence import PresenceWatcher
+
+NAME = "slice_aggregator"
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    try:
+        config = load_prefixed(os.environ, "SLICE_AGGREGATOR_", Config)
+    except msgspec.ValidationError as error:
+        sys.exit(f"{NAME}: configuration: {error}")
+    presence = PresenceWatcher(config)
+
+    async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:
+        presence.target = shell.log
+        return None
+
+    run_service(
+        NAME,
+        SliceAggregator(),
+        projections=[Dispatch()],
+        hooks=[presence],
+        setup=setup,
+        telemetry=telemetry.start,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """Manifests of the flavorassigner suites -> the world, the workload and the oracle that `assign` takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,7 +46,16 @@ class StubOracle:
 def assignment_of(case: Json, header: Json) -> Assignment:
     """Assign flavors to the case's workload."""
     given = case["input"]
-    world = world_of(given, gates(case, header), case["options"])
+    options = case["options"]
+    feature_gates = gates(case, header)
+    world = world_of(
+        given,
+        feature_gates,
+        fair_sharing=options.get("fairSharing", False),
+        quota_check_strategy=options.get("quotaCheckStrategy")
+        if feature_gates["QuotaCheckStrategy"]
+        else None,
+    )
     cq = world.cluster_queues[given["targetCQ"]]
     charge(world, given["targetCQ"], given.get("clusterQueueUsage"))
     charge(world, given.get("secondaryClusterQueue"), given.get("secondaryClusterQueueUsage"))
@@ -59,13 +68,18 @@ def assignment_of(case: Json, header: Json) -> Assignment:
     )
 
 
-def world_of(given: Json, feature_gates: dict[str, bool], options: Json) -> World:
+def world_of(
+    given: Json,
+    feature_gates: dict[str, bool],
+    *,
+    fair_sharing: bool,
+    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] | None = None,
+) -> World:
     world = World(Tree())
-    strategy = options.get("quotaCheckStrategy") if feature_gates.get("QuotaCheckStrategy") else None
     world.config = kueue.ConfigurationSpec(
         feature_gates=feature_gates,
-        fair_sharing=kueue.FairSharingConfig(enable=options.get("fairSharing", False)),
-        quota_check_strategy=strategy or "BlockUndeclared",
+        fair_sharing=kueue.FairSharingConfig(enable=fair_sharing),
+        quota_check_strategy=quota_check_strategy or "BlockUndeclared",
     )
     for manifest in given.get("ResourceFlavor", ()):
         flavor = msgspec.convert(manifest, kueue.ResourceFlavor)

@@ -124,6 +124,25 @@ class Search:
                             return True
         return False
 
+    def can_end_within_quota(self) -> bool:
+        """Would the queue be within its own quota with all of its own candidates gone? Others do not matter."""
+        excess: dict[FlavorResource, int] = {}
+        for cell, amount in self._cells:
+            over = cell.usage + amount - cell.subtree
+            if over > 0:
+                excess[cell.fr] = over
+        if not excess:
+            return True
+        for evicted in (False, True):
+            for _, workload in self.own(evicted=evicted):
+                for fr in [fr for fr in excess if fr in workload.usage]:
+                    excess[fr] -= workload.usage[fr]
+                    if excess[fr] <= 0:
+                        del excess[fr]
+                if not excess:
+                    return True
+        return False
+
     # Who may go?
 
     def has_own(self) -> bool:

@@ -52,6 +52,8 @@ def classical_targets(search: Search) -> list[Target]:
         return []
     attempts = (True,) if only_own_or_hierarchical else _attempts(search, sources)
     for borrowing in attempts:
+        if not borrowing and not search.can_end_within_quota():
+            continue
         if not search.can_help(_everybody(search, sources, borrowing=borrowing)):
             continue
         mark = search.tree.mark()

@@ -51,7 +51,9 @@ def fair_targets(search: Search) -> list[Target]:
     3. Take the preemptor's usage out again, and spare the victims that turn out not to be needed.
     """
     queues = _queues(search)
-    if not queues or not search.can_help(_everybody(search, queues)):
+    if not queues or not (search.may_borrow or search.can_end_within_quota()):
+        return []
+    if not search.can_help(_everybody(search, queues)):
         return []
     contenders = [_Contender(queue, _everybody(search, [queue])) for queue in queues]
     contenders = [contender for contender in contenders if contender.head is not None]

@@ -125,7 +125,7 @@ class Search:
         return False
 
     def can_end_within_quota(self) -> bool:
-        """Would the queue be within its own quota with all of its own candidates gone? Others do not matter."""
+        """Would the queue be within its own quota with all of its own candidates gone?"""
         excess: dict[FlavorResource, int] = {}
         for cell, amount in self._cells:
             over = cell.usage + amount - cell.subtree

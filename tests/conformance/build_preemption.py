@@ -33,14 +33,14 @@ def targets_of(case: Json, header: Json) -> tuple[World, Workload, list[Target]]
     """Set up the case's world and ask it for preemption targets."""
     given = case["input"]
     world = _world(case, header)
-    for manifest in given.get("Workload", ()):
+    for manifest in given.get("Workload") or ():
         workload = workload_of(manifest, world.config)
         world.workloads[workload.key] = workload
         if workload.cluster_queue:
             reserve(world, workload)
     incoming = workload_of(given["incoming"], world.config)
     incoming.cluster_queue = given["targetCQ"]
-    usage, short = _request(given["incomingTotalRequests"], given["assignment"])
+    usage, short = _request(given["incomingTotalRequests"] or (), given["assignment"])
     before = {name: node.usage for name, node in _nodes(world)}
     targets = get_targets(world, incoming, usage, short)
     after = {name: node.usage for name, node in _nodes(world)}
@@ -50,8 +50,8 @@ def targets_of(case: Json, header: Json) -> tuple[World, Workload, list[Target]]
 
 def workload_of(manifest: Json, config: kueue.ConfigurationSpec) -> Workload:
     """Build a workload with its reservation, if it has one; ask `reserve` to charge it."""
-    metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
-    conditions = {c["type"]: c for c in status.get("conditions", ()) if c["status"] == "True"}
+    metadata, spec, status = manifest["metadata"], manifest.get("spec") or {}, manifest.get("status") or {}
+    conditions = {c["type"]: c for c in status.get("conditions") or () if c["status"] == "True"}
     record = WorkloadRecord(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
@@ -60,8 +60,8 @@ def workload_of(manifest: Json, config: kueue.ConfigurationSpec) -> Workload:
         created_at=micros(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else 0,
         pod_sets=(),
         priority=int(spec.get("priority") or 0),
-        labels=metadata.get("labels", {}),
-        annotations=metadata.get("annotations", {}),
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
     )
     workload = Workload(record, WorkloadKey(record.key), record.uid, effective_priority(record, config))
     if (reserved := conditions.get("QuotaReserved")) is not None:
@@ -77,7 +77,7 @@ def workload_of(manifest: Json, config: kueue.ConfigurationSpec) -> Workload:
 
 def conditions_after(world: World, incoming: Workload, targets: Sequence[Target], given: Json) -> Conditions:
     """Return the conditions after the targets have been told to go; who is leaving already is left alone."""
-    conditions = conditions_of(given.get("Workload", ()))
+    conditions = conditions_of(given.get("Workload") or ())
     queues = world.cluster_queues
     for target in targets:
         victim = target.workload
@@ -99,7 +99,7 @@ def conditions_of(manifests: Iterable[Json]) -> Conditions:
     return {
         manifest["metadata"]["name"]: sorted(
             (c["type"], c["reason"], c["message"])
-            for c in manifest.get("status", {}).get("conditions", ())
+            for c in (manifest.get("status") or {}).get("conditions") or ()
             if c["type"] in ("Evicted", "Preempted") and c["status"] == "True"
         )
         for manifest in manifests
@@ -110,7 +110,7 @@ def check_classical(case: Json, header: Json) -> None:
     """Compare the number of victims, and every workload's conditions, with what the case expects."""
     world, incoming, targets = targets_of(case, header)
     expect = case["expect"]
-    wanted = conditions_of(expect["wantWorkloads"])
+    wanted = conditions_of(expect["wantWorkloads"] or ())
     actual = conditions_after(world, incoming, targets, case["input"])
     for name in sorted({*wanted, *actual}):
         assert actual.get(name) == wanted.get(name), (
@@ -129,7 +129,7 @@ def _world(case: Json, header: Json) -> World:
     fair_sharing = kueue.FairSharingConfig(enable=fair, preemption_strategies=strategies)
     world.config = msgspec.structs.replace(world.config, fair_sharing=fair_sharing)
     for kind, nodes in (("ClusterQueue", world.tree.cluster_queues), ("Cohort", world.tree.cohorts)):
-        for manifest in case["input"].get(kind, ()):
+        for manifest in case["input"].get(kind) or ():
             given = manifest["spec"].get("fairSharing")
             nodes[manifest["metadata"]["name"]].weight = weight(
                 msgspec.convert(given, kueue.FairSharing) if given is not None else None
@@ -145,8 +145,9 @@ def _nodes(world: World) -> list[tuple[str, object]]:
 def _usage(assignments: Iterable[Json]) -> dict[FlavorResource, int]:
     usage: dict[FlavorResource, int] = {}
     for pod_set in assignments:
-        for resource, flavor in pod_set.get("flavors", {}).items():
-            amount = resource_value(resource, pod_set["resourceUsage"][resource])
+        used = pod_set.get("resourceUsage") or {}
+        for resource, flavor in (pod_set.get("flavors") or {}).items():
+            amount = resource_value(resource, used.get(resource, 0))
             usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
     return usage
 
@@ -157,7 +158,7 @@ def _request(
     """Return what the incoming workload would charge, and which of it needs preemption."""
     usage: dict[FlavorResource, int] = {}
     short: dict[FlavorResource, None] = {}
-    flavors: Mapping[str, Json] = {ps["name"]: ps["flavors"] or {} for ps in assignment["podSets"]}
+    flavors: Mapping[str, Json] = {ps["name"]: ps["flavors"] or {} for ps in assignment["podSets"] or ()}
     for pod_set in requests:
         for resource, amount in (pod_set["requests"] or {}).items():
             given = flavors.get(pod_set["name"], {}).get(resource)

@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         counts: Counter[type[Outcome]] = Counter(type(result) for _, result in results)
         totals += counts
-        print(f"{suite.name:<52} {counts[Passed]:>7} {counts[Failed]:>7} {counts[LeftOut]:>9}", flush=True)
+        row = f"{suite.name:<52} {counts[Passed]:>7} {counts[Failed]:>7} {counts[LeftOut]:>9}"
+        print(f"{row}{_why(results)}", flush=True)
         details += _details(results, verbose=options.verbose)
         if options.verbose:
             details += _notes(suite, adapter_of(suite.name, known))
@@ -73,6 +74,13 @@ def _run(suite: Suite, adapter: Adapter | None, options: argparse.Namespace) -> 
         if name is None or case.name == name or fnmatch.fnmatchcase(case.name, name)
     ]
     return [(case, outcome(case, adapter)) for case in cases]
+
+
+def _why(results: Results) -> str:
+    """Return the reason when one and the same leaves out the whole suite."""
+    reasons = {result.reason if isinstance(result, LeftOut) else "" for _, result in results}
+    reason = reasons.pop() if len(reasons) == 1 else ""
+    return f"  {reason}" if reason else ""
 
 
 def _details(results: Results, *, verbose: bool) -> list[str]:

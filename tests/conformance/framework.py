@@ -23,8 +23,13 @@ Json = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
 REASONS = ("white-box: ", "out of scope: ", "deviates: ")
-ISSUE_OF = {"concurrentadmission": 3, "workload": 4, "workloadslicing": 5}
-"""Which issue brings the adapters of a suite's package; all others come with issue 2."""
+ISSUE_OF = {
+    "concurrentadmission": 3,
+    "scheduler.TestScheduleConcurrentAdmission": 3,
+    "workload": 4,
+    "workloadslicing": 5,
+}
+"""Which issue brings the adapter of a suite or of a whole package; all others come with issue 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,8 @@ def _failing(message: str) -> Callable[[Json, Json], None]:
 def outcome(case: Case, adapter: Adapter | None) -> Outcome:
     """Run one case."""
     if adapter is None:
-        package = case.suite.partition(".")[0]
-        return LeftOut(f"no adapter (issue {ISSUE_OF.get(package, 2)})")
+        issue = ISSUE_OF.get(case.suite) or ISSUE_OF.get(case.suite.partition(".")[0], 2)
+        return LeftOut(f"no adapter (issue {issue})")
     if case.name in adapter.left_out:
         return LeftOut(adapter.left_out[case.name])
     try:

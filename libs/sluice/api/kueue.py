@@ -365,7 +365,7 @@ class ConfigurationSpec(Manifest, frozen=True):
     retain_finished_jobs_count: int = 100_000
     queue_visibility_max_count: int | None = None
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
-    """What a request of a resource that the queue has no quota for does: keep the workload out, or nothing."""
+    """What a request of a resource without quota in the queue does: keep the workload out, or nothing."""
 
 
 class Configuration(KueueObject, frozen=True):

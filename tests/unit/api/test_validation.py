@@ -244,6 +244,26 @@ def test_what_a_running_job_may_not_change() -> None:
     assert len(check_job_update(elastic, old, running=False)) == 1
 
 
+def test_what_a_running_plain_job_may_not_change() -> None:
+    """Its fields are as fixed as the labels of other kinds; the number of pods is not."""
+    old, moved, grown, bound = (
+        manifest("Job", spec, "sluice.dev/v1alpha1")
+        for spec in (
+            {"queueName": "x"},
+            {"queueName": "y"},
+            {"queueName": "x", "replicas": 3},
+            {"queueName": "x", "admissionConstraints": {"borrowing": "Never"}},
+        )
+    )
+
+    assert [str(error) for error in check_job_update(moved, old, running=True)] == [
+        'spec.queueName: Invalid value: "y": field is immutable'
+    ]
+    assert check_job_update(grown, old, running=True) == []
+    assert check_job_update(bound, old, running=False) == []
+    assert len(check_job_update(bound, old, running=False, reserved=True)) == 1
+
+
 def test_plain_job_has_one_form() -> None:
     """The short form and pod sets exclude each other, and so do the two words for one number."""
     spec = {"podSets": [{"name": "a"}, {"name": "a"}], "replicas": 1, "parallelism": 2}

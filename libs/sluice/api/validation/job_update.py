@@ -1,6 +1,6 @@
 """What of a job may change, and when."""
 
-from sluice.api import batch_v1, labels
+from sluice.api import batch_v1, labels, sluice_v1
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.meta import Manifest, ObjectMeta
 
@@ -36,12 +36,34 @@ def check_job_update(
     ]
     if isinstance(new, batch_v1.Job) and isinstance(old, batch_v1.Job) and running:
         found += _check_running_batch_job(new, old)
+    if isinstance(new, sluice_v1.Job) and isinstance(old, sluice_v1.Job):
+        found += _check_own_job(new.spec, old.spec, running=running, reserved=running or reserved)
     return found
 
 
 def _metadata(job: Manifest) -> ObjectMeta:
     metadata = getattr(job, "metadata", None)
     return metadata if isinstance(metadata, ObjectMeta) else ObjectMeta()
+
+
+def _check_own_job(
+    new: sluice_v1.JobSpec, old: sluice_v1.JobSpec, *, running: bool, reserved: bool
+) -> list[FieldError]:
+    """Check the fields that stand for what labels and annotations say of other kinds."""
+    fields: list[tuple[str, object, object]] = []
+    if running:
+        fields += [
+            ("queueName", new.queue_name, old.queue_name),
+            ("priorityClassName", new.priority_class_name, old.priority_class_name),
+            (
+                "maximumExecutionTimeSeconds",
+                new.maximum_execution_time_seconds,
+                old.maximum_execution_time_seconds,
+            ),
+        ]
+    if reserved:
+        fields.append(("admissionConstraints", new.admission_constraints, old.admission_constraints))
+    return [invalid(f"spec.{name}", after, IMMUTABLE) for name, after, before in fields if after != before]
 
 
 def _flag(metadata: ObjectMeta, key: str) -> bool:

@@ -71,8 +71,8 @@ class Settings:
 
     fold_chunk: int = 2_000
     """Most inputs folded before deciding again, and before others get their turn."""
-    yield_s: float = 0.004
-    """Longest time of deciding before acknowledgements are looked at."""
+    yield_s: float = 0.002
+    """After so long of deciding, what there is gets committed and others get their turn."""
     mark_inputs: int = 10_000
     """After so many inputs without a decision, a step without events says how far the leader has come."""
     snapshot_events: int = 200_000
@@ -270,6 +270,7 @@ class Runner[S]:
     async def _lead(self) -> None:
         assert self.tail is not None
         fold, tail = self.fold, self.tail
+        self._inputs_since_step = len(fold.held)
         fold.release()
         self._decided = self._written = 0
         self._set_role("leader")
@@ -333,7 +334,7 @@ class Runner[S]:
                 log.warning(
                     "not settled yet", writer=decider.writer, steps=steps, last=type(events[0]).__name__
                 )
-            if self._commit_task is None or time.perf_counter() - turn > self.settings.yield_s:
+            if time.perf_counter() - turn > self.settings.yield_s:
                 self._commit()
                 await asyncio.sleep(0)
                 self._check()

@@ -6,13 +6,16 @@ import signal
 import sys
 
 import msgspec
+import uvloop
 
-from .config import load
+from sluice import telemetry
+from sluice.log.errors import EventLogError
+
+from .config import Config, load
 from .service import ApiService
 
 
-async def _serve() -> None:
-    config = load(os.environ, os.getpid())
+async def _serve(config: Config) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for which in (signal.SIGTERM, signal.SIGINT):
@@ -23,9 +26,16 @@ async def _serve() -> None:
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
     try:
-        asyncio.run(_serve())
-    except msgspec.ValidationError as error:
-        sys.exit(f"configuration: {error}")
+        config = load(os.environ, os.getpid())
+        observer = telemetry.start("api", config.instance, os.environ)
+    except (msgspec.ValidationError, ValueError) as error:
+        sys.exit(f"api: configuration: {error}")
+    try:
+        uvloop.run(_serve(config))
+    except EventLogError as error:
+        sys.exit(f"api: cannot go on: {error}")
+    finally:
+        observer.close()
 
 
 if __name__ == "__main__":

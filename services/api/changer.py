@@ -1,4 +1,4 @@
-"""The only writer of `config`: plans a request against what is known, commits, and tries again when overtaken."""
+"""The only writer of `config`: plans a request, commits, and tries again when another replica came first."""
 
 import asyncio
 import time

@@ -15,7 +15,7 @@ class Gone(NamedTuple):
 
 
 class Changes:
-    """Per kind, the keys in order of their last change. Costs one entry per object, however often it changes."""
+    """Per kind, the keys in order of their last change: one entry per object, however often it changes."""
 
     def __init__(self) -> None:
         self._changed: dict[str, dict[str, int]] = {}

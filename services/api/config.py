@@ -17,7 +17,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str = ""
     """Name of this replica; host and pid by default."""
     stream_replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
-    log_level: str = "info"
 
 
 def load(env: Mapping[str, str], pid: int) -> Config:
@@ -30,7 +29,6 @@ def load(env: Mapping[str, str], pid: int) -> Config:
     shared = {
         "cell": env.get("SLUICE_CELL"),
         "nats_url": env.get("SLUICE_NATS_URL") or env.get("NATS_URL"),
-        "log_level": env.get("SLUICE_LOG_LEVEL"),
         "instance": f"{socket.gethostname()}-{pid}",
     }
     values = {key: value for key, value in shared.items() if value} | own

@@ -148,7 +148,9 @@ def _check_status(world: World, name: str) -> Any:
                 "type": "Active",
                 "status": "True" if here else "False",
                 "reason": "Active" if here else "ControllerMissing",
-                "message": "The controller is running" if here else f"No controller {controller!r} has been seen",
+                "message": "The controller is running"
+                if here
+                else f"No controller {controller!r} has been seen",
                 "lastTransitionTime": timestamp(presence.since if presence is not None else 0),
             }
         ]
@@ -224,9 +226,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "reason": found.reason,
         "message": found.message,
         "flavors": list(_flavors(workload)),
-        "podSets": [
-            {"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets
-        ],
+        "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
     }
     if submitted is not None and submitted.errors:

@@ -47,7 +47,9 @@ def _test(part: str) -> Test:
         if found["no"]:
             return lambda labels: key not in labels
         return lambda labels: key in labels
-    raise SelectorError(f"unable to parse requirement {part!r}: want key=value, key!=value, key in (a,b), key or !key")
+    raise SelectorError(
+        f"unable to parse requirement {part!r}: want key=value, key!=value, key in (a,b), key or !key"
+    )
 
 
 class Selector:

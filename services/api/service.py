@@ -46,7 +46,9 @@ class ApiService:
         self.config = config
         self.log = JetStreamLog(config.nats_url, config.cell, name="api", replicas=config.stream_replicas)
         self.follower = Follower(self.log)
-        self.changer = Changer(self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}")
+        self.changer = Changer(
+            self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._service: Service | None = None
         self._connection: Nats | None = None
@@ -108,6 +110,7 @@ class ApiService:
                 version=VERSION,
                 description=f"Configuration and queries of the Sluice cell {self.config.cell}",
                 metadata={"cell": self.config.cell, "instance": self.config.instance},
+                stats_handler=lambda _: self._health(),
             ),
         )
         for name, kind, handler in (
@@ -177,7 +180,19 @@ class ApiService:
     async def _manifest(self, request: ListRequest) -> object:
         """Return one job whole: as it was submitted, with its status."""
         await queries.wait_for(self.follower, request.min_seq)
+        assert self._connection is not None
         return await queries.manifest(self.follower.world, self._connection, self.log.cell, request)
+
+    def _health(self) -> dict[str, Any]:
+        """Return what the services API tells of this replica; every replica serves."""
+        return {
+            "service": "api",
+            "instance": self.config.instance,
+            "pid": os.getpid(),
+            "role": "serving",
+            "upto": self.follower.world.seq,
+            "lag": self.follower.lag,
+        }
 
     async def _status(self, request: StatusRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
@@ -189,9 +204,7 @@ class ApiService:
             "lag": self.follower.lag,
             "instance": self.config.instance,
             "rejected": world.rejected,
-            "writers": {
-                writer: {"seq": seq, "at": at} for writer, (seq, at) in sorted(world.heads.items())
-            },
+            "writers": {writer: {"seq": seq, "at": at} for writer, (seq, at) in sorted(world.heads.items())},
             "agents": [
                 agent
                 for kind, name in world.presence
@@ -218,5 +231,3 @@ def _refusal(name: str, error: Exception) -> Status:
             return status("ServiceUnavailable", str(error))
     log.error("request failed", endpoint=name, exc_info=error)
     return status("InternalError", f"{name}: {type(error).__name__}: {error}")
-
-

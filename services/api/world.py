@@ -9,7 +9,7 @@ import structlog
 from sluice.core.config import Objects, object_key
 from sluice.core.status.view import View
 from sluice.events import checks, config, job, scheduler, slices
-from sluice.events.base import Event, FieldError, JobKey, Micros
+from sluice.events.base import Event, FieldError, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.events.ids import uid
 from sluice.log.contract import Entry
@@ -20,7 +20,6 @@ from .changes import Changes
 log = structlog.get_logger("sluice.api.world")
 
 _COMMITS = frozenset(COMMITS)
-_METADATA_LIMIT = 64
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -163,8 +162,6 @@ class World:
         return (("Job", f"{parts[1]}/{parts[2]}"),) if len(parts) == 3 and parts[0] == "job" else ()
 
     def _workload(self, key: str, *, queues: bool = True) -> tuple[tuple[str, str], ...]:
-        from sluice.events.base import WorkloadKey
-
         workload = self.view.workloads.get(WorkloadKey(key))
         if workload is None:
             return (("Workload", key),)
@@ -256,7 +253,8 @@ class World:
         message = decode_message(entry.payload)
         if isinstance(message, tuple) or message.type not in ("Seen", "Lost"):
             return
-        text, flavors = "", ()
+        text = ""
+        flavors: tuple[str, ...] = ()
         try:
             if message.type == "Seen":
                 seen = msgspec.json.decode(message.data, type=job.Seen)

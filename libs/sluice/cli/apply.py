@@ -30,7 +30,9 @@ _ORDER = {kind: number for number, kind in enumerate(KINDS)}
     default="none",
     help="client: read and check the files only; server: ask what would change.",
 )
-@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Print the objects instead.")
+@click.option(
+    "-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Print the objects instead."
+)
 @click.pass_context
 def apply(
     ctx: click.Context,
@@ -65,7 +67,9 @@ def apply(
         failed = 0
         if config:
             request = ApplyRequest(
-                objects=[source.plain() for source in config], namespace=namespace, dry_run=dry_run == "server"
+                objects=[source.plain() for source in config],
+                namespace=namespace,
+                dry_run=dry_run == "server",
             )
             answer = await api.apply(request)
             failed += show_results(answer.results, output, dry_run=dry_run == "server")
@@ -187,7 +191,9 @@ def _from_arguments(arguments: Sequence[str], namespace: str) -> list[Reference]
     else:
         pairs = [[arguments[0], name] for name in arguments[1:]]
     if not pairs:
-        raise CliError(f"say which {arguments[0]} to delete", hint=f"sluice delete {arguments[0]} NAME", exit_code=2)
+        raise CliError(
+            f"say which {arguments[0]} to delete", hint=f"sluice delete {arguments[0]} NAME", exit_code=2
+        )
     references = []
     for word, name in pairs:
         resource = resource_named(word)

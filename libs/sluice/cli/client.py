@@ -117,7 +117,9 @@ class Api:
         page = await self.list_page(request)
         items, seq = list(page.items), page.seq
         while page.continue_:
-            page = await self.list_page(msgspec.structs.replace(request, continue_=page.continue_, min_seq=seq))
+            page = await self.list_page(
+                msgspec.structs.replace(request, continue_=page.continue_, min_seq=seq)
+            )
             items += page.items
         return ListAnswer(seq=seq, items=items, kind=page.kind)
 
@@ -174,7 +176,7 @@ async def connect(target: Target) -> AsyncIterator[Api]:
             reconnect_time_wait=0.1,
             error_cb=quiet,
         )
-    except (NoServersError, OSError, NatsTimeout, asyncio.TimeoutError) as error:
+    except (NoServersError, OSError, NatsTimeout, TimeoutError) as error:
         raise no_server(target.url, _reason(error)) from None
     try:
         yield Api(connection, target)

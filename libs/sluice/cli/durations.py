@@ -42,7 +42,7 @@ def _two(s: int, major: int, major_unit: str, minor: int, minor_unit: str) -> st
 
 
 def precise(seconds: float) -> str:
-    """Return a short duration with a tenth of a second where that says something: `0.4s`, `12.3s`, `3m12s`."""
+    """Return a duration with a tenth of a second where that says something: `0.4s`, `12.3s`, `3m12s`."""
     return f"{max(seconds, 0.0):.1f}s" if seconds < 2 * _MINUTE else human(seconds)
 
 
@@ -62,7 +62,7 @@ def parse(text: str) -> float:
 
 
 def seconds_between(earlier: str | None, later: str | None) -> float | None:
-    """Return the seconds from one RFC 3339 time to another; None when either is absent or unreadable."""
+    """Return the seconds from one RFC 3339 time to another; None when either is absent."""
     start, end = epoch(earlier), epoch(later)
     return None if start is None or end is None else end - start
 
@@ -79,6 +79,6 @@ def epoch(timestamp: str | None) -> float | None:
 
 
 def age(timestamp: str | None, now: float) -> str:
-    """Return kubectl's AGE of an RFC 3339 time at *now* (seconds since the epoch), `<unknown>` without one."""
+    """Return kubectl's AGE of an RFC 3339 time at *now*, seconds since the epoch; `<unknown>` without one."""
     moment = epoch(timestamp)
     return "<unknown>" if moment is None else human(now - moment)

@@ -16,12 +16,11 @@ EXIT_UNAVAILABLE = 4
 
 
 class CliError(click.ClickException):
-    """A refusal or failure with a hint; `exit_code` says which kind."""
+    """A refusal or failure with a hint; `code`, the process's exit code, says which kind."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
-        self.hint = hint
-        self.exit_code = exit_code
+        self.hint, self.code = hint, exit_code
 
     def show(self, file: IO[Any] | None = None) -> None:
         out = file or sys.stderr

@@ -14,6 +14,7 @@ from sluice.api.scheme import kind_of
 from sluice.api.yaml import decode_yaml
 
 from .errors import CliError, plural
+from .options import Decorator
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -53,7 +54,7 @@ class Source:
         return {**named, **msgspec.to_builtins(self.manifest), **named}
 
 
-def file_option(*, required: bool = True) -> Any:
+def file_option(*, required: bool = True) -> Decorator:
     """`-f`, repeatable."""
     return click.option(
         "-f",

@@ -23,7 +23,9 @@ from .table import Column, Object, column_widths, render
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="TYPE[,TYPE] [NAME...] | TYPE/NAME...", shell_complete=complete_types)
+@click.argument(
+    "arguments", nargs=-1, metavar="TYPE[,TYPE] [NAME...] | TYPE/NAME...", shell_complete=complete_types
+)
 @namespace_option()
 @all_namespaces_option()
 @selector_option()
@@ -31,7 +33,9 @@ from .table import Column, Object, column_widths, render
 @click.option("-w", "--watch", is_flag=True, help="Go on and print each change.")
 @click.option("--watch-only", is_flag=True, help="Print changes only.")
 @click.option("--field-selector", default="", metavar="FIELDS", help="Fields, e.g. status.phase=Pending.")
-@click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, e.g. {.metadata.creationTimestamp}.")
+@click.option(
+    "--sort-by", default="", metavar="PATH", help="Sort by a field, e.g. {.metadata.creationTimestamp}."
+)
 @click.option("--no-headers", is_flag=True, help="Leave the titles out.")
 @click.option("--show-labels", is_flag=True, help="Labels as the last column.")
 @click.option("--ignore-not-found", is_flag=True, help="Nothing found is no error.")
@@ -255,7 +259,9 @@ async def not_found(api: Api, resource: Resource, name: str, namespace: str) -> 
     if not hint and resource.namespaced:
         elsewhere = await api.list(ListRequest(kind=resource.kind, name=name))
         if elsewhere.items:
-            hint = f"There is {key(elsewhere.items[0])}: use -n {elsewhere.items[0]['metadata']['namespace']}."
+            hint = (
+                f"There is {key(elsewhere.items[0])}: use -n {elsewhere.items[0]['metadata']['namespace']}."
+            )
     group = resource.group.split("/")[0] if "/" in resource.group else ""
     plural = f"{resource.plural}.{group}" if group else resource.plural
     return CliError(f'Error from server (NotFound): {plural} "{name}" not found', hint=hint)

@@ -6,6 +6,7 @@ from typing import Any
 
 from .client import Api, Target, connect
 from .errors import CliError, joined
+from .inspect_cell import services
 from .supervisor import Supervisor
 
 
@@ -41,12 +42,14 @@ async def check(target: Target, supervisor: Supervisor) -> Health:
     """Ask the cell how it is, once; what does not answer is not healthy, and never an error."""
     wanted = list(dict.fromkeys(child.service for child in supervisor.children))
     status: dict[str, Any] = {}
+    found: list[dict[str, Any]] = []
     server = api = False
     with contextlib.suppress(CliError):
         async with connect(target) as connection:
             server = True
             status = await _status(connection)
             api = bool(status)
+            found = await services(connection)
     parts = [Part("server", server, "does not answer")]
     for service in wanted:
         label = service.replace("_", "-")
@@ -54,15 +57,17 @@ async def check(target: Target, supervisor: Supervisor) -> Health:
             parts.append(Part(label, api, "does not answer"))
         elif service == "agent":
             want = sum(1 for child in supervisor.children if child.service == "agent")
-            have = sum(1 for agent in status.get("agents", ()) if agent.get("phase") == "Ready")
+            names = {child.label for child in supervisor.children if child.service == "agent"}
+            have = sum(1 for agent in status.get("agents", ()) if _ready(agent, names))
             parts.append(Part(f"agents {have}/{want}", have >= want, "not seen yet"))
         else:
-            leader = any(
-                entry.get("service") == label and entry.get("role") == "leader"
-                for entry in status.get("services", ())
-            )
+            leader = any(entry.get("service") == label and entry.get("role") == "leader" for entry in found)
             parts.append(Part(label, leader, "has no leader yet"))
     return Health(tuple(parts))
+
+
+def _ready(agent: dict[str, Any], names: set[str]) -> bool:
+    return agent["metadata"]["name"] in names and agent["status"]["phase"] == "Ready"
 
 
 async def _status(api: Api) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
         if found is None:
             raise await not_found(api, BY_KIND["Job"], name, namespace)
         names = [pod_set["name"] for pod_set in dig(found, "status", "podSets", default=())] or ["main"]
-        pod_sets = {(names[0] if not pod_set else pod_set): count for pod_set, count in wanted.items()}
+        pod_sets = {(pod_set if pod_set else names[0]): count for pod_set, count in wanted.items()}
         if unknown := [pod_set for pod_set in pod_sets if pod_set not in names]:
             raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
         seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))

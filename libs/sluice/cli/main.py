@@ -11,6 +11,7 @@ from importlib import import_module
 
 import click
 
+from .errors import CliError
 from .suggest import did_you_mean
 
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -65,7 +66,7 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {name!r}.{did_you_mean(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, (_, section, text) in _COMMANDS.items():
             sections.setdefault(section, []).append((name, text))
@@ -113,6 +114,9 @@ def main(argv: list[str] | None = None) -> None:
         cli.main(args=argv, prog_name="sluice", standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
+    except CliError as error:
+        error.show()
+        sys.exit(error.code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

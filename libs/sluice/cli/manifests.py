@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from sluice.api.defaults import default
 from sluice.api.errors import FieldError
 from sluice.api.meta import Manifest
+from sluice.api.validation import validate
 
 
 def job_errors(manifest: Manifest) -> Sequence[FieldError]:
-    """Return what is wrong with a job's manifest; () when it can be submitted."""
-    return ()
+    """Return what is wrong with a job's manifest; empty when it can be submitted."""
+    return validate(default(manifest))

@@ -9,13 +9,14 @@ import msgspec
 import yaml
 
 from .errors import CliError
+from .options import Decorator
 from .resources import Resource, dig, labels_text, name, namespace
 from .table import Column, Object, render
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
-def output_option() -> Any:
+def output_option() -> Decorator:
     """`-o`."""
     return click.option(
         "-o",
@@ -91,7 +92,9 @@ def field_of(obj: Object, path: str) -> str:
             index = part[1:-1]
             if not index.lstrip("-").isdigit():
                 raise CliError(f"{path}: only numbers may stand in brackets", exit_code=2)
-            here = here[int(index)] if isinstance(here, list) and -len(here) <= int(index) < len(here) else None
+            here = (
+                here[int(index)] if isinstance(here, list) and -len(here) <= int(index) < len(here) else None
+            )
         else:
             here = here.get(part) if isinstance(here, dict) else None
     if here is None:

@@ -1,10 +1,10 @@
 """Where a cell lives on this machine: its directory `.sluice/`, and what a running one says about itself.
 
-    .sluice/up.lock      held by the process that runs the cell, as long as it lives
-    .sluice/up.json      what it runs: url, pids, logs
-    .sluice/nats/        the server: store, log, state
-    .sluice/logs/        one file per service
-    .sluice/agents/      one directory per agent
+.sluice/up.lock      held by the process that runs the cell, as long as it lives
+.sluice/up.json      what it runs: url, pids, logs
+.sluice/nats/        the server: store, log, state
+.sluice/logs/        one file per service
+.sluice/agents/      one directory per agent
 """
 
 import contextlib
@@ -115,6 +115,6 @@ def find(start: Path) -> Place | None:
     start = start.absolute()
     for directory in (start, *start.parents):
         candidate = directory / DIRECTORY
-        if (candidate / "up.json").is_file():
+        if (candidate / "up.lock").is_file():
             return Place(candidate)
     return None

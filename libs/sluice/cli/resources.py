@@ -85,7 +85,7 @@ def _text(*path: str, default: str = "") -> Any:
 
 
 def workload_status(obj: Object) -> str:
-    """Return one word for where a workload is: Pending, QuotaReserved, Admitted, Running, Evicted, Finished."""
+    """Return where a workload is: Pending, QuotaReserved, Admitted, Running, Evicted, Finished or Failed."""
     if is_true(obj, "Finished"):
         return "Failed" if condition(obj, "Finished").get("reason") == "Failed" else "Finished"
     if is_true(obj, "Evicted"):

@@ -1,11 +1,11 @@
 """Arguments as kubectl takes them: `TYPE NAME...`, `TYPE/NAME...`, `TYPE,TYPE`; and shared options."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from .errors import CliError
+from .options import Decorator
 from .resources import NAMES, RESOURCES, Resource, resource_named
 
 ALL = "all"
@@ -52,9 +52,6 @@ def complete_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return sorted(word for word in NAMES if word.startswith(incomplete))
 
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
 def namespace_option() -> Decorator:
     """`-n`, with SLUICE_NAMESPACE behind it."""
     return click.option(
@@ -74,4 +71,6 @@ def all_namespaces_option() -> Decorator:
 
 def selector_option() -> Decorator:
     """`-l`."""
-    return click.option("-l", "--selector", default="", metavar="LABELS", help="Labels, e.g. team=a,tier!=low.")
+    return click.option(
+        "-l", "--selector", default="", metavar="LABELS", help="Labels, e.g. team=a,tier!=low."
+    )

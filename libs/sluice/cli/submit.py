@@ -34,7 +34,9 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 @click.option("--cpu", default="1", show_default=True, help="CPUs per process of that job.")
 @click.option("--memory", default="", help="Memory per process, e.g. 512Mi.")
 @click.option("--replicas", type=click.IntRange(1), default=1, help="Processes of that job.")
-@click.option("--priority-class", default="", metavar="NAME", help="WorkloadPriorityClass; overrides the manifest's.")
+@click.option(
+    "--priority-class", default="", metavar="NAME", help="WorkloadPriorityClass; overrides the manifest's."
+)
 @click.option("--count", type=click.IntRange(1, 10_000), default=1, help="Submit so many, numbered.")
 @click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit 1 if any failed.")
 @click.option("--timeout", default="", metavar="TIME", help="Wait at most so long, e.g. 5m.")
@@ -77,13 +79,16 @@ def submit(
         )
     if command:
         if not queue:
-            raise CliError("a command line needs a queue", hint="sluice submit -q QUEUE -- COMMAND", exit_code=2)
+            raise CliError(
+                "a command line needs a queue", hint="sluice submit -q QUEUE -- COMMAND", exit_code=2
+            )
         sources = [Source("command line", _from_command(command, name, cpu, memory, replicas))]
     else:
         sources = read(filenames)
         if wrong := [source for source in sources if not source.is_job]:
             raise CliError(
-                f"{wrong[0].place}: {wrong[0].kind} is no job", hint="Configuration goes in with `sluice apply`."
+                f"{wrong[0].place}: {wrong[0].kind} is no job",
+                hint="Configuration goes in with `sluice apply`.",
             )
     sources = [_overridden(source, queue, priority_class) for source in sources]
     if count > 1:
@@ -93,11 +98,13 @@ def submit(
         keys: list[str] = []
         failed = await submit_sources(api, sources, namespace, dry_run=dry_run, keys=keys)
         if wait and keys and not dry_run:
-            failed += await follow_jobs(api, keys, timeout=timeout)
+            failed += await follow_jobs(api, keys, limit=timeout)
         return failed
 
     if failed := run(ctx, work):
-        raise CliError(f"{plural(failed, 'job')} failed" if wait else f"{plural(failed, 'job')} not submitted")
+        raise CliError(
+            f"{plural(failed, 'job')} failed" if wait else f"{plural(failed, 'job')} not submitted"
+        )
 
 
 def _from_command(
@@ -206,7 +213,11 @@ async def _warn_of_queues(api: Api, requests: Sequence[JobRequest]) -> None:
         known = [item["metadata"]["name"] for item in found.items]
         for queue in wanted:
             if queue not in known:
-                what = f'there is no local queue "{queue}" in namespace "{namespace}"' if queue else "no queue named"
+                what = (
+                    f'there is no local queue "{queue}" in namespace "{namespace}"'
+                    if queue
+                    else "no queue named"
+                )
                 near = did_you_mean(queue, known) if queue else ""
                 tail = "the job waits until there is one" if queue else "the job will be rejected"
                 click.echo(f"{click.style('Warning:', fg='yellow')} {what}; {tail}.{near}", err=True)

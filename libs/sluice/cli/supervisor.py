@@ -132,7 +132,7 @@ class Supervisor:
         child.started = time.monotonic()
 
     def tend(self) -> list[Child]:
-        """Restart what has ended; return the children that were found ended. Call it every half second or so."""
+        """Restart what has ended; return the children that were found ended. Call it twice a second or so."""
         now = time.monotonic()
         ended = []
         for child in self.children:

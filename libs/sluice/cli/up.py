@@ -31,8 +31,12 @@ TEND_EVERY_S = 0.3
 @click.command()
 @click.option("-d", "--detach", is_flag=True, help="Return when all is healthy; the cell runs on.")
 @click.option("--dir", "directory", metavar="DIR", help="The cell's directory (default: ./.sluice).")
-@click.option("-p", "--port", type=click.IntRange(0, 65535), default=0, help="The server's port (0: a free one).")
-@click.option("-a", "--agents", type=click.IntRange(0, 64), default=2, show_default=True, help="Agents to run.")
+@click.option(
+    "-p", "--port", type=click.IntRange(0, 65535), default=0, help="The server's port (0: a free one)."
+)
+@click.option(
+    "-a", "--agents", type=click.IntRange(0, 64), default=2, show_default=True, help="Agents to run."
+)
 @click.option("--replicas", type=click.IntRange(1, 8), default=1, help="Of each service; one leads.")
 @click.option("--timeout", default=START_TIMEOUT_S, show_default=True, help="Seconds to wait for health.")
 @click.pass_obj
@@ -82,7 +86,9 @@ def _foreground(
                 keep(supervisor, stopped)
         finally:
             if supervisor.children:
-                click.echo(f"Stopping {plural(len(supervisor.children), 'process', 'processes')} and the server.")
+                click.echo(
+                    f"Stopping {plural(len(supervisor.children), 'process', 'processes')} and the server."
+                )
             supervisor.stop()
 
 
@@ -255,7 +261,9 @@ def _shown(path: Path) -> str:
 
 
 @click.command()
-@click.option("--dir", "directory", metavar="DIR", help="The cell's directory (default: the nearest .sluice).")
+@click.option(
+    "--dir", "directory", metavar="DIR", help="The cell's directory (default: the nearest .sluice)."
+)
 @click.option("--timeout", default=30.0, show_default=True, help="Seconds to wait.")
 def down(directory: str | None, timeout: float) -> None:
     """Stop the cell that `sluice up` started here: agents and their jobs, services, server.

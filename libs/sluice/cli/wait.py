@@ -35,7 +35,9 @@ _CONDITIONS: dict[str, Callable[[Object], bool]] = {
 )  # fmt: skip
 @click.option("--timeout", default="", metavar="TIME", help="At most so long, e.g. 5m (default: for ever).")
 @click.pass_context
-def wait(ctx: click.Context, arguments: tuple[str, ...], namespace: str, condition: str, timeout: str) -> None:
+def wait(
+    ctx: click.Context, arguments: tuple[str, ...], namespace: str, condition: str, timeout: str
+) -> None:
     """Wait until jobs have come to a state.
 
     Exits 0 when all have, 1 when one ended otherwise, 3 when the time was up.
@@ -52,7 +54,7 @@ def wait(ctx: click.Context, arguments: tuple[str, ...], namespace: str, conditi
             if await api.get("Job", name, namespace) is None:
                 raise await not_found(api, BY_KIND["Job"], name, namespace)
         return await follow_jobs(
-            api, [f"{namespace}/{name}" for name in names], timeout=timeout, condition=condition
+            api, [f"{namespace}/{name}" for name in names], limit=timeout, condition=condition
         )
 
     if failed := run(ctx, work):
@@ -70,25 +72,23 @@ def _names(arguments: Sequence[str]) -> list[str]:
     return names
 
 
-async def follow_jobs(
-    api: Api, keys: Sequence[str], *, timeout: str = "", condition: str = "finished"
-) -> int:
+async def follow_jobs(api: Api, keys: Sequence[str], *, limit: str = "", condition: str = "finished") -> int:
     """Wait for jobs, showing where they are; return how many ended without meeting the condition.
 
     Raises:
         CliError: the time was up.
     """
     try:
-        limit = parse(timeout) if timeout else None
+        limit_s = parse(limit) if limit else None
     except ValueError as error:
         raise CliError(str(error), exit_code=2) from None
     follower = _Follower(keys, condition)
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(limit_s):
             await follower.run(api)
     except TimeoutError:
         raise CliError(
-            f"after {timeout} {plural(len(follower.open), 'job')} not {condition}: "
+            f"after {limit} {plural(len(follower.open), 'job')} not {condition}: "
             + ", ".join(f"{name} ({follower.said.get(name, 'unknown')})" for name in list(follower.open)[:5]),
             exit_code=EXIT_TIMEOUT,
         ) from None
@@ -110,12 +110,12 @@ class _Follower:
         self.many = len(keys) > 8
 
     async def run(self, api: Api) -> None:
-        for namespace in dict.fromkeys(key.split("/", 1)[0] for key in self.open):
+        for namespace in dict.fromkeys(name.split("/", 1)[0] for name in self.open):
             await self._namespace(api, namespace)
 
     async def _namespace(self, api: Api, namespace: str) -> None:
         since = 0
-        while any(key.startswith(f"{namespace}/") for key in self.open):
+        while any(name.startswith(f"{namespace}/") for name in self.open):
             request = WatchRequest(kind="Job", namespace=namespace, since=since, timeout_ms=2000)
             answer = await api.watch(request)
             since = answer.seq

@@ -33,7 +33,6 @@ from sluice.events.ids import uid
 IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer of an object that waits for its users to go."""
 
-NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 PROTECTED_NAMESPACE = "default"
 
 _CONFIG_UIDS = 1 << 40
@@ -177,6 +176,12 @@ class Draft:
             if changed_kind == kind and changed is not None and key not in self._objects.by_kind[kind]:
                 yield changed
 
+    def is_current(self, kind: str, desired: ConfigObject, version: str) -> bool:
+        """Tell whether *version* is the resourceVersion of the stored object."""
+        metadata = desired.metadata
+        stored = self._objects.get(kind, object_key(kind, metadata.namespace, metadata.name))
+        return stored is not None and str(stored.seq) == version
+
     def store(self, kind: str, desired: ConfigObject, *, spec_changed: bool) -> ConfigObject:
         """Plan ObjectApplied for *desired*, with the metadata that only the server sets; return it whole."""
         key = object_key(kind, desired.metadata.namespace, desired.metadata.name)
@@ -239,7 +244,7 @@ class Draft:
 
 
 def cohort_cycle(draft: Draft, name: str, parent: str) -> tuple[str, ...]:
-    """Return the cycle that *parent* above cohort *name* would close (SC3), from *name* to *name*; else ()."""
+    """Return the cycle that *parent* above cohort *name* would close (SC3), both ends included; else ()."""
     path = [name]
     above = parent
     while above:

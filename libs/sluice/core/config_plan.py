@@ -1,6 +1,6 @@
-"""What a request to apply or delete one object leads to: an outcome, or a refusal as an API server words it."""
+"""What a request to apply or delete an object leads to: an outcome, or a refusal in an API server's words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,14 +8,16 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
 from sluice.api.decode import DecodeError, decode_object, find_kind
+from sluice.api.defaults import default
 from sluice.api.errors import FieldError, invalid
+from sluice.api.features import NONE
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import BY_GVK
+from sluice.api.validation import validate, validate_update
 from sluice.events.query import Cause, Reference, Result, Status, StatusDetails
 
 from .config import (
     KINDS,
-    NAMESPACE_LABEL,
     NAMESPACED,
     PROTECTED_NAMESPACE,
     ConfigObject,
@@ -70,25 +72,27 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
     """
     try:
         kind = _config_kind(manifest)
-        desired, claimed = _decoded(manifest, kind, default_namespace)
+        desired, claimed = _decoded(draft, manifest, kind, default_namespace)
     except DecodeError as error:
         return _undecodable(manifest, error)
     except _Refusal as refusal:
         return _refused(manifest, refusal.status)
     name, namespace = desired.metadata.name, desired.metadata.namespace
     before = draft.get(kind, object_key(kind, namespace, name))
-    errors = check(draft, kind, desired, before)
+    errors = check(draft, desired, before)
     if errors:
         return _result("refused", kind, desired, status_=invalid_status(kind, name, errors))
     if claimed.uid and (before is None or before.metadata.uid != claimed.uid):
         why = f"the object with uid {claimed.uid} is gone; leave metadata.uid out to make a new one"
         return _result("refused", kind, desired, status_=status("Conflict", why, kind=kind, name=name))
+    if claimed.resource_version and not draft.is_current(kind, desired, claimed.resource_version):
+        return _result("refused", kind, desired, status_=status("Conflict", _STALE, kind=kind, name=name))
     warnings = list(_warnings(draft, kind, desired, before))
     if before is not None and not _differs(before, desired):
         return _result("unchanged", kind, before, warnings)
     if kind in NAMESPACED and draft.get("Namespace", namespace) is None:
-        # Namespaces come into being with what is first put into them; there is no other place that makes them.
-        draft.store("Namespace", defaulted("Namespace", _namespace(namespace)), spec_changed=True)
+        # Namespaces come into being with what is first put into them.
+        draft.store("Namespace", default(Namespace(metadata=ObjectMeta(name=namespace))), spec_changed=True)
     spec_changed = before is None or _differs(before, desired, metadata=False)
     whole = draft.store(kind, desired, spec_changed=spec_changed)
     return _result("created" if before is None else "configured", kind, whole, warnings)
@@ -115,14 +119,14 @@ def _config_kind(manifest: dict[str, Any]) -> str:
     return found.kind
 
 
-def _decoded(manifest: dict[str, Any], kind: str, default_namespace: str) -> tuple[ConfigObject, ObjectMeta]:
+def _decoded(
+    draft: Draft, manifest: dict[str, Any], kind: str, default_namespace: str
+) -> tuple[ConfigObject, ObjectMeta]:
     """Return the object with defaults, without what only the server sets; and the metadata as it came."""
     # What `get -o yaml` printed can be applied again: the status in it is not ours to read.
     found = decode_object({key: value for key, value in manifest.items() if key != "status"})
     assert isinstance(found, KINDS[kind])
     claimed: ObjectMeta = found.metadata
-    if not claimed.name:
-        raise DecodeError((FieldError(field="metadata.name", detail="", type="FieldValueRequired"),), kind)
     namespace = (claimed.namespace or default_namespace) if kind in NAMESPACED else ""
     metadata = ObjectMeta(
         name=claimed.name,
@@ -131,14 +135,11 @@ def _decoded(manifest: dict[str, Any], kind: str, default_namespace: str) -> tup
         annotations={k: v for k, v in claimed.annotations.items() if k != _LAST_APPLIED},
         owner_references=claimed.owner_references,
     )
-    return defaulted(kind, msgspec.structs.replace(found, metadata=metadata)), claimed
+    return default(msgspec.structs.replace(found, metadata=metadata), gates(draft)), claimed
 
 
+_STALE = "the object has been modified; please apply your changes to the latest version and try again"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def _namespace(name: str) -> Namespace:
-    return Namespace(metadata=ObjectMeta(name=name))
 
 
 def _differs(before: ConfigObject, desired: ConfigObject, *, metadata: bool = True) -> bool:
@@ -155,24 +156,43 @@ def _differs(before: ConfigObject, desired: ConfigObject, *, metadata: bool = Tr
     )
 
 
-def defaulted(kind: str, desired: ConfigObject) -> ConfigObject:
-    """Return the object with defaults filled in."""
-    return desired
+def gates(draft: Draft) -> Mapping[str, bool]:
+    """Return the feature gates that the cell's Configuration overrides."""
+    found = draft.get("Configuration", "default")
+    return found.spec.feature_gates if isinstance(found, kueue.Configuration) else NONE
 
 
-def check(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> list[FieldError]:
+def check(draft: Draft, desired: ConfigObject, before: ConfigObject | None) -> list[FieldError]:
     """Return what is wrong with the object, alone and against what exists."""
-    errors: list[FieldError] = []
+    if before is None:
+        errors = validate(desired, gates(draft))
+    else:
+        errors = validate_update(desired, before, gates(draft))
     if isinstance(desired, kueue.Cohort):
         errors += _cohort_errors(draft, desired)
     return errors
 
 
-def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> Sequence[str]:
-    """Return what is allowed but probably not meant."""
+def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> Iterator[str]:
+    """Yield what is allowed but probably not meant: what refers to nothing works once that exists."""
     if before is not None and before.metadata.deletion_timestamp is not None:
-        return (f"this {kind} is being deleted; the change does not stop that",)
-    return ()
+        yield f"this {kind} is being deleted; the change does not stop that"
+    for other, name in _references(desired):
+        if draft.get(other, name) is None:
+            yield f'there is no {other} "{name}" (yet); until there is, the queue is inactive'
+
+
+def _references(desired: ConfigObject) -> Iterator[tuple[str, str]]:
+    """Yield (kind, name) of the objects that a queue names, each once."""
+    if isinstance(desired, kueue.LocalQueue):
+        yield "ClusterQueue", desired.spec.cluster_queue
+    elif isinstance(desired, kueue.ClusterQueue):
+        spec = desired.spec
+        for name in dict.fromkeys(quota.name for group in spec.resource_groups for quota in group.flavors):
+            yield "ResourceFlavor", name
+        if spec.admission_checks_strategy is not None:
+            for rule in spec.admission_checks_strategy.admission_checks:
+                yield "AdmissionCheck", rule.name
 
 
 def _cohort_errors(draft: Draft, desired: kueue.Cohort) -> list[FieldError]:

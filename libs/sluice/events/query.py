@@ -97,7 +97,7 @@ class ChangeAnswer(Wire, frozen=True, kw_only=True):
 class ListRequest(Request, frozen=True, kw_only=True):
     """Objects of a kind: all namespaces unless one is given; `name` asks for one object.
 
-    `min_seq`: answer only with a state at least as new. `continue_` is an earlier answer's, for the next page.
+    `min_seq`: answer only with a state at least as new. `continue_` is an earlier answer's: the next page.
     `label_selector` and `field_selector` are written as for kubectl (`a=b,c!=d`, `x in (y,z)`).
     """
 

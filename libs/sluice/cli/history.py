@@ -1,0 +1,67 @@
+"""`sluice events`: what happened to one object."""
+
+from datetime import datetime
+
+import click
+
+from sluice.events.query import HistoryRequest, Object
+
+from .client import Api, run
+from .errors import CliError
+from .get import not_found
+from .humane import describe
+from .resources import resource_named
+from .selectors import complete_types, namespace_option
+from .table import Column, render
+
+COLUMNS = (
+    Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),
+    Column[Object]("TIME", lambda entry: clock(entry["at"])),
+    Column[Object]("EVENT", lambda entry: str(entry["event"].get("type", ""))),
+    Column[Object]("CAUSE", lambda entry: str(entry["event"].get("cause") or ""), right=True),
+    Column[Object]("DETAIL", lambda entry: describe(entry["event"])),
+)
+
+
+def clock(at: int) -> str:
+    """Return a time of the log as the local time of day, to the millisecond."""
+    return datetime.fromtimestamp(at / 1e6).strftime("%H:%M:%S.%f")[:-3]
+
+
+@click.command()
+@click.argument(
+    "arguments", nargs=-1, required=True, metavar="TYPE NAME | TYPE/NAME", shell_complete=complete_types
+)
+@namespace_option()
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Newest so many.")
+@click.pass_context
+def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit: int) -> None:
+    """Show what happened to a job or workload: each event, and which message brought it about.
+
+    \b
+    Examples:
+      sluice events job train
+      sluice log show SEQ         the whole message behind a line
+    """
+    word, name = _target(arguments)
+    resource = resource_named(word)
+    if resource.kind not in ("Job", "Workload"):
+        raise CliError("events are kept of jobs and workloads", hint="`sluice log tail MATCH` finds others.")
+
+    async def work(api: Api) -> None:
+        if await api.get(resource.kind, name, namespace) is None:
+            raise await not_found(api, resource, name, namespace)
+        request = HistoryRequest(kind=resource.kind, name=name, namespace=namespace, limit=limit)
+        found = await api.history(request)
+        click.echo("\n".join(render(found.items, COLUMNS)))
+
+    run(ctx, work)
+
+
+def _target(arguments: tuple[str, ...]) -> tuple[str, str]:
+    if len(arguments) == 1 and "/" in arguments[0]:
+        word, _, name = arguments[0].partition("/")
+        return word, name
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    raise CliError("say one object", hint="sluice events job NAME", exit_code=2)

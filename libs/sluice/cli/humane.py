@@ -1,0 +1,146 @@
+"""Events of the log as one line for people."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sluice.api.quantity import format_value
+
+Fields = Mapping[str, Any]
+
+
+def describe(event: Fields) -> str:
+    """Return what happened, from an event as plain data (with its `type`)."""
+    tag = str(event.get("type", ""))
+    text = _TEXTS.get(tag)
+    return text(event) if text is not None else _generic(event)
+
+
+def subject_of(event: Fields) -> str:
+    """Return what an event is about: a workload, a job, a queue; of several the first."""
+    for field in ("workload", "job", "clusterQueue", "localQueue", "executor"):
+        value = event.get(field)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Mapping):
+            return f"{value.get('namespace', '')}/{value.get('name', '')}"
+    if "kind" in event and "name" in event:
+        namespace = f"{event['namespace']}/" if event.get("namespace") else ""
+        return f"{str(event['kind']).lower()}/{namespace}{event['name']}"
+    keys = event.get("workloads")
+    if isinstance(keys, list) and keys:
+        return str(keys[0]) if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+    return ""
+
+
+def resources(amounts: Mapping[str, int]) -> str:
+    """Return base units as people write them: `cpu 2, memory 4Gi`."""
+    return ", ".join(f"{name} {format_value(name, value)}" for name, value in amounts.items())
+
+
+def _generic(event: Fields) -> str:
+    left_out = {"type", "cause", "workload", "job", "workloads"}
+    parts = [f"{key}={_short(value)}" for key, value in event.items() if key not in left_out]
+    return " ".join(parts)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _said(event: Fields, *fields: str) -> str:
+    return ": ".join(str(event[field]) for field in fields if event.get(field))
+
+
+def _pod_sets(pod_sets: Sequence[Fields]) -> str:
+    return "; ".join(
+        f"{pod_set.get('count', 0)} x {pod_set.get('name', 'main')}"
+        + (f" ({resources(pod_set['requests'])} each)" if pod_set.get("requests") else "")
+        for pod_set in pod_sets
+    )
+
+
+def _created(event: Fields) -> str:
+    record = event["workload"]
+    priority = f", priority {record['priority']}" if record.get("priority") else ""
+    return f"in queue {record.get('queueName') or '<none>'}{priority}: {_pod_sets(record.get('podSets', ()))}"
+
+
+def _reserved(event: Fields) -> str:
+    parts = []
+    for assigned in event.get("podSets", ()):
+        flavors = ", ".join(
+            f"{resource} {format_value(resource, assigned.get('usage', {}).get(resource, 0))} of {flavor}"
+            for resource, flavor in assigned.get("flavors", {}).items()
+        )
+        parts.append(f"{assigned.get('count')} x {assigned.get('name')} ({flavors})")
+    return f"in {event.get('clusterQueue')}: {'; '.join(parts)}"
+
+
+def _preempted(event: Fields) -> str:
+    path = (
+        f" ({event.get('preemptorPath')} over {event.get('preempteePath')})"
+        if event.get("preemptorPath")
+        else ""
+    )
+    return f"by {event.get('preemptor')}, rule {event.get('rule')}{path}"
+
+
+def _applied(event: Fields) -> str:
+    generation = event.get("object", {}).get("metadata", {}).get("generation", "?")
+    what = "created" if event.get("created") else f"changed, generation {generation}"
+    deleted = event.get("object", {}).get("metadata", {}).get("deletionTimestamp")
+    return "terminating" if deleted else what
+
+
+def _rejected(event: Fields) -> str:
+    errors = "; ".join(
+        f"{error.get('field', '')}: {error.get('detail') or error.get('type')}"
+        for error in event.get("errors", ())
+    )
+    return f"message {event.get('cause')} ({event.get('eventType', '')} on {event.get('subject')}): {errors}"
+
+
+def _many(event: Fields) -> str:
+    keys = event.get("workloads", ())
+    some = f"{len(keys)} workloads: " if len(keys) > 1 else ""
+    return f"{some}{_said(event, 'reason', 'message')}"
+
+
+def _updated(event: Fields) -> str:
+    changes = {k: v for k, v in event.items() if k not in ("type", "cause", "workload")}
+    if "podSets" in changes:
+        changes["podSets"] = _pod_sets(changes["podSets"])
+    return ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
+
+
+_TEXTS: dict[str, Callable[[Fields], str]] = {
+    "WorkloadCreated": _created,
+    "WorkloadUpdated": _updated,
+    "QuotaReserved": _reserved,
+    "Admitted": lambda _: "may start",
+    "Evicted": lambda e: _said(e, "reason", "underlyingCause", "message"),
+    "Preempted": _preempted,
+    "QuotaReleased": lambda _: "its quota is free",
+    "Requeued": lambda e: _said(e, "reason", "message"),
+    "WorkloadFinished": lambda e: _said({"reason": "Succeeded", **e}, "reason", "message"),
+    "WorkloadStopped": lambda e: _said(e, "reason", "message") or "no pod runs any more",
+    "WorkloadPodsReady": lambda e: "pods ready" if e.get("ready", True) else "pods not ready",
+    "WorkloadDeleted": lambda _: "gone",
+    "WorkloadDeactivated": lambda e: _said(e, "reason", "message"),
+    "JobResumed": lambda e: f"attempt {e.get('attempt')} may run",
+    "JobSuspended": lambda e: f"attempt {e.get('attempt')} must stop: {_said(e, 'reason', 'message')}",
+    "JobClaimed": lambda e: f"attempt {e.get('attempt')} taken by {e.get('executor')}",
+    "PendingReasonChanged": _many,
+    "WorkloadsParked": _many,
+    "ObjectApplied": _applied,
+    "ObjectDeleted": lambda _: "deleted",
+    "Rejected": _rejected,
+    "ClusterQueueStatusChanged": lambda e: _status(e),
+    "LocalQueueStatusChanged": lambda e: _status(e),
+    "InputsIgnored": lambda e: f"messages {_short(e.get('seqs'))}: {e.get('reason')}",
+}
+
+
+def _status(event: Fields) -> str:
+    return f"{'active' if event.get('active') else 'inactive'}: {_said(event, 'reason', 'message')}"

@@ -1,0 +1,65 @@
+"""Which services answer, and what they say of themselves (the NATS services API)."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from .client import Api
+
+PREFIX = "sluice-"
+FIRST_ANSWER_S = 1.0
+SILENCE_S = 0.15
+"""Replicas answer within milliseconds of each other."""
+
+
+async def services(api: Api) -> list[dict[str, Any]]:
+    """Return what every replica of the cell's services says, by service, leaders first.
+
+    `service`, `instance`, `pid`, `role`, `upto`, `own`, `lag`, and counters where it has them.
+    """
+    inbox = api.connection.new_inbox()
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def collect(message: Any) -> None:
+        answers.put_nowait(message.data)
+
+    subscription = await api.connection.subscribe(inbox, cb=collect)
+    await api.connection.publish("$SRV.STATS", b"", reply=inbox)
+    found: list[dict[str, Any]] = []
+    wait_s = FIRST_ANSWER_S
+    try:
+        while True:
+            async with asyncio.timeout(wait_s):
+                data = await answers.get()
+            entry = _entry(data, api.target.cell)
+            if entry is not None:
+                found.append(entry)
+            wait_s = SILENCE_S
+    except TimeoutError:
+        pass
+    finally:
+        await subscription.unsubscribe()
+    return sorted(
+        found, key=lambda e: (str(e["service"]), e.get("role") != "leader", str(e.get("instance", "")))
+    )
+
+
+def _entry(data: bytes, cell: str) -> dict[str, Any] | None:
+    """Return one replica's entry, None when the answer is not of this cell."""
+    try:
+        stats = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    name = str(stats.get("name", ""))
+    metadata = stats.get("metadata") or {}
+    if not name.startswith(PREFIX) or metadata.get("cell") != cell:
+        return None
+    entry: dict[str, Any] = {"service": name.removeprefix(PREFIX), "role": "serving", **metadata}
+    for endpoint in stats.get("endpoints") or ():
+        said = endpoint.get("data")
+        if isinstance(said, dict):
+            entry |= said
+            break
+    entry["service"] = str(entry["service"]).replace("_", "-")
+    return entry

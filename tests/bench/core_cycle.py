@@ -144,12 +144,13 @@ def record(queue: str, job: JobClass, index: int, number: int, at: int) -> Workl
 
 
 def submit_all(simulation: Simulation, scenario: Scenario) -> None:
+    """Queue all submissions. Queues start at different moments, or every decision would be a huge one."""
     number = 0
-    for _, queue in scenario.queues():
+    for offset, (_, queue) in enumerate(scenario.queues()):
         for job in scenario.classes:
             for index in range(job.count):
                 number += 1
-                at = index * job.every_ms * 1000
+                at = index * job.every_ms * 1000 + offset * 37 % 1009 * 59
                 item = record(queue, job, index, number, at)
                 simulation.runs[item.key] = job.runs_ms * 1000
                 simulation.push(at, "create", item)

@@ -225,7 +225,7 @@ class _Past:
         for name, manifest in self.cluster_queues.items():
             policy = manifest["spec"].get("stopPolicy") or "None"
             if policy != "None" or options.get("shouldDeleteCQ"):
-                self._cluster_queue(manifest, stop_policy=policy, deleted=options.get("shouldDeleteCQ"))
+                self._cluster_queue(manifest, stop_policy=policy, deleted=bool(options.get("shouldDeleteCQ")))
             self._activate(name, manifest)
         for local in self.local_queues.values():
             policy = local["spec"].get("stopPolicy") or "None"

@@ -35,16 +35,21 @@ def run_reconcile(case: Json) -> None:
     expect = case["expect"]
     (before,) = case["input"]["Workload"]
     after = expect["wantWorkload"]
-    wanted = expect.get("wantEvents") or ()
+    wanted: list[Json] = expect.get("wantEvents") or []
     if after is None:
         after = before
     changes = _essence(before) != _essence(after) or bool(wanted)
     moments = situation.seen[1:] if changes and len(situation.seen) > 1 else situation.seen[-1:]
-    found = [list(_differences(before, after, wanted, seen)) for seen in moments]
-    if not any(not differences for differences in found):
-        raise AssertionError("; ".join(min(found, key=len)))
+    found: list[list[str]] = [list(_differences(before, after, wanted, seen)) for seen in moments]
+    nearest = sorted(found, key=_length)[0]
+    if nearest:
+        raise AssertionError("; ".join(nearest))
     if not finished:
         _compare_deadline(situation, expect)
+
+
+def _length(differences: list[str]) -> int:
+    return len(differences)
 
 
 def _essence(manifest: Json) -> tuple[object, ...]:
@@ -64,7 +69,7 @@ def _compare_deadline(situation: Situation, expect: Json) -> None:
             raise AssertionError(f"requeueAfter: expected {after_s} s, got {actual}")
 
 
-def _differences(before: Json, after: Json, wanted: Json, seen: Seen) -> Iterator[str]:
+def _differences(before: Json, after: Json, wanted: list[Json], seen: Seen) -> Iterator[str]:
     yield from _conditions(before, after, seen.manifest)
     expected, actual = after.get("status") or {}, seen.manifest.get("status") or {}
     for name, part in (

@@ -26,6 +26,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import (
+    JobClaimed,
     JobResumed,
     JobSuspended,
     ReclaimablePodsUpdated,
@@ -37,7 +38,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .charges import add, charge_of, subtract
+from .charges import add, charge_of, shrunk, subtract
 from .peers import peers_of
 from .records import HISTORY_LIMIT, JobView, PendingReason, Recorded, Transition, WorkloadView
 from .state import State
@@ -87,7 +88,8 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         workload.local_queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
     if event.active is not None:
         _set_active(workload, event.active, at)
-    if event.pod_sets is not None:
+    if event.pod_sets is not None and workload.assignment is not None:
+        workload.assignment = shrunk(workload.assignment, event.pod_sets)
         _recharge(workload)
     _enqueue(workload)
 
@@ -178,6 +180,8 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     _give_back(workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.charge = {}
+    workload.reclaimable = {}
+    workload.peers = None
     workload.released_at = at
     if "PodsReady" in workload.conditions:
         _condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
@@ -343,7 +347,13 @@ def _resumed(state: State, event: JobResumed, _seq: int, at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.attempt, job.running, job.changed_at = event.attempt, True, at
-        job.reason = job.message = ""
+        job.reason = job.message = job.executor = ""
+
+
+def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.executor = event.executor
 
 
 def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None:
@@ -419,6 +429,7 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     BlockedOnPreemptionGates: _blocked,
     CheckStateChanged: _check,
     Evicted: _evicted,
+    JobClaimed: _claimed,
     JobResumed: _resumed,
     JobSuspended: _suspended,
     PendingReasonChanged: _pending,

@@ -154,6 +154,8 @@ class JobView:
     attempt: int = 0
     running: bool = False
     """Told to run, by the latest JobResumed."""
+    executor: str = ""
+    """Who has taken the present attempt, if anybody has said so."""
     reason: str = ""
     message: str = ""
     changed_at: Micros = 0

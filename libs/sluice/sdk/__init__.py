@@ -1,0 +1,39 @@
+"""Sluice for programs: publish job events, follow dispatch, wait for jobs, be an executor.
+
+    from sluice.sdk import Client
+
+    with Client() as sluice:
+        sluice.wait(sluice.submit("job.yaml"))
+
+`AsyncClient` is the same for asyncio.
+"""
+
+from .client import AsyncClient, Change, Submitted
+from .errors import (
+    JobDeletedError,
+    JobFailedError,
+    ManifestError,
+    NotPublishedError,
+    RejectedError,
+    SdkError,
+    UnknownJobError,
+    WaitTimeoutError,
+)
+from .sync import Client
+from .waiting import JobState
+
+__all__ = [
+    "AsyncClient",
+    "Change",
+    "Client",
+    "JobDeletedError",
+    "JobFailedError",
+    "JobState",
+    "ManifestError",
+    "NotPublishedError",
+    "RejectedError",
+    "SdkError",
+    "Submitted",
+    "UnknownJobError",
+    "WaitTimeoutError",
+]

@@ -1,0 +1,122 @@
+"""Buckets of a cell (JetStream key-value), with what executors need: conditional writes and time to live."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from sluice.log.errors import LogUnavailableError
+from sluice.log.frames import headers_of
+from sluice.log.jetstream import JetStreamLog, JetStreamTail, read_ack
+from sluice.log.stream import ensure_bucket
+from sluice.log.wire import Connection
+
+_NO_MESSAGE = 10037
+_NO_STREAM = 10059
+
+
+class Entry(NamedTuple):
+    """A key's present value; `revision` grows with every write to the bucket."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class Bucket:
+    """One bucket, `sluice_<cell>_<what>`. *memory*: lost with the server, for what is told again anyway."""
+
+    def __init__(self, target: JetStreamLog, what: str, *, memory: bool = False) -> None:
+        self.log, self.memory = target, memory
+        self.name = target.cell.bucket(what)
+        self.stream = f"KV_{self.name}"
+        self.prefix = f"$KV.{self.name}."
+
+    async def ensure(self) -> None:
+        """Create the bucket if it is not there."""
+        connection = await self.log.connection()
+        await ensure_bucket(connection, self.name, self.log.replicas, memory=self.memory)
+
+    async def _connection(self) -> Connection:
+        async with asyncio.timeout(ANSWER_S):
+            return await self.log.connection()
+
+    async def get(self, key: str) -> Entry | None:
+        """Return the newest value, None when there is none.
+
+        Raises:
+            LogUnavailableError, ConnectionError, TimeoutError: no answer.
+        """
+        connection = await self._connection()
+        body = {"last_by_subj": self.prefix + key}
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", body)
+        if error := answer.get("error"):
+            if error.get("err_code") in (_NO_MESSAGE, _NO_STREAM):
+                return None
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+        message = answer["message"]
+        if "hdrs" in message and _is_deletion(base64.b64decode(message["hdrs"])):
+            return None
+        return Entry(key, base64.b64decode(message.get("data", "")), int(message["seq"]))
+
+    async def put(
+        self, key: str, value: bytes, *, revision: int | None = None, ttl_s: float | None = None
+    ) -> int:
+        """Write a value and return its revision.
+
+        *revision*: that the key must have, 0 for a new key. *ttl_s*: whole seconds after which it is gone.
+
+        Raises:
+            StaleSequenceError: the key has another revision.
+            AppendRefusedError, LogUnavailableError, UnansweredError, ConnectionError, TimeoutError: not
+                written, or no answer.
+        """
+        connection = await self._connection()
+        headers = {}
+        if revision is not None:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
+        if ttl_s is not None:
+            headers["Nats-TTL"] = f"{max(1, round(ttl_s))}s"
+        frame = await connection.request(self.prefix + key, value, headers, ANSWER_S)
+        return read_ack(self.prefix + key, revision, frame.payload).seq
+
+    async def keys(self, under: str = "") -> list[str]:
+        """Return the keys that begin with the tokens *under*, those deleted lately included."""
+        connection = await self._connection()
+        pattern = f"{self.prefix}{under}.>" if under else f"{self.prefix}>"
+        answer = await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}", {"subjects_filter": pattern})
+        if error := answer.get("error"):
+            if error.get("err_code") == _NO_STREAM:
+                return []
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+        subjects = answer["state"].get("subjects") or {}
+        return sorted(subject.removeprefix(self.prefix) for subject in subjects)
+
+    async def follow(self, pattern: str = ">") -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """Yield batches of (key, value or None for deleted): first all that there is, then what changes.
+
+        Goes on for ever, over restarts of the server.
+        """
+        arrived = asyncio.Event()
+        tail = JetStreamTail(
+            self.log.url, self.log.name, self.stream, self.prefix, 1, [pattern], arrived.set, whole=False
+        )
+        try:
+            while True:
+                arrived.clear()
+                if entries := tail.take():
+                    yield [(e.suffix, None if _is_deletion(e.header) else e.payload) for e in entries]
+                else:
+                    await arrived.wait()
+        finally:
+            await tail.close()
+
+
+ANSWER_S = 5.0
+
+
+def _is_deletion(header: bytes) -> bool:
+    if not header:
+        return False
+    fields = headers_of(header)
+    return "KV-Operation" in fields or "Nats-Marker-Reason" in fields

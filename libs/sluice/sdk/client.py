@@ -1,0 +1,328 @@
+"""The asynchronous client: publish job events, follow dispatch, wait for jobs."""
+
+import asyncio
+import getpass
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import msgspec
+
+from sluice.events.base import JobKey
+from sluice.events.codec import encode_message
+from sluice.events.dispatch import DispatchEntry, job_of_key
+from sluice.events.job import (
+    JobDeleted,
+    JobEvent,
+    JobFinished,
+    JobPodsReady,
+    JobPodsReclaimable,
+    JobScaled,
+    JobStopped,
+)
+from sluice.log.errors import EventLogError, UnansweredError
+from sluice.log.frames import publish_frame
+from sluice.log.jetstream import JetStreamLog, read_ack
+from sluice.log.subjects import job_suffix
+
+from .bucket import Bucket
+from .errors import NotPublishedError
+from .manifests import JobManifest, Source, load
+from .waiting import JobState, Waiter
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+BULK = 500
+"""Messages published before an acknowledgement is waited for, in bulk."""
+
+_ENTRIES = msgspec.json.Decoder(DispatchEntry)
+
+
+class Submitted(NamedTuple):
+    """A job in the log. `seq` is its message's place; `duplicate` if a message with this id was there."""
+
+    namespace: str
+    name: str
+    seq: int
+    duplicate: bool = False
+
+    @property
+    def job(self) -> JobKey:
+        return JobKey(f"{self.namespace}/{self.name}")
+
+
+Job = Submitted | str
+"""What `submit` returned, or `namespace/name`, or a name in the namespace `default`."""
+
+
+class Change(NamedTuple):
+    """What a job should be doing now; None when there is nothing (any more)."""
+
+    job: JobKey
+    entry: DispatchEntry | None
+
+
+class AsyncClient:
+    """A connection to one cell.
+
+        async with AsyncClient() as sluice:
+            job = await sluice.submit("job.yaml")
+            await sluice.wait(job)
+
+    *url*: by default SLUICE_NATS_URL, NATS_URL, or a server on this machine. *cell*: by default
+    SLUICE_CELL, or `main`. *source*: who publishes, as the log will say. *timeout_s*: how long a message
+    is offered to a server that does not answer.
+    """
+
+    def __init__(self, url: str = "", cell: str = "", *, source: str = "", timeout_s: float = 10.0) -> None:
+        self.url = url or os.environ.get("SLUICE_NATS_URL") or os.environ.get("NATS_URL") or DEFAULT_URL
+        self.source = source or default_source()
+        self.timeout_s = timeout_s
+        self.log = JetStreamLog(self.url, cell or os.environ.get("SLUICE_CELL") or "main", name="sluice-sdk")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.log.close()
+
+    # publishing
+
+    async def submit(self, manifest: Source, *, namespace: str = "", message_id: str = "") -> Submitted:
+        """Publish a job. Submitting a live job again changes it, a finished one runs again.
+
+        *message_id*: a second message with the same id changes nothing; give one to be able to repeat a
+        submission after a crash. By default every call is a submission of its own.
+
+        Raises:
+            ManifestError: the manifest is invalid, or *manifest* is a file with several jobs.
+            NotPublishedError: the log did not take it.
+        """
+        (job,) = _one(load(manifest, namespace))
+        return await self._submit(job, message_id or new_id())
+
+    async def _submit(self, job: JobManifest, message_id: str) -> Submitted:
+        ack = await self._publish(job.namespace, job.name, "JobSubmitted", job.data, message_id)
+        return Submitted(job.namespace, job.name, ack[0], ack[1])
+
+    async def submit_many(
+        self, manifests: Iterable[Source] | Source, *, namespace: str = "", message_ids: Sequence[str] = ()
+    ) -> list[Submitted]:
+        """Publish many jobs, or all of one file, with many messages under way at a time.
+
+        All manifests are checked before any is published. Raises as `submit`; with message ids the same
+        call may then be repeated.
+        """
+        many = [manifests] if isinstance(manifests, str | os.PathLike | Mapping) else manifests
+        sources = many if isinstance(many, Iterable) else [many]
+        jobs = [job for source in sources for job in load(source, namespace)]
+        ids = list(message_ids) or [new_id() for _ in jobs]
+        if len(ids) != len(jobs):
+            raise ValueError(f"{len(jobs)} jobs, but {len(ids)} message ids")
+        done: list[Submitted] = []
+        for begin in range(0, len(jobs), BULK):
+            part = list(zip(jobs[begin : begin + BULK], ids[begin : begin + BULK], strict=True))
+            done += await self._submit_part(part)
+        return done
+
+    async def _submit_part(self, part: list[tuple[JobManifest, str]]) -> list[Submitted]:
+        """Publish without waiting in between; what is not acknowledged is published again, one by one."""
+        at = time.time_ns() // 1000
+        waiting, frames = [], []
+        connection = await self._connection(part[0][0].job, "JobSubmitted")
+        for job, message_id in part:
+            subject = self.log.cell.subject(job_suffix(job.namespace, job.name))
+            payload = self._encode(job.namespace, job.name, "JobSubmitted", job.data, message_id, at)
+            reply, future = connection.expect(subject)
+            frames.append(publish_frame(subject, payload, reply, {"Nats-Msg-Id": message_id}))
+            waiting.append((job, message_id, subject, reply, future))
+        connection.write(b"".join(frames))
+        done = []
+        for job, message_id, subject, reply, future in waiting:
+            try:
+                frame = await connection.answer(reply, future, self.timeout_s)
+                ack = read_ack(subject, None, frame.payload)
+                done.append(Submitted(job.namespace, job.name, ack.seq, ack.duplicate))
+            except (EventLogError, ConnectionError, TimeoutError):
+                done.append(await self._submit(job, message_id))
+        return done
+
+    async def scale(
+        self,
+        job: Job,
+        pod_sets: Mapping[str, int] | int,
+        *,
+        generation: int | None = None,
+        message_id: str = "",
+    ) -> int:
+        """Change the number of pods: of the pod set `main`, or by pod set's name. Returns the sequence."""
+        counts = {"main": pod_sets} if isinstance(pod_sets, int) else dict(pod_sets)
+        return await self.publish(
+            job, JobScaled(pod_sets=counts, generation=generation), message_id=message_id
+        )
+
+    async def delete(self, job: Job, message: str = "", *, message_id: str = "") -> int:
+        """Delete a job; a running one is stopped first."""
+        return await self.publish(job, JobDeleted(message=message), message_id=message_id)
+
+    async def finish(
+        self,
+        job: Job,
+        *,
+        success: bool = True,
+        message: str = "",
+        attempt: int | None = None,
+        message_id: str = "",
+    ) -> int:
+        """Report that a job has finished. Executors should say of which *attempt*."""
+        data = JobFinished(success=success, message=message, attempt=attempt)
+        return await self.publish(job, data, message_id=message_id)
+
+    async def pods_ready(
+        self, job: Job, *, ready: bool = True, attempt: int | None = None, message_id: str = ""
+    ) -> int:
+        """Report that all pods run, or (*ready* false) that some do not any more."""
+        return await self.publish(job, JobPodsReady(ready=ready, attempt=attempt), message_id=message_id)
+
+    async def pods_reclaimable(
+        self, job: Job, pods: Mapping[str, int], *, attempt: int | None = None, message_id: str = ""
+    ) -> int:
+        """Report how many pods of each set have ended for good, so that their quota is free."""
+        data = JobPodsReclaimable(pods=dict(pods), attempt=attempt)
+        return await self.publish(job, data, message_id=message_id)
+
+    async def stopped(
+        self, job: Job, *, attempt: int | None = None, message: str = "", message_id: str = ""
+    ) -> int:
+        """Report that no pod of the job runs any more: the answer to being suspended."""
+        data = JobStopped(attempt=attempt, message=message)
+        return await self.publish(job, data, message_id=message_id)
+
+    async def publish(self, job: Job, data: JobEvent, *, message_id: str = "") -> int:
+        """Publish any event about a job and return its sequence.
+
+        Raises:
+            NotPublishedError: the log did not take it.
+        """
+        namespace, name = split(job)
+        event_type = type(data).__name__
+        seq, _ = await self._publish(namespace, name, event_type, data, message_id or new_id())
+        return seq
+
+    async def _publish(
+        self, namespace: str, name: str, event_type: str, data: object, message_id: str
+    ) -> tuple[int, bool]:
+        """Offer the message until it is acknowledged: its id keeps it from being stored twice."""
+        _check_id(message_id)
+        payload = self._encode(namespace, name, event_type, data, message_id, time.time_ns() // 1000)
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                async with asyncio.timeout(max(0.1, deadline - time.monotonic())):
+                    ack = await self.log.append(job_suffix(namespace, name), payload, msg_id=message_id)
+                return ack.seq, ack.duplicate
+            except (UnansweredError, TimeoutError) as error:
+                if time.monotonic() >= deadline:
+                    detail = f"{error or 'no answer'}; is there a cell {self.log.cell.name!r} at {self.url}?"
+                    raise NotPublishedError(f"{namespace}/{name}", event_type, detail) from error
+                await asyncio.sleep(0.1)
+            except EventLogError as error:
+                raise NotPublishedError(f"{namespace}/{name}", event_type, str(error)) from error
+
+    def _encode(
+        self, namespace: str, name: str, event_type: str, data: object, message_id: str, at: int
+    ) -> bytes:
+        return encode_message(
+            message_id=message_id,
+            source=self.source,
+            event_type=event_type,
+            subject=f"{namespace}/{name}",
+            at=at,
+            data=data,
+        )
+
+    async def _connection(self, job: str, event_type: str) -> Any:
+        try:
+            return await self.log.connection()
+        except EventLogError as error:
+            raise NotPublishedError(job, event_type, str(error)) from error
+
+    # following
+
+    async def dispatch(self) -> AsyncIterator[Change]:
+        """Yield what every job should be doing: first as it is now, then each change, for ever.
+
+        Level-triggered: a change that was overtaken by a newer one may be left out.
+        """
+        async for batch in Bucket(self.log, "dispatch").follow():
+            for key, value in batch:
+                yield Change(job_of_key(key), None if value is None else _ENTRIES.decode(value))
+
+    async def wait(
+        self,
+        job: Job,
+        until: Literal["Pending", "Running", "Finished"] = "Finished",
+        *,
+        timeout_s: float | None = None,
+    ) -> JobState:
+        """Wait until a job has come so far (or further), and return what it has come to.
+
+        Raises:
+            RejectedError: the submission was refused; tells why.
+            JobFailedError: the job has failed, and *until* is Finished.
+            JobDeletedError, UnknownJobError: there is no such job (any more).
+            WaitTimeoutError: not within *timeout_s*.
+        """
+        return (await self.wait_all([job], until, timeout_s=timeout_s))[0]
+
+    async def wait_all(
+        self,
+        jobs: Iterable[Job],
+        until: Literal["Pending", "Running", "Finished"] = "Finished",
+        *,
+        timeout_s: float | None = None,
+    ) -> list[JobState]:
+        """Wait for several jobs with one reader; raises as `wait`, for the first job that gives cause."""
+        waiter = Waiter(self.log, until)
+        for job in jobs:
+            namespace, name = split(job)
+            waiter.add(JobKey(f"{namespace}/{name}"), job.seq if isinstance(job, Submitted) else None)
+        return await waiter.run(timeout_s)
+
+
+def _one(jobs: list[JobManifest]) -> list[JobManifest]:
+    if len(jobs) != 1:
+        raise ValueError(f"{len(jobs)} jobs in the file: use submit_many")
+    return jobs
+
+
+def split(job: Job) -> tuple[str, str]:
+    """Return namespace and name."""
+    if isinstance(job, Submitted):
+        return job.namespace, job.name
+    namespace, slash, name = job.partition("/")
+    return (namespace, name) if slash else ("default", namespace)
+
+
+def new_id() -> str:
+    """Return an id for one message."""
+    return f"{time.time_ns():x}-{secrets.token_hex(4)}"
+
+
+def _check_id(message_id: str) -> None:
+    if not message_id.isprintable() or not message_id.isascii():
+        raise ValueError(f"message id {message_id!r}: want printable ASCII")
+
+
+def default_source() -> str:
+    """Return who publishes: `sluice-sdk/user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"sluice-sdk/{user}@{socket.gethostname()}"

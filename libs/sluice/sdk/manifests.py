@@ -1,0 +1,84 @@
+"""Manifests as users have them (dict, file, struct) to what goes into the log."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sluice.api.decode import decode_object, describe
+from sluice.api.errors import FieldError, InvalidError, not_supported, required
+from sluice.api.meta import Manifest
+from sluice.api.scheme import JOB_TYPES, kind_of
+from sluice.api.validation import validate
+from sluice.api.yaml import decode_yaml
+
+from .errors import ManifestError
+
+Source = Manifest | Mapping[str, Any] | str | Path
+"""A manifest, or the path of a YAML or JSON file."""
+
+
+class JobManifest(msgspec.Struct, frozen=True):
+    """A checked manifest, encoded."""
+
+    namespace: str
+    name: str
+    data: msgspec.Raw
+
+    @property
+    def job(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def load(source: Source, namespace: str = "") -> list[JobManifest]:
+    """Return the jobs in *source*; *namespace* is for those that name none.
+
+    Raises:
+        ManifestError: it cannot be read, is no job, or is invalid.
+    """
+    if isinstance(source, str | Path):
+        return [checked(manifest, namespace, where) for manifest, where in _from_file(Path(source))]
+    if isinstance(source, Mapping):
+        try:
+            manifest = decode_object(dict(source))
+        except InvalidError as error:
+            raise ManifestError(describe(dict(source)), error.errors) from error
+        return [checked(manifest, namespace)]
+    return [checked(source, namespace)]
+
+
+def _from_file(path: Path) -> Iterator[tuple[Manifest, str]]:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        problem = FieldError(field="", detail=f"cannot be read: {error.strerror or error}")
+        raise ManifestError(str(path), (problem,)) from error
+    found = False
+    for document in decode_yaml(text):
+        if document.manifest is None:
+            raise ManifestError(f"{path}:{document.line}: {document.what}", document.errors)
+        found = True
+        yield document.manifest, str(path)
+    if not found:
+        raise ManifestError(str(path), (required("", "the file holds no manifest"),))
+
+
+def checked(manifest: Manifest, namespace: str = "", where: str = "") -> JobManifest:
+    """Check a job's manifest as the cell will, and encode it.
+
+    Raises:
+        ManifestError: it is no job, or is invalid.
+    """
+    kind = kind_of(manifest)
+    prefix = f"{where}: " if where else ""
+    if not isinstance(manifest, JOB_TYPES):
+        kinds = dict.fromkeys(job.__name__ for job in JOB_TYPES)
+        raise ManifestError(f"{prefix}{kind.kind}", (not_supported("kind", kind.kind, kinds),))
+    metadata = manifest.metadata
+    if not metadata.namespace:
+        metadata = msgspec.structs.replace(metadata, namespace=namespace or "default")
+        manifest = msgspec.structs.replace(manifest, metadata=metadata)
+    if errors := validate(manifest):
+        raise ManifestError(f'{prefix}{kind.kind} "{metadata.namespace}/{metadata.name}"', errors)
+    return JobManifest(metadata.namespace, metadata.name, msgspec.Raw(msgspec.json.encode(manifest)))

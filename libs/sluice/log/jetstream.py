@@ -221,6 +221,7 @@ class JetStreamTail:
         self._delivered = self._outstanding = self._pending = 0
         self._live = False
         self._pull_subject = self._pull_reply = self._consumer = ""
+        self._pulls = itertools.count(1)
         self._heard = 0.0
         self._loop = asyncio.get_running_loop()
         self._setup: asyncio.Task[None] | None = None
@@ -308,21 +309,21 @@ class JetStreamTail:
         )
         self._consumer = name
         self._pull_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
-        self._pull_reply = f"_INBOX.{name}"
         self._sid = b"%d" % next(self._sids)
         self._delivered = self._outstanding = 0
         self._pending = int(made.get("num_pending", 0))
         self._live = True
-        connection.write(b"SUB %s %s\r\n" % (self._pull_reply.encode(), self._sid))
+        connection.write(b"SUB _INBOX.%s.* %s\r\n" % (name.encode(), self._sid))
         self._pull()
         self._wake()
 
     def _pull(self) -> None:
         """Ask for more once all that was asked for has come, and been taken: that is the back-pressure."""
         connection = self._link.current
-        if self._outstanding or not self._live or self._arrived or connection is None:
+        if self._outstanding > 0 or not self._live or self._arrived or connection is None:
             return
         self._outstanding = consumer.PULL_MESSAGES
+        self._pull_reply = f"_INBOX.{self._consumer}.{next(self._pulls)}"
         body = msgspec.json.encode(consumer.pull_request())
         connection.publish(self._pull_subject, body, self._pull_reply)
 
@@ -364,8 +365,8 @@ class JetStreamTail:
 
     def _status(self, frame: Frame) -> None:
         meaning = consumer.pull_ended(frame.header)
-        if meaning is None:
-            return
+        if meaning is None or (meaning and frame.subject != self._pull_reply.encode()):
+            return  # a heartbeat, or the end of an earlier pull
         if meaning:
             self._outstanding = 0
             self._loop.call_soon(self._pull)

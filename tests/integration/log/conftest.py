@@ -1,0 +1,110 @@
+"""Logs and processes for the tests of the log."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sluice.log.jetstream import JetStreamLog
+from sluice.log.wire import Link
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+async def eventually(condition, timeout_s=8.0):
+    """Wait until *condition* (maybe a coroutine function) holds."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            result = condition()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return result
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def open_log(nats_server):
+    """A function that opens logs on the test's server; they are closed at its end."""
+    logs = []
+
+    async def opener(**options):
+        logs.append(await JetStreamLog(nats_server.url, **options).open())
+        return logs[-1]
+
+    yield opener
+    for log in logs:
+        await log.close()
+
+
+class Bank:
+    """Replicas of the bank service, as processes."""
+
+    def __init__(self, url, directory):
+        self.url, self.directory = url, directory
+        self.processes = []
+        self._link = Link(url, "control")
+
+    def start(self, name, **env):
+        with (self.directory / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.log.bank_service"],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                env=os.environ
+                | {"SLUICE_NATS_URL": self.url, "SLUICE_INSTANCE": name, "SLUICE_LOG_FORMAT": "json"}
+                | env,
+            )
+        self.processes.append(process)
+        return process
+
+    async def ask(self, process, what="status"):
+        """Return what one replica says, None if it says nothing in time."""
+        found = []
+        link = Link(self.url, "ask", sink=lambda frames: found.extend(f.payload for f in frames))
+        try:
+            connection = await link.connection(2)
+            connection.write(b"SUB _INBOX.ask%d 9\r\n" % id(found))
+            connection.publish(f"sluice.main.control.bank.{what}", b"", f"_INBOX.ask{id(found)}")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    while True:
+                        for answer in map(msgspec.json.decode, found):
+                            if answer["pid"] == process.pid:
+                                return answer
+                        await asyncio.sleep(0.005)
+        finally:
+            await link.close()
+        return None
+
+    async def role(self, process):
+        answer = await self.ask(process)
+        return answer["role"] if answer else ""
+
+    async def until_role(self, process, role):
+        async def has():
+            return await self.role(process) == role
+
+        await eventually(has)
+
+    def log(self, name):
+        return (self.directory / f"{name}.log").read_text()
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def bank(nats_server, tmp_path):
+    replicas = Bank(nats_server.url, tmp_path)
+    yield replicas
+    replicas.close()

@@ -1,0 +1,176 @@
+"""The live reader and the writer when the server or the connection fails."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from sluice.events.commit import Step
+from sluice.events.scheduler import Admitted
+from sluice.log import consumer, jetstream
+from sluice.log.consumer import HistoryLostError, LogReplacedError
+from sluice.log.errors import StaleSequenceError, UnansweredError
+from sluice.log.writer import CommitWriter
+
+from .conftest import eventually
+
+pytestmark = pytest.mark.nats
+
+
+class Follower:
+    """Collects what a tail brings."""
+
+    def __init__(self, log, start=1, filters=("job.>", "scheduler")):
+        self.seqs = []
+        self.error = None
+        self.tail = log.tail(start, filters, self.collect)
+
+    def collect(self):
+        try:
+            self.seqs += [entry.seq for entry in self.tail.take()]
+        except Exception as error:
+            self.error = error
+
+
+async def test_tail_goes_on_after_kill_and_restart(nats_server, open_log):
+    """Whatever was stored before and after the server was killed arrives once, in order."""
+    log = await open_log()
+    follower = Follower(log)
+    for _ in range(3):
+        for n in range(50):
+            await log.append("job.a.b", b"%d" % n)
+        await eventually(lambda: follower.tail.position > 0)
+        nats_server.restart()
+
+        async def stored():
+            try:
+                return await log.append("job.a.b", b"again")
+            except UnansweredError:
+                return None
+
+        await eventually(stored)
+    end = await log.end()
+    await eventually(lambda: follower.seqs and follower.seqs[-1] == end)
+
+    assert follower.seqs == list(range(1, end + 1))
+    await follower.tail.close()
+
+
+async def test_gap_is_noticed_and_read_again(open_log, monkeypatch):
+    """When the server skips deliveries, the reader begins anew behind the last good one."""
+    log = await open_log()
+    original, fault = jetstream.parse_delivery, {"at": 40}
+
+    def skipping(reply):
+        found = original(reply)
+        if found.delivered == fault["at"]:
+            fault["at"] = 0
+            return found._replace(delivered=found.delivered + 3)
+        return found
+
+    monkeypatch.setattr(jetstream, "parse_delivery", skipping)
+    for n in range(100):
+        await log.append("job.a.b", b"%d" % n)
+    follower = Follower(log)
+    await eventually(lambda: follower.seqs and follower.seqs[-1] == 100)
+
+    assert follower.seqs == list(range(1, 101))
+    assert follower.tail.gaps == 1
+    await follower.tail.close()
+
+
+async def test_tail_survives_the_loss_of_its_consumer(open_log):
+    log = await open_log()
+    follower = Follower(log)
+    await log.append("job.a.b", b"one")
+    await eventually(lambda: follower.seqs == [1])
+    connection = await log.connection()
+    answer = await connection.ask(f"$JS.API.CONSUMER.DELETE.{log.cell.stream}.{follower.tail._consumer}")
+    assert answer["success"]
+    await log.append("job.a.b", b"two")
+    await eventually(lambda: follower.seqs == [1, 2])
+    await follower.tail.close()
+
+
+@pytest.mark.parametrize("limit", ["PULL_MESSAGES", "PULL_BYTES"])
+async def test_small_pulls_leave_nothing_out(open_log, monkeypatch, limit):
+    monkeypatch.setattr(consumer, limit, 7 if limit == "PULL_MESSAGES" else 2_000)
+    log = await open_log()
+    follower = Follower(log)
+    for n in range(100):
+        await log.append("job.a.b", b"%d" % n)
+    await eventually(lambda: follower.seqs and follower.seqs[-1] == 100)
+
+    assert follower.seqs == list(range(1, 101))
+    assert follower.tail.gaps == 0
+    await follower.tail.close()
+
+
+async def test_position_beyond_the_end_is_an_error(open_log):
+    """A log that was replaced is not mistaken for one in which nothing happens."""
+    log = await open_log()
+    await log.append("job.a.b", b"one")
+    follower = Follower(log, start=10)
+    await eventually(lambda: follower.error)
+
+    assert isinstance(follower.error, LogReplacedError)
+    assert (follower.error.position, follower.error.last) == (9, 1)
+    await follower.tail.close()
+
+
+def test_lost_history_is_an_error():
+    with pytest.raises(HistoryLostError, match="from seq 1, but the log begins at 5"):
+        consumer.check_history("S", {"first_seq": 5, "last_seq": 9}, 0)
+
+
+async def test_commits_survive_kills_of_the_server(nats_server, open_log):
+    """Commits go on while the server is killed again and again: each lands once, in order."""
+    log = await open_log()
+    writer = CommitWriter(log, "scheduler")
+    await writer.find_head()
+    done = asyncio.Event()
+    written = []
+
+    async def write():
+        for n in itertools.count():
+            await writer.write(
+                [Step(upto=n, at=n + 1, events=(Admitted(cause=n, workload="w"),))], written.append
+            )
+            if done.is_set():
+                return
+
+    task = asyncio.create_task(write())
+    for kill in range(4):
+        await eventually(lambda kill=kill: len(written) > 30 * (kill + 1))
+        await asyncio.to_thread(nats_server.restart)
+    done.set()
+    await asyncio.wait_for(task, 10)
+
+    from sluice.events.codec import decode_commit
+
+    stored = [e async for batch in log.read(1, ["scheduler"]) for e in batch]
+    uptos = [step.upto for e in stored for step in decode_commit(e.payload).steps]
+    assert uptos == list(range(len(written)))
+    assert [w.seq for w in written] == [e.seq for e in stored]
+
+
+async def test_only_one_of_two_writers_gets_through(open_log):
+    one, other = CommitWriter(await open_log(), "scheduler"), CommitWriter(await open_log(), "scheduler")
+    step = Step(upto=0, at=1)
+    await one.write([step], lambda _: None)
+
+    with pytest.raises(StaleSequenceError):
+        await other.write([step], lambda _: None)
+    assert await other.find_head() == one.head
+
+
+async def test_commit_larger_than_the_server_takes_is_split(open_log):
+    """20 MiB of steps land as messages of at most 8 MiB."""
+    log = await open_log()
+    steps = [Step(upto=n, at=1, events=(Admitted(cause=n, workload="w" * (3 << 20)),)) for n in range(7)]
+    written = []
+
+    await CommitWriter(log, "scheduler").write(steps, written.append)
+
+    assert [len(w.steps) for w in written] == [2, 2, 2, 1]
+    assert await log.end() == 4

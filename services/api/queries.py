@@ -30,7 +30,7 @@ from .world import World
 PAGE_BYTES = 4 * 1024 * 1024
 """A page is ended early so that its answer stays well below the server's limit of a message."""
 MAX_WATCH_S = 30.0
-MIN_SEQ_TIMEOUT_S = 10.0
+MIN_SEQ_TIMEOUT_S = 3.0
 
 
 class TooNewError(Exception):

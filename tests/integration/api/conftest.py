@@ -1,0 +1,42 @@
+"""A real server with two replicas of the api service, one for a module; every test uses names of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.client import Api, Target, connect
+from sluice.cli.errors import CliError
+from tests.system import System
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    directory: Path = tmp_path_factory.mktemp("api")
+    with System(directory) as running:
+        running.start("api")
+        running.start("api")
+        asyncio.run(ready(running, replicas=2))
+        yield running
+
+
+@asynccontextmanager
+async def connected(system: System) -> AsyncIterator[Api]:
+    async with connect(Target(system.url, system.cell, "test")) as api:
+        yield api
+
+
+async def ready(system: System, *, replicas: int) -> None:
+    """Wait until so many replicas answer."""
+    from sluice.cli.inspect_cell import services
+
+    async with asyncio.timeout(20), connected(system) as api:
+        while True:
+            try:
+                await api.status()
+                if len(await services(api)) >= replicas:
+                    return
+            except CliError:
+                await asyncio.sleep(0.05)

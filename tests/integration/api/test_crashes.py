@@ -1,0 +1,59 @@
+"""The api service is killed in the middle of things."""
+
+import asyncio
+
+import pytest
+
+from sluice.cli.errors import CliError
+from sluice.events.query import ApplyRequest, ListRequest
+from tests.system import System
+
+from .conftest import connected, ready
+from .test_requests import config_events, flavor
+
+pytestmark = pytest.mark.nats
+
+
+async def test_killed_replicas_lose_nothing_and_do_nothing_twice(tmp_path):
+    """Replicas are killed and started while requests come: what was answered is in the log exactly once,
+    what was not answered is there once or not at all."""
+    with System(tmp_path) as system:
+        system.start("api")
+        system.start("api")
+        await ready(system, replicas=2)
+        answered: list[str] = []
+        done = asyncio.Event()
+
+        async def kill() -> None:
+            for _ in range(3):
+                await asyncio.sleep(0.25)
+                victim = system.live("api")[0]
+                await asyncio.to_thread(victim.kill)
+                system.start("api")
+            done.set()
+
+        async def apply(worker: int) -> None:
+            number = 0
+            async with connected(system) as api:
+                while not done.is_set():
+                    name = f"crash-{worker}-{number}"
+                    number += 1
+                    try:
+                        request = ApplyRequest(objects=[flavor(name)])
+                        async with asyncio.timeout(1):
+                            await api.apply(request)
+                        answered.append(name)
+                    except (CliError, TimeoutError):
+                        await asyncio.sleep(0.02)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(kill(), *(apply(worker) for worker in range(3)))
+        await ready(system, replicas=1)
+
+        created = [event.name for event in await config_events(system) if event.type_name == "ObjectApplied"]
+        assert len(answered) > 10
+        assert len(created) == len(set(created)), "something was created twice"
+        assert set(answered) <= set(created), "something that was answered is not in the log"
+        async with connected(system) as api:
+            found = await api.list(ListRequest(kind="ResourceFlavor"))
+        assert {obj["metadata"]["name"] for obj in found.items} == set(created)

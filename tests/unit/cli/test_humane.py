@@ -1,0 +1,39 @@
+"""Every event of the catalogue can be told to people."""
+
+import msgspec
+import pytest
+
+from sluice.cli.humane import describe, subject_of
+from sluice.events.catalogue import EVENTS
+from sluice.events.examples import example
+
+
+def plain(event):
+    return msgspec.json.decode(msgspec.json.encode(event))
+
+
+@pytest.mark.parametrize("tag", sorted(EVENTS))
+def test_every_event_has_a_line(tag):
+    """One line without braces of nested data."""
+    event = plain(example(EVENTS[tag]))
+    line = f"{subject_of(event)}  {describe(event)}"
+
+    assert line.strip()
+    assert "\n" not in line
+
+
+def test_a_preemption_names_both_sides():
+    """Victim, preemptor and rule stand in one line."""
+    event = {
+        "type": "Preempted",
+        "cause": 7,
+        "workload": "default/victim",
+        "preemptor": "default/winner",
+        "rule": "InCohortReclamation",
+        "message": "...",
+        "preemptorPath": "/root/a",
+        "preempteePath": "/root/b",
+    }
+
+    assert subject_of(event) == "default/victim"
+    assert describe(event) == "by default/winner, rule InCohortReclamation (/root/a over /root/b)"

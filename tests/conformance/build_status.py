@@ -348,13 +348,14 @@ class _Past:
         shown, workload = self.situation.workload, self.situation.scheduled
         for kind, condition in self.conditions.items():
             if kind not in ("QuotaReserved", "Admitted", "Finished", "DeactivationTarget"):
-                shown.conditions[kind] = Recorded(
+                recorded = Recorded(
                     condition["status"] == "True",
                     condition.get("reason", ""),
                     condition.get("message", ""),
                     self.at(kind),
                     condition.get("observedGeneration", 0),
                 )
+                shown.conditions = {**shown.conditions, kind: recorded}
         requeued = self.conditions.get("Requeued")
         if requeued is not None and requeued["status"] == "False":
             workload.held_for, workload.evicted_message = requeued["reason"], requeued.get("message", "")
@@ -363,10 +364,10 @@ class _Past:
         shown.requeue_at = workload.requeue_at = micros(requeue.get("requeueAt"))
         past = self.status.get("accumulatedPastExecutionTimeSeconds") or 0
         shown.past_execution_s = workload.past_execution_s = past
-        for state in map(check_state, self.status.get("admissionChecks") or ()):
-            shown.checks[state.name] = state
-        for stat in (self.status.get("schedulingStats") or {}).get("evictions") or ():
-            shown.evictions[stat["reason"], stat.get("underlyingCause", "")] = stat["count"]
+        states = map(check_state, self.status.get("admissionChecks") or ())
+        shown.checks = {state.name: state for state in states}
+        stats = (self.status.get("schedulingStats") or {}).get("evictions") or ()
+        shown.evictions = {(s["reason"], s.get("underlyingCause", "")): s["count"] for s in stats}
 
     def answer_checks(self) -> None:
         """Say what the admission-check service makes of the states of the checks."""

@@ -40,6 +40,10 @@ _OWN = (Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, Workl
 """The scheduler's own: what follows from them has their cause."""
 
 
+_STALE_LIMIT = 64
+"""Out-of-date entries that the heap may hold beyond as many as are valid."""
+
+
 class Lifecycle:
     """What is due and what will be. Only `note` and `rebuild` change it."""
 
@@ -111,7 +115,8 @@ def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> N
     workload = world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
-        _unhold(lc, workload)
+        if lc.held:
+            _unhold(lc, workload)
     _forget(lc, event.workload)
 
 
@@ -205,6 +210,9 @@ def _look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micro
     elif lc.armed.get(key) != moment:
         lc.armed[key] = moment
         heappush(lc.heap, (moment, key))
+        if len(lc.heap) > 2 * len(lc.armed) + _STALE_LIMIT:
+            lc.heap = [(when, whose) for whose, when in lc.armed.items()]
+            heapify(lc.heap)
 
 
 def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:

@@ -46,6 +46,8 @@ def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
     workload.evicted_at = workload.last_evicted_at = at
     workload.evicted_reason = workload.last_evicted_reason = workload.held_for = event.reason
     workload.evicted_message = event.message
+    # The eviction says it from here on.
+    workload.deactivated_for = workload.deactivated_message = ""
 
 
 def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:

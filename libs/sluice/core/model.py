@@ -68,7 +68,7 @@ class Workload:
     checks_requeue_at: Micros | None = None
     finished: bool = False
     deactivated_for: str = ""
-    """Why the system, and not a user, set `active` to false; '' otherwise."""
+    """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
     deactivated_message: str = ""
     preempted_rule: str = ""
     """The rule by which it was preempted last (`Preempted.rule`), for as long as it has no quota again."""

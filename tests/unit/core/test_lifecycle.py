@@ -402,3 +402,16 @@ def test_a_reloaded_state_decides_as_the_live_one():
     assert loaded.lc.due == {}
     assert list(loaded.lc.held) == ["ns/lq"]
     assert kinds(loaded.tell(cluster_queue()).settle()) == ["Requeued", "Requeued"]
+
+
+def test_deadlines_that_are_over_do_not_pile_up():
+    """A day-long limit on jobs of a second costs nothing after they have ended."""
+    history = History().tell(cluster_queue(), local_queue())
+    for number in range(1, 500):
+        name = f"w{number}"
+        history.tell(created(name, number, maximum_execution_time_s=86_400), reserved(name))
+        history.tell(Admitted(workload=WorkloadKey(f"ns/{name}"), cause=0))
+        history.at += SECOND
+        history.tell(WorkloadFinished(workload=WorkloadKey(f"ns/{name}"), cause=0))
+    assert len(history.lc.heap) < 100
+    assert history.deadline_s() is None

@@ -97,7 +97,8 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
 def _set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
     workload.active = active
     if active:
-        workload.conditions.pop("DeactivationTarget", None)
+        kept = {k: c for k, c in workload.conditions.items() if k != "DeactivationTarget"}
+        workload.conditions = kept
     elif not workload.holds_quota and workload.finished_at is None:
         # Nothing has to stop, so the scheduler writes no Evicted for it.
         _condition(workload, "Evicted", True, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at)
@@ -149,7 +150,7 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
     reason = ev.condition_reason(event.reason, event.underlying_cause)
     _condition(workload, "Evicted", True, reason, event.message, at)
     times = (event.reason, event.underlying_cause)
-    workload.evictions[times] = workload.evictions.get(times, 0) + 1
+    workload.evictions = {**workload.evictions, times: workload.evictions.get(times, 0) + 1}
     if workload.checks:
         states = reset_on_eviction(workload.checks.values(), at)
         workload.checks = {state.name: state for state in states}
@@ -329,7 +330,7 @@ def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None
     _remember(workload, event, seq, at)
     before = workload.checks.get(event.check)
     since = before.at if before is not None and before.state == event.state else at
-    workload.checks[event.check] = CheckState(
+    said = CheckState(
         event.check,
         event.state,
         since,
@@ -338,6 +339,7 @@ def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None
         event.retry_count,
         event.pod_set_updates,
     )
+    workload.checks = {**workload.checks, event.check: said}
 
 
 # Jobs
@@ -371,7 +373,8 @@ def _condition(
 ) -> None:
     before = workload.conditions.get(kind)
     since = before.since if before is not None and before.status == status else at
-    workload.conditions[kind] = Recorded(status, reason, message, since, workload.generation)
+    recorded = Recorded(status, reason, message, since, workload.generation)
+    workload.conditions = {**workload.conditions, kind: recorded}
 
 
 def _remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:

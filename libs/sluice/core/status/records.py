@@ -6,7 +6,7 @@ Counters and lists are kept as events come; conditions and manifests are made wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluice.api import kueue
 from sluice.core.check_states import CheckState
@@ -17,6 +17,14 @@ FlavorResource = tuple[str, str]
 
 HISTORY_LIMIT = 20
 """Transitions kept per workload."""
+
+
+def _empty() -> dict[Any, Any]:
+    """One for all, as most workloads never get an entry: replaced, never written to."""
+    return _EMPTY
+
+
+_EMPTY: dict[Any, Any] = {}
 
 
 class Transition(NamedTuple):
@@ -39,7 +47,10 @@ class Recorded(NamedTuple):
 
 @dataclass(slots=True)
 class WorkloadView:
-    """One workload. None means not (any more), times are microseconds."""
+    """One workload. None means not (any more), times are microseconds.
+
+    Dictionaries are replaced when they change, never written to.
+    """
 
     record: WorkloadRecord
     key: WorkloadKey
@@ -49,7 +60,7 @@ class WorkloadView:
     cluster_queue: "ClusterQueueView | None" = None
     """The queue whose quota it holds, or held when it finished."""
     assignment: Sequence[PodSetAssignment] | None = None
-    charge: dict[FlavorResource, int] = field(default_factory=dict)
+    charge: dict[FlavorResource, int] = field(default_factory=_empty)
     reserved_at: Micros | None = None
     reserved_generation: int = 0
     released_at: Micros | None = None
@@ -59,9 +70,9 @@ class WorkloadView:
     evicted: bool = False
     """Told to stop, and not stopped yet."""
     pending: "PendingReason | None" = None
-    conditions: dict[str, Recorded] = field(default_factory=dict)
+    conditions: dict[str, Recorded] = field(default_factory=_empty)
     """All but QuotaReserved and Admitted, which follow from the fields above."""
-    checks: dict[str, CheckState] = field(default_factory=dict)
+    checks: dict[str, CheckState] = field(default_factory=_empty)
     requeue_count: int = 0
     requeue_at: Micros | None = None
     peers: object = None
@@ -69,8 +80,8 @@ class WorkloadView:
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""
     past_execution_s: int = 0
-    reclaimable: dict[str, int] = field(default_factory=dict)
-    evictions: dict[tuple[str, str], int] = field(default_factory=dict)
+    reclaimable: dict[str, int] = field(default_factory=_empty)
+    evictions: dict[tuple[str, str], int] = field(default_factory=_empty)
     """(reason, underlying cause) -> how often."""
     history: list[Transition] = field(default_factory=list)
 

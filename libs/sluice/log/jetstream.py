@@ -111,9 +111,13 @@ class JetStreamLog:
     def _connected(self, connection: Connection) -> None:
         self.max_payload = connection.info.max_payload
 
-    async def connection(self) -> Connection:
-        """Return the connection, for requests beside the log."""
-        return await self._link.connection()
+    async def connection(self, timeout_s: float | None = None) -> Connection:
+        """Return the connection, for requests beside the log.
+
+        Raises:
+            LogUnavailableError: there is none within *timeout_s*.
+        """
+        return await self._link.connection(timeout_s)
 
     async def append(
         self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""

@@ -90,13 +90,15 @@ class KvLease:
                         await asyncio.sleep(self.ttl_s / 4)
             except EventLogError as error:
                 log.info("lease not answered", lease=self.name, error=str(error))
-                await asyncio.sleep(self.ttl_s / 4)
+                await asyncio.sleep(self.ttl_s / 10)
+                await self._prepare()
 
     async def _prepare(self) -> None:
         while True:
             try:
                 connection = await self.log.connection()
-                # In memory: a lease need not outlive the server, and costs no disk when idle.
+                # In memory: a lease need not outlive the server, and costs no disk when idle. A server
+                # that restarts forgets the whole bucket.
                 await ensure_bucket(connection, self._bucket, self.log.replicas, memory=True)
                 return
             except (EventLogError, ConnectionError, TimeoutError) as error:
@@ -140,7 +142,7 @@ class KvLease:
     async def _look(self) -> tuple[int, LeaseValue | None]:
         """Return the key's sequence and value; (0, None) when there is none."""
         try:
-            connection = await self.log.connection()
+            connection = await self.log.connection(self.ttl_s)
             answer = await connection.ask(
                 f"$JS.API.STREAM.MSG.GET.KV_{self._bucket}", {"last_by_subj": self._subject}, self.ttl_s
             )
@@ -164,7 +166,7 @@ class KvLease:
             "Nats-TTL": f"{math.ceil(self.ttl_s * 2)}s",
         }
         try:
-            connection = await self.log.connection()
+            connection = await self.log.connection(self.ttl_s)
             frame = await connection.request(
                 self._subject, msgspec.json.encode(value), headers, max(self.ttl_s, 0.5)
             )

@@ -95,10 +95,11 @@ class Shell[S]:
         projections: Sequence[Projection[S]] = (),
         hooks: Sequence[Hooks[S]] = (),
         settings: Settings | None = None,
+        lease: str = "",
     ) -> None:
         self.name, self.config = name, config
         self.log = JetStreamLog(config.nats_url, config.cell, name=name, replicas=config.replicas)
-        self.lease = KvLease(self.log, name, config.instance, config.lease_ttl_s)
+        self.lease = KvLease(self.log, lease or name, config.instance, config.lease_ttl_s)
         self.nats = Nats()
         self.publishers = [Publisher(each, self.log, self.lease.confirm) for each in projections]
         self.runner: Runner[S] = Runner(
@@ -258,8 +259,13 @@ def run_service[S](
     settings: Settings | None = None,
     telemetry: StartTelemetry | None = None,
     env: Mapping[str, str] | None = None,
+    lease: str = "",
 ) -> None:
-    """Run a service until SIGTERM or SIGINT, then exit: 0 in order, 1 for a fault, 2 for a bad setting."""
+    """Run a service until SIGTERM or SIGINT, then exit: 0 in order, 1 for a fault, 2 for a bad setting.
+
+    *setup* is called with the connections open and before the log is folded. *lease*: name of the lease,
+    the service's by default; replicas with different ones are leaders at once (for tests of fencing).
+    """
     env = os.environ if env is None else env
     try:
         config = load_cell(env)
@@ -269,7 +275,9 @@ def run_service[S](
         sys.exit(2)
 
     async def main() -> int:
-        shell = Shell(name, decider, config, projections=projections, hooks=hooks, settings=settings)
+        shell = Shell(
+            name, decider, config, projections=projections, hooks=hooks, settings=settings, lease=lease
+        )
         if observer is not None:
             observer.observe(shell.runner.metrics)
         return await _run(shell, setup)

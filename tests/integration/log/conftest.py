@@ -67,7 +67,7 @@ class Bank:
     async def ask(self, process, what="status"):
         """Return what one replica says, None if it says nothing in time."""
         found = []
-        link = Link(self.url, "ask", sink=lambda frames: found.extend(f.payload for f in frames))
+        link = Link(self.url, "ask", sink=lambda frames: found.extend(f.payload for f in frames if f.payload))
         try:
             connection = await link.connection(2)
             connection.write(b"SUB _INBOX.ask%d 9\r\n" % id(found))

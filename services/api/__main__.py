@@ -9,6 +9,7 @@ import msgspec
 import uvloop
 
 from sluice import telemetry
+from sluice.log import garbage
 from sluice.log.errors import EventLogError
 
 from .config import Config, load
@@ -30,6 +31,9 @@ def main() -> None:
         observer = telemetry.start("api", config.instance, os.environ)
     except (msgspec.ValidationError, ValueError) as error:
         sys.exit(f"api: configuration: {error}")
+    garbage.tune()
+    # Questions can wait, jobs cannot: when the machine is full, the deciders go first.
+    os.nice(config.nice)
     try:
         uvloop.run(_serve(config))
     except EventLogError as error:

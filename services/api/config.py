@@ -17,6 +17,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str = ""
     """Name of this replica; host and pid by default."""
     stream_replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
+    nice: Annotated[int, msgspec.Meta(ge=0, le=19)] = 5
+    """Added to the process's niceness."""
 
 
 def load(env: Mapping[str, str], pid: int) -> Config:

@@ -101,10 +101,11 @@ class Run:
                     found.append(_event(key, "EvictedDueToPreempted", message))
                     found.append(_event(key, "Preempted", message))
                     found.append(_event(preemptor, "PreemptedWorkload", message))
-        for entry in self.entries:
-            if entry.outcome is not Outcome.ADMITTED:
-                found.append(_event(entry.workload.key, entry.reason, entry.message, kind="Warning"))
-        return found
+        return found + [
+            _event(entry.workload.key, entry.reason, entry.message, kind="Warning")
+            for entry in self.entries
+            if entry.outcome is not Outcome.ADMITTED
+        ]
 
     def _reserved_text(self, entry: Entry) -> str:
         created = self.inputs[entry.workload.key]["metadata"].get("creationTimestamp")
@@ -113,9 +114,8 @@ class Run:
             wait = (now_of(self.case) - micros(created)) // 1_000_000
         assert entry.assignment is not None
         considered = entry.assignment.attempts_text()
-        return (
-            f"Quota reserved in ClusterQueue {entry.cq.name}, wait time since queued was {wait}s"
-            + (f"; Flavors considered: {considered}" if considered else "")
+        return f"Quota reserved in ClusterQueue {entry.cq.name}, wait time since queued was {wait}s" + (
+            f"; Flavors considered: {considered}" if considered else ""
         )
 
 
@@ -149,14 +149,19 @@ def check_conditions(run: Run, wanted: Iterable[Json]) -> None:
 
 def check_admissions(state: SchedulerState, wanted: Mapping[str, Json] | None) -> None:
     compare(
-        admissions(state), {key: wanted_admission(value) for key, value in (wanted or {}).items()}, "admission"
+        admissions(state),
+        {key: wanted_admission(value) for key, value in (wanted or {}).items()},
+        "admission",
     )
 
 
 def _check_left(run: Run) -> None:
     expect = run.case["expect"]
     for ours, wanted, name in zip(
-        run.left(), (expect["wantLeft"], expect["wantInadmissibleLeft"]), ("left", "inadmissible"), strict=True
+        run.left(),
+        (expect["wantLeft"], expect["wantInadmissibleLeft"]),
+        ("left", "inadmissible"),
+        strict=True,
     ):
         compare(
             {queue: sorted(keys) for queue, keys in ours.items()},

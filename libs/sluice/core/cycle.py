@@ -170,11 +170,12 @@ class Cycle:
             entry.recorded = True
             if self._nominate(entry):
                 order = self._order(entry)
-                if (heap and heap[0][0] < order) or (lazy and lazy[0][0] < order):
+                if entry.is_possible() and (
+                    (heap and heap[0][0] < order) or (lazy and lazy[0][0] < order)
+                ):
                     # It borrows more than the lower bound said, so others come first.
-                    if entry.mode is not Mode.NO_FIT and (entry.mode is Mode.FIT or entry.targets):
-                        heappush(heap, (order, entry))
-                        return
+                    heappush(heap, (order, entry))
+                    return
                 self._process(entry)
             if entry.outcome not in (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED):
                 return
@@ -226,9 +227,9 @@ class Cycle:
         if entry.waiting is not None:
             self._keep_waiting(entry)
             return
-        if self._overlaps(entry) and self._gate("RecomputeAssignmentUponPreemptionTargetsOverlap"):
-            if self._recompute(entry):
-                return
+        recompute = self._gate("RecomputeAssignmentUponPreemptionTargetsOverlap")
+        if recompute and self._overlaps(entry) and self._recompute(entry):
+            return
         if entry.mode is Mode.NO_FIT:
             assert entry.assignment is not None
             self._set_aside(entry, entry.assignment.no_fit_reason or texts.PENDING_EVALUATION)
@@ -258,7 +259,9 @@ class Cycle:
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             self._wait_for(entry, [target.workload for target in entry.targets])
-            message = f"{entry.assignment.message}. Pending the preemption of {len(entry.targets)} workload(s)"
+            message = (
+                f"{entry.assignment.message}. Pending the preemption of {len(entry.targets)} workload(s)"
+            )
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         else:
             entry.finish(Outcome.ADMITTED)
@@ -357,11 +360,10 @@ class Cycle:
                 continue
             # A fresh head took the turn that the queue's parked classes were to have.
             ousted = queue.name in tree.ready and (tree.dirty or queue.name in tree.open)
-            if entry.outcome is Outcome.SKIPPED and entry.peers.parked:
+            gone = entry.outcome is Outcome.ADMITTED or (ousted and entry.outcome is not Outcome.PREEMPTING)
+            skipped = entry.outcome is Outcome.SKIPPED and entry.peers.parked
+            if skipped or (gone and self._more(queue, entry)):
                 found[queue.name] = queue
-            elif entry.outcome is Outcome.ADMITTED or (ousted and entry.outcome is not Outcome.PREEMPTING):
-                if self._more(queue, entry):
-                    found[queue.name] = queue
         self.open = [found[name] for name in sorted(found)]
 
     def _more(self, queue: Queue, entry: Entry) -> bool:

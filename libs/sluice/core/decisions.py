@@ -69,9 +69,7 @@ def _decide(
     if outcome is Outcome.ADMITTED:
         pod_sets = entry.pod_sets()
         events.append(
-            QuotaReserved(
-                cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets
-            )
+            QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
         flavors = {flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()}
         if not relevant_checks(entry.cq, flavors):
@@ -106,9 +104,7 @@ def relevant_checks(cq: ClusterQueue, flavors: Iterable[str]) -> list[str]:
     ]
 
 
-def _preempt(
-    world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]
-) -> bool:
+def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
     if entry.waiting is not None:
         return False
     workload = entry.workload

@@ -96,6 +96,10 @@ class Entry:
     def mode(self) -> Mode:
         return Mode.NO_FIT if self.assignment is None else self.assignment.mode
 
+    def is_possible(self) -> bool:
+        """Could it be admitted, now or after preemption?"""
+        return self.mode is Mode.FIT or (self.mode is Mode.PREEMPT and bool(self.targets))
+
     @property
     def borrowing(self) -> int:
         if self.waiting is not None:

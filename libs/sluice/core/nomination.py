@@ -33,9 +33,7 @@ def nominate(world: World, entry: Entry) -> bool:
     """Fill in the entry's assignment and targets; False when it is finished, as inadmissible."""
     workload, cq = entry.workload, entry.cq
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
-        entry.finish(
-            Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector"
-        )
+        entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
         return False
     propose(world, entry)
     return True
@@ -68,7 +66,9 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     if full.mode is Mode.PREEMPT:
         targets = get_targets(world, workload, full.usage, full.needs_preemption())
     if full.mode is not Mode.FIT and not targets and _reducible(world, workload):
-        reduced = reduce_counts(workload.record.pod_sets, lambda counts: _possible(world, workload, at(counts)))
+        reduced = reduce_counts(
+            workload.record.pod_sets, lambda counts: _possible(world, workload, at(counts))
+        )
         if reduced is not None:
             chosen, targets = reduced
     entry.assignment = chosen

@@ -226,9 +226,7 @@ class Pending:
 
     __slots__ = ("_key_of", "_rank_of", "busy", "queues", "trees")
 
-    def __init__(
-        self, key_of: Callable[[Workload], PeerKey], rank_of: Callable[[Workload], Rank]
-    ) -> None:
+    def __init__(self, key_of: Callable[[Workload], PeerKey], rank_of: Callable[[Workload], Rank]) -> None:
         self.queues: dict[str, Queue] = {}
         self.trees: dict[Node, TreeQueues] = {}
         self.busy: dict[Node, TreeQueues] = {}
@@ -305,7 +303,7 @@ class Pending:
             self.refresh(peers.queue)
 
     def reconsider(self, queue: Queue) -> None:
-        """Forget all verdicts of the queue: its spec, a flavor, or something else they rest on has changed."""
+        """Forget all verdicts of the queue: what they rest on, its spec or a flavor, has changed."""
         for peers in list(queue.parked):
             self.activate(peers)
         for peers in queue.classes.values():

@@ -1,0 +1,312 @@
+"""Random histories of a small cell, played against the scheduler's pure core."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from sluice.core.invariants import reservation_violations, violations
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
+from sluice.events.base import Event, Micros, PodSet
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.ids import uid
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadRecord,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+MAX_DECISIONS = 300
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Input:
+    event: Event
+    seq: int
+    at: Micros
+
+
+@dataclass(frozen=True)
+class Step:
+    events: Sequence[Event]
+    upto: int
+    at: Micros
+
+
+@dataclass
+class Player:
+    """Folds inputs, decides until settled, and keeps the log of both."""
+
+    state: SchedulerState = field(default_factory=Scheduler().initial)
+    log: list[Input | Step] = field(default_factory=list)
+    seq: int = 0
+    now: Micros = SECOND
+    settles: list[tuple[int, Micros]] = field(default_factory=list)
+    """Where in the log, and when, decisions were asked for."""
+
+    def put(self, event: Event) -> None:
+        self.seq += 1
+        self.now += 1000
+        Scheduler().apply(self.state, event, self.seq, self.now)
+        self.log.append(Input(event, self.seq, self.now))
+
+    def settle(self) -> None:
+        self.settles.append((len(self.log), self.now))
+        scheduler = Scheduler()
+        for _ in range(MAX_DECISIONS):
+            events = tuple(scheduler.decide(self.state, self.now))
+            if not events:
+                assert not violations(self.state)
+                return
+            self.log.append(Step(events, self.seq, self.now))
+            for event in events:
+                scheduler.apply(self.state, event, self.seq, self.now)
+                assert not reservation_violations(self.state, event)
+        last = [msgspec.to_builtins(event) for step in self.log[-3:] for event in getattr(step, "events", ())]
+        raise AssertionError(f"does not settle: {last}")
+
+    def steps(self) -> list[Step]:
+        return [entry for entry in self.log if isinstance(entry, Step)]
+
+
+# Configurations
+
+FLAVORS = ("on-demand", "spot")
+COHORTS = ("root", "left", "right")
+QUEUES = ("a", "b", "c", "d")
+
+
+def quantity(low: int = 0, high: int = 12) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
+
+@st.composite
+def resource_groups(draw: st.DrawFn, *, limits: bool) -> list[dict[str, Any]]:
+    flavors = draw(st.sampled_from([FLAVORS[:1], FLAVORS]))
+    groups = []
+    resources = draw(st.sampled_from([("cpu",), ("cpu", "gpu")]))
+    entries = []
+    for flavor in flavors:
+        quotas = []
+        for resource in resources:
+            quota: dict[str, Any] = {"name": resource, "nominalQuota": draw(quantity())}
+            if limits and draw(st.booleans()):
+                quota["borrowingLimit"] = draw(quantity(0, 6))
+            if limits and draw(st.booleans()):
+                quota["lendingLimit"] = draw(quantity(0, quota["nominalQuota"]))
+            quotas.append(quota)
+        entries.append({"name": flavor, "resources": quotas})
+    groups.append({"coveredResources": list(resources), "flavors": entries})
+    return groups
+
+
+@st.composite
+def cluster_queue(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    cohort = draw(st.sampled_from(["", "root", "left", "right", "left"]))
+    preemption: dict[str, Any] = {
+        "withinClusterQueue": draw(
+            st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority", "LowerPriority"])
+        ),
+        "reclaimWithinCohort": draw(st.sampled_from(["Never", "LowerPriority", "Any", "Any"])),
+    }
+    if draw(st.booleans()):
+        preemption["borrowWithinCohort"] = {"policy": "LowerPriority"}
+    return {
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {
+            "cohortName": cohort,
+            "namespaceSelector": {},
+            "queueingStrategy": draw(st.sampled_from(["BestEffortFIFO", "StrictFIFO", "BestEffortFIFO"])),
+            "resourceGroups": draw(resource_groups(limits=bool(cohort))),
+            "preemption": preemption,
+            "flavorFungibility": {
+                "whenCanBorrow": draw(st.sampled_from(["MayStopSearch", "TryNextFlavor"])),
+                "whenCanPreempt": draw(st.sampled_from(["MayStopSearch", "TryNextFlavor"])),
+            },
+            "stopPolicy": draw(st.sampled_from(["None"] * 6 + ["Hold", "HoldAndDrain"])),
+        },
+    }
+
+
+@st.composite
+def configuration(draw: st.DrawFn) -> dict[str, Any]:
+    spec: dict[str, Any] = {"fairSharing": {"enable": draw(st.booleans())}}
+    if draw(st.integers(0, 4)) == 0:
+        spec["waitForPodsReady"] = {
+            "enable": True,
+            "timeoutSeconds": 30,
+            "blockAdmission": draw(st.booleans()),
+        }
+    return {"kind": "Configuration", "metadata": {"name": "default"}, "spec": spec}
+
+
+def applied(manifest: dict[str, Any]) -> ObjectApplied:
+    metadata = manifest["metadata"]
+    return ObjectApplied(
+        cause=0,
+        kind=manifest["kind"],
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+        object=msgspec.Raw(msgspec.json.encode(manifest)),
+    )
+
+
+@st.composite
+def setup(draw: st.DrawFn) -> list[Event]:
+    objects = [draw(configuration())]
+    objects += [{"kind": "ResourceFlavor", "metadata": {"name": name}} for name in FLAVORS]
+    for name, parent in zip(COHORTS, ("", "root", "root"), strict=True):
+        if draw(st.booleans()) or parent:
+            spec = {"parentName": parent}
+            if draw(st.booleans()):
+                spec["resourceGroups"] = draw(resource_groups(limits=bool(parent)))
+            objects.append({"kind": "Cohort", "metadata": {"name": name}, "spec": spec})
+    names = QUEUES[: draw(st.integers(1, len(QUEUES)))]
+    objects += [draw(cluster_queue(name)) for name in names]
+    objects += [
+        {
+            "kind": "LocalQueue",
+            "metadata": {"name": f"lq-{n}", "namespace": "ns"},
+            "spec": {"clusterQueue": n},
+        }
+        for n in QUEUES
+    ]
+    return [applied(manifest) for manifest in objects]
+
+
+# Actions
+
+
+@st.composite
+def record(draw: st.DrawFn, number: int) -> WorkloadRecord:
+    count = draw(st.integers(1, 4))
+    requests = {"cpu": 1000 * draw(st.integers(1, 5))}
+    if draw(st.integers(0, 4)) == 0:
+        requests["gpu"] = draw(st.integers(0, 2))
+    partial = draw(st.integers(0, 4)) == 0
+    return WorkloadRecord(
+        namespace="ns",
+        name=f"w{number}",
+        uid=uid(number + 1),
+        queue_name=f"lq-{draw(st.sampled_from(QUEUES))}",
+        created_at=draw(st.integers(1, 5)) * SECOND,
+        pod_sets=(PodSet(name="main", count=count, requests=requests, min_count=1 if partial else None),),
+        priority=draw(st.sampled_from([0, 0, 10, 20])),
+        active=draw(st.integers(0, 9)) != 0,
+        maximum_execution_time_s=draw(st.sampled_from([None] * 6 + [20])),
+        preemption_gates=("gate",) if draw(st.integers(0, 9)) == 0 else (),
+    )
+
+
+def act(player: Player, data: st.DataObject) -> None:
+    """Do one random thing."""
+    workloads = player.state.world.workloads
+    running = sorted(k for k, w in workloads.items() if w.assignment is not None)
+    evicted = sorted(k for k, w in workloads.items() if w.evicted_at is not None and not w.stopped)
+    kinds = ["submit"] * 5 + ["config", "time"]
+    kinds += ["finish"] * 3 + ["pods"] if running else []
+    kinds += ["stop"] * 6 if evicted else []
+    kinds += ["update", "delete"] if workloads else []
+    kind = data.draw(st.sampled_from(kinds))
+    if kind == "submit":
+        for _ in range(data.draw(st.integers(1, 3))):
+            player.put(WorkloadCreated(cause=0, workload=data.draw(record(player.seq))))
+    elif kind == "config":
+        player.put(data.draw(config_change()))
+    elif kind == "time":
+        player.now += data.draw(st.integers(1, 120)) * SECOND
+    elif kind == "finish":
+        player.put(WorkloadFinished(cause=0, workload=data.draw(st.sampled_from(running))))
+    elif kind == "pods":
+        _pods(player, data, data.draw(st.sampled_from(running)))
+    elif kind == "stop":
+        player.put(WorkloadStopped(cause=0, workload=data.draw(st.sampled_from(evicted))))
+    elif kind == "update":
+        _update(player, data, data.draw(st.sampled_from(sorted(workloads))))
+    elif kind == "delete":
+        player.put(WorkloadDeleted(cause=0, workload=data.draw(st.sampled_from(sorted(workloads)))))
+
+
+def _pods(player: Player, data: st.DataObject, key: Any) -> None:
+    what = data.draw(st.sampled_from(["ready", "lost", "reclaim", "scale", "check"]))
+    workload = player.state.world.workloads[key]
+    pod_set = workload.record.pod_sets[0]
+    if what in ("ready", "lost"):
+        player.put(WorkloadPodsReady(cause=0, workload=key, ready=what == "ready"))
+    elif what == "reclaim":
+        pods = {"main": data.draw(st.integers(0, pod_set.count))}
+        player.put(ReclaimablePodsUpdated(cause=0, workload=key, pods=pods))
+    elif what == "scale" and pod_set.min_count is None:
+        smaller = msgspec.structs.replace(pod_set, count=data.draw(st.integers(1, pod_set.count)))
+        player.put(WorkloadUpdated(cause=0, workload=key, pod_sets=(smaller,)))
+    elif what == "check":
+        kind = data.draw(st.sampled_from([ChecksReady, ChecksRetry, ChecksRejected]))
+        fields: dict[str, Any] = {"cause": 0, "workload": key}
+        if kind is not ChecksReady:
+            fields["checks"] = ("c",)
+        if kind is ChecksRetry:
+            fields["requeue_at"] = player.now + 5 * SECOND
+        player.put(kind(**fields))
+
+
+def _update(player: Player, data: st.DataObject, key: Any) -> None:
+    what = data.draw(st.sampled_from(["active", "priority", "queue"]))
+    changes: dict[str, Any] = {}
+    if what == "active":
+        changes["active"] = data.draw(st.booleans())
+    elif what == "priority":
+        changes["priority"] = data.draw(st.sampled_from([0, 10, 20]))
+    elif player.state.world.workloads[key].assignment is None:
+        changes["queue_name"] = f"lq-{data.draw(st.sampled_from(QUEUES))}"
+    player.put(WorkloadUpdated(cause=0, workload=key, **changes))
+
+
+@st.composite
+def config_change(draw: st.DrawFn) -> Event:
+    what = draw(st.sampled_from(["queue", "queue", "cohort", "flavor", "gone", "local", "settings"]))
+    if what == "queue":
+        return applied(draw(cluster_queue(draw(st.sampled_from(QUEUES)))))
+    if what == "cohort":
+        spec = {"resourceGroups": draw(resource_groups(limits=False))}
+        return applied({"kind": "Cohort", "metadata": {"name": "root"}, "spec": spec})
+    if what == "flavor":
+        return applied({"kind": "ResourceFlavor", "metadata": {"name": draw(st.sampled_from(FLAVORS))}})
+    if what == "gone":
+        kind, names = draw(
+            st.sampled_from([("ClusterQueue", QUEUES), ("ResourceFlavor", FLAVORS), ("Cohort", COHORTS)])
+        )
+        return ObjectDeleted(cause=0, kind=kind, name=draw(st.sampled_from(names)))
+    if what == "local":
+        name = draw(st.sampled_from(QUEUES))
+        spec = {
+            "clusterQueue": draw(st.sampled_from(QUEUES)),
+            "stopPolicy": draw(st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])),
+        }
+        metadata = {"name": f"lq-{name}", "namespace": "ns"}
+        return applied({"kind": "LocalQueue", "metadata": metadata, "spec": spec})
+    return applied(draw(configuration()))
+
+
+def play(data: st.DataObject, actions: int) -> Player:
+    """Set up a random cell and let *actions* random things happen, settling now and then."""
+    player = Player()
+    for event in data.draw(setup()):
+        player.put(event)
+    player.settle()
+    for _ in range(actions):
+        act(player, data)
+        if data.draw(st.integers(0, 2)):
+            player.settle()
+    player.settle()
+    return player

@@ -16,12 +16,14 @@ import msgspec
 from . import consumer
 from .contract import Entry
 from .errors import LogUnavailableError, SequenceGapError
-from .frames import Frame, Parser, ProtocolError, parse_delivery, parse_info, publish_frame, status_of
+from .frames import Frame, Parser, ProtocolError, parse_info, publish_frame, status_of
 from .subjects import Cell
 from .wire import Address, addresses
 
 RECEIVE_BYTES = 1 << 20
 TIMEOUT_S = 30.0
+_SID = b"1"
+
 ATTEMPTS = 20
 """Connections in a row that bring nothing before the reader gives up."""
 
@@ -108,6 +110,7 @@ class BulkReader:
         self._until = until
         self._done = False
         self.position = max(start - 1, 0)
+        self._deliveries = consumer.Deliveries(self.prefix, self.position)
         self.end = 0
         """Sequence that reading ends at; known once it has begun."""
         self.gaps = 0
@@ -141,7 +144,9 @@ class BulkReader:
             name = f"sluice-bulk-{secrets.token_hex(8)}"
             body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
             made = link.ask(f"$JS.API.CONSUMER.CREATE.{self.stream}.{name}", body)
-            if not made.get("num_pending"):
+            self._deliveries = consumer.Deliveries(self.prefix, self.position)
+            self._deliveries.restart(int(made.get("num_pending", 0)))
+            if not self._deliveries.pending:
                 self._done = True
                 return
             yield from self._pull(link, f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}")
@@ -150,49 +155,32 @@ class BulkReader:
             link.close()
 
     def _pull(self, link: _Socket, subject: str) -> Iterator[list[Entry]]:
-        request = publish_frame(
-            subject, msgspec.json.encode(consumer.pull_request()), f"{link.inbox}.next", {}
-        )
-        outstanding, delivered = 0, 0
+        body = msgspec.json.encode(consumer.pull_request())
+        request = publish_frame(subject, body, f"{link.inbox}.next", {})
+        deliveries, outstanding = self._deliveries, 0
         while not self._done:
             if outstanding <= 0:
                 link.send(request)
                 outstanding = consumer.PULL_MESSAGES
-            frames = link.frames()
-            batch = self._entries(frames, delivered)
-            delivered += len(batch)
-            outstanding -= len(batch)
-            if len(batch) < len(frames) and not self._done:
-                for frame in frames:
-                    ended = None if frame.reply else consumer.pull_ended(frame.header)
-                    if ended:
-                        outstanding = 0
-                    elif ended is False:
-                        raise ConnectionResetError("the consumer is gone")
-            if batch:
-                self.position = batch[-1].seq
-                yield batch
-
-    def _entries(self, frames: list[Frame], delivered: int) -> list[Entry]:
-        """Return the entries in *frames*, checked to follow without a gap and cut off at the end."""
-        prefix, end = len(self.prefix), self.end
-        entries: list[Entry] = []
-        add = entries.append
-        for subject, _, reply, header, payload in frames:
-            if not reply:
-                continue
-            seq, number, at, pending = parse_delivery(reply)
-            delivered += 1
-            if number != delivered:
-                raise SequenceGapError(self.stream, delivered, number, self.position)
-            if seq > end:
+            entries = deliveries.take(link.frames(), _SID)
+            outstanding -= len(entries)
+            if entries and entries[-1].seq >= self.end:
                 self._done = True
-                break
-            add(Entry(seq, subject[prefix:].decode(), at, payload, header))
-            if seq == end or not pending:
+                entries = [entry for entry in entries if entry.seq <= self.end]
+            elif not deliveries.pending:
                 self._done = True
-                break
-        return entries
+            if entries:
+                self.position = entries[-1].seq
+                yield entries
+            if deliveries.gap is not None:
+                raise SequenceGapError(self.stream, *deliveries.gap, self.position)
+            for frame in deliveries.statuses:
+                ended = consumer.pull_ended(frame.header)
+                if ended is False:
+                    raise ConnectionResetError("the consumer is gone")
+                if ended:
+                    outstanding = 0
+            deliveries.statuses.clear()
 
 
 def read_all(

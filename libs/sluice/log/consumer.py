@@ -7,8 +7,9 @@ anything: after every doubt (a gap, a reconnect, a restart) a new one is made fr
 from collections.abc import Sequence
 from typing import Any
 
+from .contract import Entry
 from .errors import EventLogError, LogUnavailableError
-from .frames import description_of, status_of
+from .frames import Frame, delivery_parts, description_of, status_of
 from .stream import NANOS
 
 PULL_MESSAGES = 10_000
@@ -99,3 +100,58 @@ def pull_ended(header: bytes) -> bool | None:
         words = description_of(header).lower()
         return "maxbytes" in words or "batch completed" in words
     return False
+
+
+class Deliveries:
+    """Turns the frames of one consumer after another into entries, and sees to it that none is missing.
+
+    A consumer numbers what it delivers from 1; the log's own numbers grow, with gaps where other subjects
+    are.
+    """
+
+    __slots__ = ("_prefix", "gap", "number", "pending", "position", "statuses")
+
+    def __init__(self, prefix: str, position: int) -> None:
+        self._prefix = len(prefix)
+        self.position = position
+        """Sequence of the last entry."""
+        self.number = 0
+        """Of the last delivery of the present consumer."""
+        self.pending = 0
+        """Matching messages that the server had left at the last delivery."""
+        self.gap: tuple[int, int] | None = None
+        """Delivery expected and delivery received, once they differ: a new consumer is needed."""
+        self.statuses: list[Frame] = []
+        """Frames that are no messages, for the caller to take and clear."""
+
+    def restart(self, pending: int) -> None:
+        """Expect the first delivery of a new consumer, which begins behind `position`."""
+        self.number, self.pending, self.gap = 0, pending, None
+
+    def take(self, frames: Sequence[Frame], sid: bytes) -> list[Entry]:
+        """Return the entries in those of *frames* that are of subscription *sid*, up to a gap."""
+        entries: list[Entry] = []
+        add, new, cut = entries.append, tuple.__new__, self._prefix
+        number, position = self.number, self.position
+        parts: list[bytes] = []
+        for frame in frames:
+            subject, its_sid, reply, header, payload = frame
+            if its_sid != sid:
+                continue
+            if not reply:
+                self.statuses.append(frame)
+                continue
+            parts = reply.split(b".")
+            if len(parts) != 9:
+                parts = delivery_parts(reply)
+            seq = int(parts[5])
+            if int(parts[6]) != number + 1 or seq <= position:
+                self.gap = (number + 1, int(parts[6]))
+                break
+            number += 1
+            position = seq
+            add(new(Entry, (seq, subject[cut:].decode(), int(parts[7]) // 1000, payload, header)))
+        if parts:
+            self.pending = int(parts[8])
+        self.number, self.position = number, position
+        return entries

@@ -47,7 +47,8 @@ class Parser:
             data = b"".join(self._chunks)
             self._chunks.clear()
         frames: list[Frame] = []
-        add, find, make = frames.append, data.find, Frame._make
+        # Not Frame(...): that is a call into Python per message, and this is the hottest loop there is.
+        add, find, make = frames.append, data.find, tuple.__new__
         position, size, need = 0, len(data), 0
         while position < size:
             line_end = find(b"\r\n", position)
@@ -65,7 +66,7 @@ class Parser:
                     need = end + 2 - position
                     break
                 reply = parts[3] if len(parts) == 6 else b""
-                add(make((parts[1], parts[2], reply, data[start:body], data[body:end])))
+                add(make(Frame, (parts[1], parts[2], reply, data[start:body], data[body:end])))
                 position = end + 2
             elif first == 77:  # MSG <subject> <sid> [reply] <bytes>
                 parts = data[position:line_end].split(b" ")
@@ -74,7 +75,7 @@ class Parser:
                     need = end + 2 - position
                     break
                 reply = parts[3] if len(parts) == 5 else b""
-                add(make((parts[1], parts[2], reply, b"", data[start:end])))
+                add(make(Frame, (parts[1], parts[2], reply, b"", data[start:end])))
                 position = end + 2
             else:
                 self.control.append(data[position:line_end])
@@ -135,26 +136,15 @@ def parse_info(line: bytes) -> ServerInfo:
     return msgspec.json.decode(line[5:], type=ServerInfo)
 
 
-class Delivery(NamedTuple):
-    """Where a message came from, as JetStream writes it into the reply subject."""
+def delivery_parts(reply: bytes) -> list[bytes]:
+    """Return where a message came from, as JetStream writes it into the reply subject.
 
-    seq: int
-    delivered: int
-    """Number of the message among those of its consumer, from 1."""
-    at: int
-    """When the stream stored it; microseconds since the epoch."""
-    pending: int
-    """Matching messages that follow."""
-
-
-def parse_delivery(reply: bytes) -> Delivery:
-    """Return what `$JS.ACK.<stream>.<consumer>.<tries>.<seq>.<delivered>.<time>.<pending>` says.
-
-    Newer servers put domain and account in front, and a token behind.
+    `$JS.ACK.<stream>.<consumer>.<tries>.<seq>.<number>.<time>.<pending>`, in nine parts; newer servers
+    may put domain and account before the stream, and a token behind.
     """
     parts = reply.split(b".")
     if len(parts) == 9:
-        return Delivery(int(parts[5]), int(parts[6]), int(parts[7]) // 1000, int(parts[8]))
+        return parts
     if len(parts) >= 11:
-        return Delivery(int(parts[7]), int(parts[8]), int(parts[9]) // 1000, int(parts[10]))
+        return parts[:2] + parts[4:11]
     raise ProtocolError(f"not a delivery of JetStream: {reply!r}")

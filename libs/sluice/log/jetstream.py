@@ -24,7 +24,7 @@ from .errors import (
     StaleSequenceError,
     UnansweredError,
 )
-from .frames import Frame, parse_delivery
+from .frames import Frame
 from .stream import ensure_log
 from .subjects import Cell
 from .wire import Connection, Link
@@ -213,7 +213,7 @@ class JetStreamTail:
     ) -> None:
         self.stream, self.prefix = stream, prefix
         self._whole = whole
-        self.position = max(start - 1, 0)
+        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0))
         self.gaps = 0
         """How often the server had skipped messages."""
         self._subjects = [prefix + pattern for pattern in filters]
@@ -222,7 +222,7 @@ class JetStreamTail:
         self._error: EventLogError | None = None
         self._sids = itertools.count(2)
         self._sid = b""
-        self._delivered = self._outstanding = self._pending = 0
+        self._outstanding = 0
         self._live = False
         self._pull_subject = self._pull_reply = self._consumer = ""
         self._pulls = itertools.count(1)
@@ -242,14 +242,18 @@ class JetStreamTail:
     # the Tail
 
     @property
+    def position(self) -> int:
+        return self._deliveries.position
+
+    @property
     def lag(self) -> int:
-        return self._pending + len(self._arrived)
+        return self._deliveries.pending + len(self._arrived)
 
     def reached(self, end: int) -> bool:
         """Tell whether every matching entry up to *end* has been taken."""
         if self._arrived:
             return False
-        return self.position >= end or (self._live and self._pending == 0)
+        return self.position >= end or (self._live and self._deliveries.pending == 0)
 
     def take(self) -> list[Entry]:
         if self._error is not None:
@@ -314,8 +318,8 @@ class JetStreamTail:
         self._consumer = name
         self._pull_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
         self._sid = b"%d" % next(self._sids)
-        self._delivered = self._outstanding = 0
-        self._pending = int(made.get("num_pending", 0))
+        self._outstanding = 0
+        self._deliveries.restart(int(made.get("num_pending", 0)))
         self._live = True
         connection.write(b"SUB _INBOX.%s.* %s\r\n" % (name.encode(), self._sid))
         self._pull()
@@ -335,27 +339,21 @@ class JetStreamTail:
 
     def _sink(self, frames: list[Frame]) -> None:
         self._heard = self._loop.time()
-        sid, prefix = self._sid, len(self.prefix)
-        delivered, add = self._delivered, self._arrived.append
-        seq = self.position
-        pending = self._pending
-        for frame in frames:
-            if frame.sid != sid:
-                continue  # of a consumer that was given up
-            if not frame.reply:
+        deliveries = self._deliveries
+        entries = deliveries.take(frames, self._sid)
+        self._outstanding -= len(entries)
+        if deliveries.gap is not None:
+            self._gap(*deliveries.gap)
+            deliveries.gap = None
+        if deliveries.statuses:
+            for frame in deliveries.statuses:
                 self._status(frame)
-                continue
-            seq, number, at, pending = parse_delivery(frame.reply)
-            if number != delivered + 1 or seq <= self.position:
-                self._gap(delivered + 1, number)
-                break
-            delivered = number
-            self.position = seq
-            add(Entry(seq, frame.subject[prefix:].decode(), at, frame.payload, frame.header))
-        self._outstanding -= delivered - self._delivered
-        self._delivered = delivered
-        self._pending = pending
-        if self._arrived:
+            deliveries.statuses.clear()
+        if entries:
+            if self._arrived:
+                self._arrived += entries
+            else:
+                self._arrived = entries
             self._wake()
 
     def _gap(self, expected: int, actual: int) -> None:

@@ -21,6 +21,7 @@ from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.service import EndpointConfig, ServiceConfig
 
+from . import garbage
 from .config import CellConfig, load_cell
 from .decider import Decider
 from .errors import EventLogError
@@ -282,6 +283,7 @@ def run_service[S](
             observer.observe(shell.runner.metrics)
         return await _run(shell, setup)
 
+    garbage.tune()
     code = uvloop.run(main())
     if observer is not None:
         observer.close()

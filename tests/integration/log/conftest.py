@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from sluice.log.frames import Parser
 from sluice.log.jetstream import JetStreamLog
 from sluice.log.wire import Link
 
@@ -26,6 +27,33 @@ async def eventually(condition, timeout_s=8.0):
             if result:
                 return result
             await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def skip_delivery(monkeypatch):
+    """A function that makes readers miss the delivery of one sequence, as if the server had skipped it."""
+
+    def skip(seq):
+        left = [seq]
+        original = Parser.feed
+
+        def feed(parser, data):
+            frames = original(parser, data)
+            kept = []
+            for frame in frames:
+                if (
+                    left
+                    and frame.reply.startswith(b"$JS.ACK")
+                    and frame.reply.split(b".")[5] == b"%d" % left[0]
+                ):
+                    left.clear()
+                else:
+                    kept.append(frame)
+            return kept
+
+        monkeypatch.setattr(Parser, "feed", feed)
+
+    return skip
 
 
 @pytest.fixture

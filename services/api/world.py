@@ -1,5 +1,6 @@
 """Everything the api service knows: a fold over the whole log."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from sluice.log.subjects import COMMITS, names
 from .changes import Changes
 
 log = structlog.get_logger("sluice.api.world")
+
+REFUSED_JOBS = 1_000
+"""Jobs without a workload because their manifest was refused: so many are shown, `log rejected` has all."""
 
 _COMMITS = frozenset(COMMITS)
 
@@ -88,6 +92,7 @@ class World:
     heads: dict[str, tuple[int, Micros]] = field(default_factory=dict)
     """Writer -> sequence and time of its last commit."""
     rejected: int = 0
+    _refused: deque[JobKey] = field(default_factory=deque)
     seq: int = 0
     at: Micros = 0
     """Of the last entry folded."""
@@ -122,6 +127,8 @@ class World:
         self.view.apply(event, seq, at)
         if isinstance(event, slices.Rejected):
             self._rejected(event)
+        elif isinstance(event, slices.WorkloadDeleted):
+            self._forget_jobs(before)
         for kind, key in (*before, *self._touched(event)):
             if self.exists(kind, key):
                 self.changes.touch(kind, key, seq)
@@ -182,6 +189,23 @@ class World:
             submitted = self.jobs.get(JobKey(key))
             if submitted is not None and submitted.seq == event.cause:
                 submitted.errors = tuple(event.errors)
+                self._refused.append(submitted.key)
+        while len(self._refused) > REFUSED_JOBS:
+            key = self._refused.popleft()
+            if key not in self.view.jobs and key in self.jobs and self.jobs[key].errors:
+                del self.jobs[key]
+                self.changes.drop("Job", key, self.seq)
+
+    def _forget_jobs(self, touched: Iterable[tuple[str, str]]) -> None:
+        """Forget jobs that are over and whose last workload has gone: deleted, or kept long enough."""
+        for kind, key in touched:
+            submitted = self.jobs.get(JobKey(key)) if kind == "Job" else None
+            if (
+                submitted is not None
+                and submitted.key not in self.view.jobs
+                and (submitted.deleted or submitted.ended is not None)
+            ):
+                del self.jobs[submitted.key]
 
     def exists(self, kind: str, key: str) -> bool:
         """Tell whether people can get the object."""

@@ -31,8 +31,8 @@ from sluice.events.query import (
 )
 
 from .errors import CliError, no_api, no_server, refused
-from .main import Settings
 from .place import find
+from .settings import Settings
 
 CONNECT_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 15.0

@@ -20,9 +20,9 @@ from sluice.log.subjects import COMMITS, OUTSIDE, names
 from .client import Target, connect, find_target
 from .errors import CliError
 from .humane import describe, subject_of
-from .main import Settings
 from .options import Decorator
 from .output import to_yaml
+from .settings import Settings
 from .table import one_line
 
 ALL = (*OUTSIDE, *COMMITS)
@@ -144,7 +144,7 @@ def rejected(ctx: click.Context, output: str) -> None:
 
 def _show_rejected(event: dict[str, Any], output: str) -> None:
     if output == "json":
-        click.echo(msgspec.json.encode(event))
+        click.echo(msgspec.json.encode(event).decode())
         return
     parts = names(str(event.get("subject", "")))
     who = "/".join(parts[1:]) or str(event.get("subject"))
@@ -263,9 +263,9 @@ class _Shown:
                     if self.match in click.unstyle(line):
                         click.echo(line)
             case "raw":
-                click.echo(entry.payload)
+                click.echo(entry.payload.decode(errors="replace"))
             case "json":
-                click.echo(msgspec.json.encode(_whole(entry)))
+                click.echo(msgspec.json.encode(_whole(entry)).decode())
             case _:
                 click.echo(f"---\n{to_yaml(_whole(entry)).rstrip()}")
 

@@ -6,12 +6,12 @@ Commands are imported when they are used, so that `sluice --help` and completion
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 
 import click
 
 from .errors import CliError
+from .settings import Settings
 from .suggest import did_you_mean
 
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -33,14 +33,6 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": ("completion", "Other", "Print the shell's completion script"),
     "version": ("version", "Other", "Print the version"),
 }
-
-
-@dataclass(slots=True)
-class Settings:
-    """Global options, as every command gets them."""
-
-    server: str | None = None
-    cell: str | None = None
 
 
 class LazyGroup(click.Group):

@@ -99,7 +99,8 @@ def _line[T](
     last = len(cells) - 1
     for i, text in enumerate(cells):
         pad = " " * (widths[i] - width(text))
-        shade = _COLOURS.get(text) if colour else None
+        # The first column holds names, which may be any word.
+        shade = _COLOURS.get(text) if colour and i else None
         painted = click.style(text, fg=shade) if shade else text
         if columns[i].right:
             out.append(pad + painted)

@@ -20,8 +20,8 @@ from .client import DEFAULT_CELL, Target
 from .durations import human
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
-from .main import Settings
 from .place import DIRECTORY, CellState, Place, find
+from .settings import Settings
 from .supervisor import Supervisor, tail
 
 START_TIMEOUT_S = 30.0

@@ -177,10 +177,13 @@ class Draft:
                 yield changed
 
     def is_current(self, kind: str, desired: ConfigObject, version: str) -> bool:
-        """Tell whether *version* is the resourceVersion of the stored object."""
+        """Tell whether the object has not been changed since it was read at resourceVersion *version*.
+
+        One that does not exist has not, so that what was exported elsewhere can be applied here.
+        """
         metadata = desired.metadata
         stored = self._objects.get(kind, object_key(kind, metadata.namespace, metadata.name))
-        return stored is not None and str(stored.seq) == version
+        return stored is None or not version.isdigit() or int(version) >= stored.seq
 
     def store(self, kind: str, desired: ConfigObject, *, spec_changed: bool) -> ConfigObject:
         """Plan ObjectApplied for *desired*, with the metadata that only the server sets; return it whole."""

@@ -82,9 +82,6 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
     errors = check(draft, desired, before)
     if errors:
         return _result("refused", kind, desired, status_=invalid_status(kind, name, errors))
-    if claimed.uid and (before is None or before.metadata.uid != claimed.uid):
-        why = f"the object with uid {claimed.uid} is gone; leave metadata.uid out to make a new one"
-        return _result("refused", kind, desired, status_=status("Conflict", why, kind=kind, name=name))
     if claimed.resource_version and not draft.is_current(kind, desired, claimed.resource_version):
         return _result("refused", kind, desired, status_=status("Conflict", _STALE, kind=kind, name=name))
     warnings = list(_warnings(draft, kind, desired, before))

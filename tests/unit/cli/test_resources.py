@@ -63,8 +63,15 @@ def test_names_are_unambiguous():
 
 @pytest.mark.parametrize(
     ("word", "kind"),
-    [("cq", "ClusterQueue"), ("lq", "LocalQueue"), ("wl", "Workload"), ("rf", "ResourceFlavor")]
-    + [("flavors", "ResourceFlavor"), ("clusterqueues.kueue.x-k8s.io", "ClusterQueue"), ("JOBS", "Job")],
+    [
+        ("cq", "ClusterQueue"),
+        ("lq", "LocalQueue"),
+        ("wl", "Workload"),
+        ("rf", "ResourceFlavor"),
+        ("flavors", "ResourceFlavor"),
+        ("clusterqueues.kueue.x-k8s.io", "ClusterQueue"),
+        ("JOBS", "Job"),
+    ],
 )
 def test_kubectl_habits_work(word, kind):
     """Short names, plurals, full names, capitals."""

@@ -19,6 +19,7 @@ from .errors import (
     UnknownJobError,
     WaitTimeoutError,
 )
+from .executor import DuplicateExecutorError, Executor, ExecutorSettings, Outcome, Work
 from .sync import Client
 from .waiting import JobState
 
@@ -26,14 +27,19 @@ __all__ = [
     "AsyncClient",
     "Change",
     "Client",
+    "DuplicateExecutorError",
+    "Executor",
+    "ExecutorSettings",
     "JobDeletedError",
     "JobFailedError",
     "JobState",
     "ManifestError",
     "NotPublishedError",
+    "Outcome",
     "RejectedError",
     "SdkError",
     "Submitted",
     "UnknownJobError",
     "WaitTimeoutError",
+    "Work",
 ]

@@ -80,8 +80,16 @@ class Bucket:
         frame = await connection.request(self.prefix + key, value, headers, ANSWER_S)
         return read_ack(self.prefix + key, revision, frame.payload).seq
 
+    async def remove(self, key: str) -> None:
+        """Remove a key without a trace; those who follow do not hear of it. Raises as `get`."""
+        connection = await self._connection()
+        body = {"filter": self.prefix + key}
+        answer = await connection.ask(f"$JS.API.STREAM.PURGE.{self.stream}", body)
+        if error := answer.get("error"):
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+
     async def keys(self, under: str = "") -> list[str]:
-        """Return the keys that begin with the tokens *under*, those deleted lately included."""
+        """Return the keys under the tokens *under*; those deleted lately (not removed) are among them."""
         connection = await self._connection()
         pattern = f"{self.prefix}{under}.>" if under else f"{self.prefix}>"
         answer = await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}", {"subjects_filter": pattern})

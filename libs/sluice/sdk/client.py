@@ -1,6 +1,7 @@
 """The asynchronous client: publish job events, follow dispatch, wait for jobs."""
 
 import asyncio
+import base64
 import getpass
 import os
 import secrets
@@ -12,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Self
 import msgspec
 
 from sluice.events.base import JobKey
-from sluice.events.codec import encode_message
+from sluice.events.codec import decode_message, encode_message
 from sluice.events.dispatch import DispatchEntry, job_of_key
 from sluice.events.job import (
     JobDeleted,
@@ -262,6 +263,22 @@ class AsyncClient:
         async for batch in Bucket(self.log, "dispatch").follow():
             for key, value in batch:
                 yield Change(job_of_key(key), None if value is None else _ENTRIES.decode(value))
+
+    async def manifest(self, seq: int) -> msgspec.Raw:
+        """Return the manifest in the JobSubmitted message at *seq* (`DispatchEntry.manifest_seq`), JSON.
+
+        Raises:
+            LookupError: there is none.
+            LogUnavailableError, ConnectionError, TimeoutError: no answer.
+        """
+        connection = await self.log.connection()
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.log.cell.stream}", {"seq": seq})
+        if "error" in answer:
+            raise LookupError(f"no message at {seq}: {answer['error'].get('description')}")
+        event = decode_message(base64.b64decode(answer["message"].get("data", "")))
+        if isinstance(event, tuple) or event.type != "JobSubmitted":
+            raise LookupError(f"message {seq} is no JobSubmitted")
+        return event.data
 
     async def wait(
         self,

@@ -1,0 +1,52 @@
+"""`python -m services.agent`: runs dispatched jobs as processes of this machine."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import msgspec
+import structlog
+import uvloop
+
+from sluice import telemetry
+from sluice.log.config import CellConfig, load_cell
+from sluice.sdk import SdkError
+
+from .agent import Agent, AgentError
+from .config import Config, load
+
+log = structlog.get_logger("sluice.agent")
+
+
+async def _serve(cell: CellConfig, config: Config) -> int:
+    agent = Agent(cell, config)
+    loop = asyncio.get_running_loop()
+    for which in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(which, agent.stop)
+    log.info("started", service="agent", name=config.name, cell=cell.cell, work_dir=config.work_dir)
+    try:
+        await agent.serve()
+    except (AgentError, SdkError) as error:
+        log.error("cannot go on", service="agent", name=config.name, error=str(error))
+        return 1
+    log.info("stopped", service="agent", name=config.name)
+    return 0
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT: exit code 0 in order, 1 for a fault, 2 for a bad setting."""
+    try:
+        cell = load_cell(os.environ)
+        config = load(os.environ, cell.data_dir)
+    except msgspec.ValidationError as error:
+        print(f"agent: configuration: {error}", file=sys.stderr)
+        sys.exit(2)
+    observer = telemetry.start("agent", config.name, os.environ)
+    code = uvloop.run(_serve(cell, config))
+    observer.close()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The agent: an executor whose work is local processes."""
+
+import asyncio
+import contextlib
+import fcntl
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from sluice.api.decode import decode_json
+from sluice.api.errors import InvalidError
+from sluice.log.config import CellConfig
+from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
+from sluice.sdk.claims import Held
+
+from .config import Config
+from .execution import Execution, Machine, current_env
+from .orphans import earlier_outcome, end_orphans, remove_old
+from .plan import PlanError, make_plan
+
+CLEAN_EVERY_S = 3600.0
+
+log = structlog.get_logger("sluice.agent")
+
+
+class AgentError(Exception):
+    """The agent cannot work here."""
+
+
+class Agent:
+    """Runs dispatched jobs on this machine until `stop`."""
+
+    def __init__(self, cell: CellConfig, config: Config) -> None:
+        self.cell, self.config = cell, config
+        self.work_dir = Path(config.work_dir)
+        self.client = AsyncClient(cell.nats_url, cell.cell, source=f"agent/{config.name}")
+        base_env = current_env() | {"SLUICE_WORK_DIR": str(self.work_dir)}
+        self.machine = Machine(
+            agent=config.name,
+            cell=cell.cell,
+            work_dir=self.work_dir,
+            grace_s=config.grace_s,
+            retry_delay_s=config.retry_delay_s,
+            base_env=base_env,
+        )
+        self.executor = Executor(
+            self.client,
+            config.name,
+            self.run_work,
+            settings=ExecutorSettings(
+                flavors=config.flavor_names,
+                capacity=config.capacity,
+                heartbeat_s=config.heartbeat_s,
+                ttl_s=config.heartbeat_ttl_s,
+                takeover_s=config.takeover_s,
+            ),
+            recover=self.recover,
+        )
+        self._lock: IO[bytes] | None = None
+
+    def stop(self) -> None:
+        self.executor.stop()
+
+    async def serve(self) -> None:
+        """Work until `stop`.
+
+        Raises:
+            AgentError: another agent works in the same directory.
+            DuplicateExecutorError: another agent has this name.
+        """
+        self._take_directory()
+        await end_orphans(self.config.name, self.work_dir, self.config.grace_s)
+        cleaning = asyncio.create_task(self._clean_regularly())
+        try:
+            await self.executor.serve()
+        finally:
+            cleaning.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await cleaning
+            await self.client.close()
+
+    def _take_directory(self) -> None:
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        lock = (self.work_dir / "agent.lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise AgentError(f"{self.work_dir}: another agent works in this directory") from None
+        self._lock = lock
+
+    async def _clean_regularly(self) -> None:
+        while True:
+            removed = await asyncio.to_thread(remove_old, self.work_dir, self.config.keep_days * 86_400)
+            if removed:
+                log.info("removed old attempts", count=removed)
+            await asyncio.sleep(CLEAN_EVERY_S)
+
+    async def run_work(self, work: Work) -> Outcome:
+        """Run one attempt to its end."""
+        entry = work.entry
+        log.info("running", job=entry.job, attempt=entry.attempt)
+        try:
+            plan = make_plan(decode_json(await work.manifest()), entry)
+        except (PlanError, InvalidError, LookupError) as error:
+            return Outcome(success=False, message=f"agent {self.config.name}: {error}")
+        execution = Execution(self.machine, entry, plan, ready=work.ready, reclaimable=work.reclaimable)
+        outcome = await execution.run()
+        log.info(
+            "finished",
+            job=entry.job,
+            attempt=entry.attempt,
+            success=outcome.success,
+            message=outcome.message,
+        )
+        return outcome
+
+    async def recover(self, held: Held) -> Outcome | None:
+        """Return how an attempt of an earlier life ended; its processes have been ended by now."""
+        return earlier_outcome(self.machine.directory(held.job, held.attempt), held.uid)

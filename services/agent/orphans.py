@@ -1,0 +1,118 @@
+"""What an earlier life of this agent left running, and directories nobody needs any more."""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import structlog
+
+from sluice.sdk import Outcome
+
+from .files import OWNER, RESULT
+from .process import PidFile, signal_group
+
+KILL_S = 5.0
+"""How long a killed process may take to be gone."""
+
+SAME_START_S = 0.5
+"""Start times of one process, read twice, differ by rounding only."""
+
+log = structlog.get_logger("sluice.agent")
+
+
+def _pid_files(work_dir: Path) -> Iterator[tuple[Path, PidFile]]:
+    for path in sorted(work_dir.glob("*/*/*/*.pid")):
+        try:
+            yield path, msgspec.json.decode(path.read_bytes(), type=PidFile)
+        except (OSError, msgspec.DecodeError):
+            # Cut short by the crash: written after the start, so `strays` finds the process.
+            path.unlink(missing_ok=True)
+
+
+def is_running(record: PidFile) -> bool:
+    """Tell whether the very process of *record* is alive."""
+    try:
+        process = psutil.Process(record.pid)
+        return abs(process.create_time() - record.started) < SAME_START_S and process.is_running()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def strays(**marks: str) -> list[psutil.Process]:
+    """Return processes whose environment has all these SLUICE_* variables: they began as pods, or in pods."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            env = process.environ()
+        except (psutil.Error, OSError):
+            continue
+        if all(env.get(f"SLUICE_{name.upper()}") == value for name, value in marks.items()):
+            found.append(process)
+    return found
+
+
+async def end_orphans(agent: str, work_dir: Path, grace_s: float) -> int:
+    """TERM what an earlier life left, KILL it after *grace_s*; returns how many processes there were."""
+    records = [record for _, record in _pid_files(work_dir) if is_running(record)]
+    left = {process.pid: process for process in strays(agent=agent, work_dir=str(work_dir))}
+    for record in records:
+        signal_group(record.pid, signal.SIGTERM)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left.setdefault(record.pid, psutil.Process(record.pid))
+    await end_processes(left.values(), grace_s)
+    for record in records:
+        signal_group(record.pid, signal.SIGKILL)
+    for path, _ in _pid_files(work_dir):
+        path.unlink(missing_ok=True)
+    if left:
+        log.warning("ended processes of an earlier life", count=len(left))
+    return len(left)
+
+
+async def end_processes(processes: Iterable[psutil.Process], grace_s: float) -> None:
+    """TERM to each, KILL after *grace_s*; returns when none is left."""
+    processes = list(processes)
+    if not processes:
+        return
+    for process in processes:
+        _signal(process, signal.SIGTERM)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, grace_s)
+    for process in alive:
+        _signal(process, signal.SIGKILL)
+    await asyncio.to_thread(psutil.wait_procs, alive, KILL_S)
+
+
+def _signal(process: psutil.Process, what: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        process.send_signal(what)
+
+
+def earlier_outcome(directory: Path, uid: str) -> Outcome | None:
+    """Return how an attempt of the job's incarnation *uid* ended, if its agent lived to see it."""
+    try:
+        if (directory / OWNER).read_text() != uid:
+            return None
+        return msgspec.json.decode((directory / RESULT).read_bytes(), type=Outcome)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def remove_old(work_dir: Path, keep_s: float) -> int:
+    """Remove directories of attempts that ended more than *keep_s* seconds ago; returns how many."""
+    removed = 0
+    now = time.time()
+    for directory in work_dir.glob("*/*/*"):
+        try:
+            old = now - directory.stat().st_mtime > keep_s
+        except OSError:
+            continue
+        if old and directory.is_dir() and not any(directory.glob("*.pid")):
+            shutil.rmtree(directory, ignore_errors=True)
+            removed += 1
+    return removed

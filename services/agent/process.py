@@ -1,0 +1,98 @@
+"""One pod as a process: its own session, one log file, ended as a whole."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import psutil
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""Exit codes of a command that cannot be started, as a shell has them."""
+
+
+class PidFile(msgspec.Struct, frozen=True):
+    """Which process a pod is. A pid alone could be anybody's by now; with its start time it is this one's."""
+
+    pid: int
+    started: float
+    job: str
+    uid: str
+    attempt: int
+
+
+@dataclass(slots=True)
+class PodProcess:
+    """A started process. Its exit code is negative when a signal ended it."""
+
+    process: asyncio.subprocess.Process
+    pid_file: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    async def wait(self) -> int:
+        """Wait until the command has ended, end what it left behind, and return its exit code."""
+        code = await self.process.wait()
+        signal_group(self.pid, signal.SIGKILL)
+        self._forget()
+        return code
+
+    def _forget(self) -> None:
+        self.pid_file.unlink(missing_ok=True)
+
+    async def stop(self, grace_s: float) -> int:
+        """TERM to all of its processes, KILL after *grace_s* seconds; returns the exit code."""
+        if self.process.returncode is None:
+            signal_group(self.pid, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_s):
+                    await self.process.wait()
+            signal_group(self.pid, signal.SIGKILL)
+        return await self.wait()
+
+
+async def start(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    log_path: Path,
+    pid_path: Path,
+    owner: PidFile,
+) -> PodProcess | int:
+    """Start a pod; returns the exit code of a command that cannot be started, and says why in its log."""
+    with _appending(log_path) as output:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env=env,
+                cwd=cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            output.write(f"cannot be started: {error}\n".encode())
+            return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+    with contextlib.suppress(psutil.NoSuchProcess):
+        started = psutil.Process(process.pid).create_time()
+        record = msgspec.structs.replace(owner, pid=process.pid, started=started)
+        pid_path.write_bytes(msgspec.json.encode(record))
+    return PodProcess(process, pid_path)
+
+
+def _appending(path: Path) -> IO[bytes]:
+    return path.open("ab")
+
+
+def signal_group(pid: int, what: signal.Signals) -> None:
+    """Signal all processes of the group that *pid* leads."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, what)

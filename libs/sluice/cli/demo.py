@@ -1,6 +1,7 @@
 """`sluice demo`, what `make run` starts: a whole cell, real jobs, and what became of them."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -21,12 +22,11 @@ from .demo_view import View, make
 from .errors import EXIT_TIMEOUT, CliError, describe_status, plural
 from .files import Source
 from .log import ALL, open_log
-from .place import DIRECTORY, Place
+from .place import DEMO, DIRECTORY, Place, find
 from .publish import SUBMITTED, publish_job_event
 from .supervisor import Supervisor
 from .up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals
 
-CELL = "demo"
 RUN_TIMEOUT_S = 150.0
 REFRESH_S = 0.2
 PORTS_SERVICES = 2
@@ -48,16 +48,20 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
     """
     examples = _code_root() / "examples" / "demo"
     config, jobs = load(examples)
-    place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY / "demo")
+    place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY / DEMO)
     lock = place.take()
     if lock is None:
         raise CliError(f"a demo is already running in {place.directory}", hint="Stop it, or use --dir.")
     with lock, stop_signals() as stopped:
         _empty(place)
-        supervisor = Supervisor(place, cell=CELL, agents=agents, env=_job_environment())
+        supervisor = Supervisor(place, agents=agents, env=_job_environment())
         try:
-            _play(supervisor, config, jobs, timeout, stopped)
-            if not stopped() and (sys.stdout.isatty() if stay is None else stay):
+            staying = sys.stdout.isatty() if stay is None else stay
+            report = _play(supervisor, config, jobs, timeout, stopped)
+            _summary(report)
+            _further(report, place, supervisor.url, staying=staying)
+            _require(report, len(jobs))
+            if staying:
                 click.echo("\nThe cell stays up until Ctrl-C.")
                 keep(supervisor, stopped)
         except CliError as error:
@@ -73,7 +77,7 @@ def _play(
     jobs: Sequence[Planned],
     timeout: float,
     stopped: Callable[[], bool],
-) -> None:
+) -> Report:
     view = make()
     try:
         agents = plural(supervisor.agents, "agent")
@@ -83,14 +87,13 @@ def _play(
         health = start(supervisor, START_TIMEOUT_S, stopped=stopped, quiet=True)
         if health is None:
             raise CliError("interrupted", exit_code=130)
-        target = Target(supervisor.url, supervisor.cell, "demo")
+        target = Target(supervisor.url, supervisor.cell, str(supervisor.place.directory))
         report = asyncio.run(_Run(target, supervisor, view, stopped).play(config, jobs, timeout))
     finally:
         view.close()
     if report is None:
         raise CliError("interrupted", exit_code=130)
-    _summary(report, target)
-    _require(report, len(jobs))
+    return report
 
 
 class _Run:
@@ -192,7 +195,7 @@ class _Run:
         )
 
 
-def _summary(report: Report, target: Target) -> None:
+def _summary(report: Report) -> None:
     span = (report.last_at - report.first_at) / 1e6
     click.echo(f"\n{plural(len(report.jobs), 'job')} in {span:.1f} s, {report.events} events in the log\n")
     click.echo("\n".join(report.job_table()))
@@ -200,19 +203,45 @@ def _summary(report: Report, target: Target) -> None:
     click.echo("\n".join(report.use_table()))
     click.echo(f"\n{plural(len(report.preemptions), 'preemption')}:\n")
     click.echo("\n".join(report.preemption_table()))
-    victim = report.preemptions[0].victim if report.preemptions else next(iter(report.jobs.values())).name
-    first = report.preemptions[0].seq if report.preemptions else 1
-    prefix = f"sluice -s {target.url} --cell {target.cell}"
-    click.echo(
-        f"""
-To look further, while the cell is up (in another terminal, `make shell` puts sluice on PATH):
-  {prefix} get jobs
-  {prefix} describe cq vision
-  {prefix} describe job {victim}
-  {prefix} log show {first}
-  {prefix} log tail -n 40 --no-follow
-A cell of your own: `sluice up --detach`, then `sluice apply -f examples/demo/`."""
-    )
+
+
+def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
+    """Say how to look at what happened."""
+    sluice = _command()
+    found = find(Path.cwd())
+    asking = sluice if found is not None and found.directory == place.directory else f"{sluice} -s {url}"
+    if staying:
+        click.echo("\nTo look further, in another terminal:")
+    else:
+        click.echo(
+            "\nTo look further, start the cell again with its log, jobs and queues (and stop it with `down`):"
+        )
+        click.echo(f"  {sluice} up --detach --dir {_shown(place.directory)}")
+        asking = sluice if found is None or found.directory == place.directory else asking
+    subject = report.preemptions[0].victim if report.preemptions else next(iter(report.jobs.values())).name
+    for words in (
+        "get jobs",
+        "describe cq vision",
+        f"describe job {subject}",
+        *((f"log show {report.preemptions[0].seq}",) if report.preemptions else ()),
+        "log tail -n 40 --no-follow",
+        "status",
+    ):
+        click.echo(f"  {asking} {words}")
+    click.echo(f"A cell of your own: `{sluice} up --detach`, then `{sluice} apply -f examples/demo/`.")
+
+
+def _command() -> str:
+    """Return how to call this command from here."""
+    if shutil.which("sluice"):
+        return "sluice"
+    return _shown(Path(sys.executable).parent / "sluice")
+
+
+def _shown(path: Path) -> str:
+    with contextlib.suppress(ValueError):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)
 
 
 def _require(report: Report, planned: int) -> None:

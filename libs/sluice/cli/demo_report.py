@@ -33,7 +33,6 @@ class JobRow:
     priority: int
     created_at: Micros
     attempts: int = 0
-    first_at: Micros | None = None
     started_at: Micros | None = None
     ran: Micros = 0
     finished_at: Micros | None = None
@@ -42,9 +41,11 @@ class JobRow:
     cluster_queue: str = ""
     usage: Amounts = field(default_factory=dict)
 
-    @property
-    def waited_s(self) -> float | None:
-        return None if self.first_at is None else (self.first_at - self.created_at) / 1e6
+    def waited_s(self, now: Micros) -> float:
+        """Return how long it was without quota, all its waits together."""
+        until = now if self.finished_at is None else self.finished_at
+        running = 0 if self.started_at is None else until - self.started_at
+        return max(until - self.created_at - self.ran - running, 0) / 1e6
 
 
 @dataclass(slots=True)
@@ -158,7 +159,6 @@ class Report:
         row = self.jobs.get(event.workload)
         if row is None:
             return
-        row.first_at = row.first_at or at
         row.started_at = at
         row.cluster_queue = event.cluster_queue
         row.usage = _charge(event.pod_sets)
@@ -194,7 +194,7 @@ class Report:
     @property
     def queued(self) -> int:
         """How many jobs had to wait for quota for a noticeable time."""
-        return sum(1 for row in self.jobs.values() if (row.waited_s or 0) > 0.5)
+        return sum(1 for row in self.jobs.values() if row.waited_s(self.last_at) > 0.5)
 
     @property
     def borrowed(self) -> bool:
@@ -207,7 +207,7 @@ class Report:
             Column[JobRow]("QUEUE", lambda r: r.queue),
             Column[JobRow]("FLAVOR", lambda r: ",".join(r.flavors)),
             Column[JobRow]("PRIORITY", lambda r: str(r.priority), right=True),
-            Column[JobRow]("WAITED", lambda r: "" if r.waited_s is None else precise(r.waited_s), right=True),
+            Column[JobRow]("WAITED", lambda r: precise(r.waited_s(self.last_at)), right=True),
             Column[JobRow]("RAN", lambda r: precise(r.ran / 1e6), right=True),
             Column[JobRow]("ATTEMPTS", lambda r: str(r.attempts), right=True),
             Column[JobRow]("OUTCOME", lambda r: r.outcome or "unfinished"),

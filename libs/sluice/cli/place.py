@@ -17,6 +17,7 @@ from typing import IO
 import msgspec
 
 DIRECTORY = ".sluice"
+DEMO = "demo"
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,10 +112,14 @@ def _alive(pid: int) -> bool:
 
 
 def find(start: Path) -> Place | None:
-    """Return the nearest `.sluice/` at or above *start*, as git finds its repository."""
+    """Return the cell in the nearest `.sluice/` at or above *start*, as git finds its repository.
+
+    Where none is running, a running demo's; else the one that ran here last.
+    """
     start = start.absolute()
     for directory in (start, *start.parents):
-        candidate = directory / DIRECTORY
-        if (candidate / "up.lock").is_file():
-            return Place(candidate)
+        here = [Place(directory / DIRECTORY), Place(directory / DIRECTORY / DEMO)]
+        known = [place for place in here if place.lock_file.is_file()]
+        if known:
+            return next((place for place in known if place.held()), known[0])
     return None

@@ -11,9 +11,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
+from opentelemetry import trace
 
 from sluice.events.base import Micros
 from sluice.events.commit import Step
@@ -24,45 +24,13 @@ from .decider import Decider
 from .errors import EventLogError, StaleSequenceError
 from .fold import Fold
 from .hooks import Hooks
+from .leadership import Alone, Leadership
 from .metrics import RunnerMetrics
 from .snapshot import SnapshotInfo, Snapshots
 from .writer import CommitWriter, Written
 
 log = structlog.get_logger("sluice.log.runner")
-
-
-class Leadership(Protocol):
-    """Who may decide. A wrong answer wastes work but corrupts nothing: the chain fences."""
-
-    @property
-    def held(self) -> bool: ...
-
-    def start(self, changed: Callable[[], None]) -> None:
-        """Begin to look after it; *changed* is called when `held` changes."""
-        ...
-
-    def candidate(self, ready: bool) -> None:
-        """Say whether this replica's state is warm enough to lead."""
-        ...
-
-    async def release(self) -> None:
-        """Give it up, so that another need not wait."""
-        ...
-
-
-class Alone:
-    """The leadership of the only replica."""
-
-    held = True
-
-    def start(self, changed: Callable[[], None]) -> None:
-        pass
-
-    def candidate(self, ready: bool) -> None:
-        pass
-
-    async def release(self) -> None:
-        pass
+_TRACER = trace.get_tracer("sluice.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +159,7 @@ class Runner[S]:
 
     # rebuilding and standing by
 
+    @_TRACER.start_as_current_span("rebuild")
     async def _rebuild(self) -> None:
         started = time.perf_counter()
         self.leadership.candidate(False)
@@ -395,7 +364,10 @@ class Runner[S]:
         try:
             while self._pending:
                 steps, self._pending = self._take_pending()
-                await self.writer.write(steps, self._on_written)
+                with _TRACER.start_as_current_span("commit") as span:
+                    span.set_attributes({"sluice.writer": self.decider.writer, "sluice.steps": len(steps)})
+                    await self.writer.write(steps, self._on_written)
+                    span.set_attribute("sluice.seq", self.writer.head)
         except Exception as error:
             self._failure = error
         finally:

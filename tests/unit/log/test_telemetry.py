@@ -63,3 +63,25 @@ def test_runner_numbers_are_exported_when_asked():
 def test_both_sides_agree_on_the_histogram():
     """The runner's buckets and the exported bounds are the same; neither package imports the other."""
     assert DEFAULT_BOUNDS_S == COMMIT_BUCKETS_S
+
+
+async def test_commits_are_traced(monkeypatch):
+    """Every commit is a span that says where it landed, once an exporter is there."""
+    from sluice.log import runner
+    from sluice.log.memory import MemoryLog
+    from tests.integration.log.bank import order
+    from tests.unit.log.test_runner import caught_up, eventually, running
+
+    telemetry = ProcessTelemetry("scheduler", "a", "memory")
+    monkeypatch.setattr(runner, "_TRACER", telemetry._tracers.get_tracer("x"))
+    log = MemoryLog()
+    await log.append("job.a.b", order("o"))
+    async with running(log) as running_one:
+        await eventually(lambda: caught_up(running_one))
+
+    (span,) = telemetry.spans.get_finished_spans()
+    assert (span.name, dict(span.attributes)) == (
+        "commit",
+        {"sluice.writer": "scheduler", "sluice.steps": 1, "sluice.seq": 2},
+    )
+    telemetry.close()

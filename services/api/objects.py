@@ -236,7 +236,8 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         status["queuePosition"] = found.position
     if found.admitted_at is not None:
         status["startTime"] = timestamp(found.admitted_at)
-        status["waitedSeconds"] = _seconds(found.created_at, found.admitted_at)
+        ran_before = workload.past_execution_s * 1_000_000
+        status["waitedSeconds"] = _seconds(found.created_at + ran_before, found.admitted_at)
     if found.finished_at is not None:
         status["completionTime"] = timestamp(found.finished_at)
         if found.admitted_at is not None:

@@ -52,6 +52,14 @@ def _said(event: Fields, *fields: str) -> str:
     return ": ".join(str(event[field]) for field in fields if event.get(field))
 
 
+def _brief(event: Fields, *fields: str) -> str:
+    """As `_said`, without a word that the next one begins with."""
+    words = [str(event[field]) for field in fields if event.get(field)]
+    return ": ".join(
+        word for word, after in zip(words, [*words[1:], ""], strict=True) if not after.startswith(word)
+    )
+
+
 def _pod_sets(pod_sets: Sequence[Fields]) -> str:
     return "; ".join(
         f"{pod_set.get('count', 0)} x {pod_set.get('name', 'main')}"
@@ -119,10 +127,10 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "WorkloadUpdated": _updated,
     "QuotaReserved": _reserved,
     "Admitted": lambda _: "may start",
-    "Evicted": lambda e: _said(e, "reason", "underlyingCause", "message"),
+    "Evicted": lambda e: _brief(e, "reason", "underlyingCause", "message"),
     "Preempted": _preempted,
     "QuotaReleased": lambda _: "its quota is free",
-    "Requeued": lambda e: _said(e, "reason", "message"),
+    "Requeued": lambda e: f"back in its queue: {e.get('reason')}",
     "WorkloadFinished": lambda e: _said({"reason": "Succeeded", **e}, "reason", "message"),
     "WorkloadStopped": lambda e: _said(e, "reason", "message") or "no pod runs any more",
     "WorkloadPodsReady": lambda e: "pods ready" if e.get("ready", True) else "pods not ready",

@@ -5,6 +5,7 @@
 .sluice/nats/        the server: store, log, state
 .sluice/logs/        one file per service
 .sluice/agents/      one directory per agent
+.sluice/demo/        the same again, for `sluice demo`
 """
 
 import contextlib

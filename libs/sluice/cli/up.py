@@ -14,13 +14,13 @@ from types import FrameType
 import click
 
 from sluice.log.errors import ServerError
-from sluice.log.server import stop_running
+from sluice.log.server import ServerState, stop_running
 
 from .client import DEFAULT_CELL, Target
 from .durations import human
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
-from .place import DIRECTORY, CellState, Place, find
+from .place import DEMO, DIRECTORY, CellState, Place, find
 from .settings import Settings
 from .supervisor import Supervisor, tail
 
@@ -236,6 +236,14 @@ def _detach(
     click.echo(f"Data and logs are in {_shown(place.directory)}; `sluice down` stops it.")
 
 
+def _stop_left_behind(place: Place) -> ServerState | None:
+    """Stop a server whose `up` (or demo) was killed; the services end by themselves then."""
+    for nats in (place.nats, Place(place.directory / DEMO).nats):
+        if nats.is_dir() and (left := stop_running(nats)) is not None:
+            return left
+    return None
+
+
 def _await_ready(place: Place, process: subprocess.Popen[bytes], timeout_s: float) -> CellState | None:
     deadline = time.monotonic() + timeout_s
     terminal = sys.stderr.isatty()
@@ -273,7 +281,7 @@ def down(directory: str | None, timeout: float) -> None:
     place = Place(Path(directory)) if directory else find(Path.cwd()) or Place(Path.cwd() / DIRECTORY)
     state = place.running(wait_s=2.0)
     if state is None:
-        left = stop_running(place.nats) if place.nats.is_dir() else None
+        left = _stop_left_behind(place)
         if left is None:
             click.echo(f"No cell is running in {_shown(place.directory)}.")
             return

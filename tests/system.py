@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,11 +44,16 @@ def usage_of(pid: int) -> Usage:
 
 @dataclass
 class Service:
-    """One process of one service."""
+    """One process of one service. `label` tells replicas apart that are not alike, as agents are."""
 
     name: str
     process: subprocess.Popen[bytes]
     log_path: Path
+    label: str = ""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def alive(self) -> bool:
@@ -106,13 +112,19 @@ class System:
     def url(self) -> str:
         return self.server.url
 
-    def start(self, name: str, env: dict[str, str] | None = None, *, label: str = "") -> Service:
-        """Start one replica of `services.<name>`; its output goes to `<label or name>-<n>.log`."""
-        number = sum(1 for service in self.services if service.name == name)
-        log_path = self.directory / f"{label or name}-{number}.log"
+    def start(
+        self, name: str, env: dict[str, str] | None = None, *, label: str = "", command: Sequence[str] = ()
+    ) -> Service:
+        """Start one replica of `services.<name>`; its output goes to `<label or name>-<n>.log`.
+
+        *command*: Python's arguments, `-m services.<name>` by default.
+        """
+        label = label or name
+        number = sum(1 for service in self.services if service.label == label)
+        log_path = self.directory / f"{label}-{number}.log"
         with log_path.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", f"services.{name}"],
+                [sys.executable, *(command or ("-m", f"services.{name}"))],
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -125,12 +137,18 @@ class System:
                     **(env or {}),
                 },
             )
-        service = Service(name, process, log_path)
+        service = Service(name, process, log_path, label)
         self.services.append(service)
         return service
 
-    def live(self, name: str = "") -> list[Service]:
-        return [s for s in self.services if s.alive and (not name or s.name == name)]
+    def live(self, name: str = "", label: str = "") -> list[Service]:
+        return [
+            service
+            for service in self.services
+            if service.name == (name or service.name)
+            and service.label == (label or service.label)
+            and service.alive
+        ]
 
     def kill(self, service: Service) -> None:
         """Kill one replica, keeping what it used for `usage`."""

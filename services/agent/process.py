@@ -84,12 +84,16 @@ async def start(
     with contextlib.suppress(psutil.NoSuchProcess):
         started = psutil.Process(process.pid).create_time()
         record = msgspec.structs.replace(owner, pid=process.pid, started=started)
-        pid_path.write_bytes(msgspec.json.encode(record))
+        _write(pid_path, msgspec.json.encode(record))
     return PodProcess(process, pid_path)
 
 
 def _appending(path: Path) -> IO[bytes]:
     return path.open("ab")
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
 
 
 def signal_group(pid: int, what: signal.Signals) -> None:

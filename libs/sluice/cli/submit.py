@@ -115,7 +115,8 @@ def _from_command(
         resources["memory"] = memory
     stem = "".join(c for c in command[0].rsplit("/", 1)[-1].lower() if c.isalnum() or c == "-").strip("-")
     metadata = ObjectMeta(name=name) if name else ObjectMeta(generate_name=f"{stem or 'job'}-")
-    spec = sluice_v1.JobSpec(command=list(command), replicas=replicas, resources=resources)
+    # A command typed by hand that fails is reported, not tried again.
+    spec = sluice_v1.JobSpec(command=list(command), replicas=replicas, resources=resources, backoff_limit=0)
     return sluice_v1.Job(metadata=metadata, spec=spec)
 
 

@@ -10,7 +10,8 @@ PREFIX = "API_"
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`API_<FIELD>` each, next to what all services share (`SLUICE_CELL`, `SLUICE_NATS_URL`)."""
+    """`API_<FIELD>` each, next to what all services share: `SLUICE_CELL`, `_NATS_URL`, `_INSTANCE`,
+    `_REPLICAS`."""
 
     cell: str = "main"
     nats_url: str = "nats://127.0.0.1:4222"
@@ -31,7 +32,8 @@ def load(env: Mapping[str, str], pid: int) -> Config:
     shared = {
         "cell": env.get("SLUICE_CELL"),
         "nats_url": env.get("SLUICE_NATS_URL") or env.get("NATS_URL"),
-        "instance": f"{socket.gethostname()}-{pid}",
+        "instance": env.get("SLUICE_INSTANCE") or f"{socket.gethostname()}-{pid}",
+        "stream_replicas": env.get("SLUICE_REPLICAS"),
     }
     values = {key: value for key, value in shared.items() if value} | own
     return msgspec.convert(values, Config, strict=False)

@@ -1,0 +1,200 @@
+"""Writes `users.conf`: who may say what on the server of a cell. One writer per subject (law 3).
+
+    python deploy/nats/make_users.py --cell main > deploy/nats/users.conf
+
+Run it again for a cell with another name, or after a change here; a test keeps the file in step.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+HEAD = """\
+# Users of the cell {cell!r}. Written by make_users.py; change it there.
+#
+# Passwords come from the server's environment, SLUICE_<USER>_PASSWORD. They begin with a letter (else the
+# server reads a number) and hold nothing that a URL would have to escape.
+"""
+
+
+@dataclass
+class Role:
+    """One user. `publish` and `subscribe` are subjects; what is not named is refused."""
+
+    user: str
+    what: str
+    publish: list[str] = field(default_factory=list)
+    subscribe: list[str] = field(default_factory=lambda: ["_INBOX.>"])
+    answers: bool = False
+    """Answers requests, so it may publish once to whoever asks."""
+
+
+class Names:
+    """Streams, buckets and subjects of a cell; spelt as `sluice.log.subjects` spells them."""
+
+    def __init__(self, cell: str) -> None:
+        self.prefix = f"sluice.{cell}."
+        self.log = f"SLUICE_{cell}"
+        self.bucket_prefix = f"sluice_{cell}_"
+
+    def bucket(self, what: str) -> str:
+        return f"KV_{self.bucket_prefix}{what}"
+
+    def key(self, what: str, keys: str) -> str:
+        return f"$KV.{self.bucket_prefix}{what}.{keys}"
+
+    @property
+    def snapshots(self) -> str:
+        return f"OBJ_{self.bucket_prefix}snapshots"
+
+
+def reading(stream: str) -> list[str]:
+    """Return the requests with which a stream is read."""
+    api = "$JS.API"
+    return [
+        f"{api}.STREAM.INFO.{stream}",
+        f"{api}.STREAM.MSG.GET.{stream}",
+        f"{api}.CONSUMER.CREATE.{stream}.>",
+        f"{api}.CONSUMER.MSG.NEXT.{stream}.>",
+        f"{api}.CONSUMER.DELETE.{stream}.>",
+    ]
+
+
+def making(*streams: str) -> list[str]:
+    """Return the requests with which streams are looked up, and made if they are not there."""
+    return [f"$JS.API.STREAM.{verb}.{stream}" for stream in streams for verb in ("INFO", "CREATE")]
+
+
+def opening(names: Names) -> list[str]:
+    """Return what a service asks that opens the log: the first makes it, or adds subjects of newer code."""
+    return [*reading(names.log), f"$JS.API.STREAM.CREATE.{names.log}", f"$JS.API.STREAM.UPDATE.{names.log}"]
+
+
+def decider(names: Names, service: str, writer: str, what: str) -> Role:
+    """Return the role of a service around a decider: its own commits, its lease, snapshots."""
+    snapshots, leases = names.snapshots, names.bucket("leases")
+    return Role(
+        service,
+        what,
+        publish=[
+            f"{names.prefix}{writer}",
+            *opening(names),
+            names.key("leases", service),
+            *making(leases),
+            f"$JS.API.STREAM.MSG.GET.{leases}",
+            f"$O.{names.bucket_prefix}snapshots.>",
+            *making(snapshots)[1:],
+            *reading(snapshots),
+            f"$JS.API.CONSUMER.CREATE.{snapshots}",
+            f"$JS.API.STREAM.PURGE.{snapshots}",
+            "$JS.API.STREAM.NAMES",
+            "$JS.FC.>",
+            "$SRV.STATS",
+        ],
+        subscribe=["_INBOX.>", "$SRV.>", f"{names.prefix}control.{service}.*"],
+        answers=True,
+    )
+
+
+def roles(cell: str) -> Iterator[Role]:
+    """Yield every user of a cell."""
+    names = Names(cell)
+    prefix = names.prefix
+
+    yield decider(names, "scheduler", "scheduler", "The scheduler: quota, and nothing else")
+
+    slices = decider(names, "slice_aggregator", "slices", "The slice-aggregator: jobs, workloads, dispatch")
+    dispatch, heartbeats = names.bucket("dispatch"), names.bucket("heartbeats")
+    slices.publish += [
+        f"{prefix}presence.agent.*",
+        names.key("dispatch", ">"),
+        *making(dispatch)[1:],
+        *reading(dispatch),
+        *making(heartbeats),
+    ]
+    yield slices
+
+    yield Role(
+        "api",
+        "The api service: configuration, and answers to queries",
+        publish=[f"{prefix}config", *opening(names), "$SRV.STATS"],
+        subscribe=["_INBOX.>", "$SRV.>", f"{prefix}api.>", f"{prefix}query.>"],
+        answers=True,
+    )
+
+    claims = names.bucket("claims")
+    yield Role(
+        "agent",
+        "Agents and other executors: run what dispatch says, and report it",
+        publish=[
+            f"{prefix}job.>",
+            *reading(names.log),
+            *reading(dispatch),
+            names.key("claims", ">"),
+            *making(claims)[1:],
+            *reading(claims),
+            names.key("heartbeats", "agent.*"),
+            *making(heartbeats)[1:],
+            *reading(heartbeats),
+            "$SRV.STATS",
+        ],
+        subscribe=["_INBOX.>", "$SRV.>"],
+        answers=True,
+    )
+
+    yield Role(
+        "upstream",
+        "Upstream systems: publish job events, and may follow what becomes of them",
+        publish=[f"{prefix}job.>", *reading(names.log), *reading(dispatch)],
+    )
+
+    asking = [f"{prefix}query.>", "$SRV.PING", "$SRV.STATS", f"{prefix}control.*.*"]
+    yield Role(
+        "admin",
+        "People who run the cell: the whole `sluice` command",
+        publish=[f"{prefix}api.>", f"{prefix}job.>", *asking, *reading(names.log), *reading(dispatch)],
+    )
+    yield Role(
+        "viewer",
+        "People who look: `sluice get`, `describe`, `log`, `status`",
+        publish=[*asking, *reading(names.log)],
+    )
+
+
+def render(cell: str) -> str:
+    """Return the file for *cell*."""
+    lines = [HEAD.format(cell=cell), "accounts {", "  SLUICE {", "    jetstream: enabled", "    users: ["]
+    for role in roles(cell):
+        lines += [
+            f"      # {role.what}.",
+            "      {",
+            f"        user: {role.user}",
+            f"        password: $SLUICE_{role.user.upper()}_PASSWORD",
+            "        permissions: {",
+            *_subjects("publish", role.publish),
+            *_subjects("subscribe", role.subscribe),
+        ]
+        if role.answers:
+            lines.append('          allow_responses: {max: 1, expires: "1m"}')
+        lines += ["        }", "      }"]
+    lines += ["    ]", "  }", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _subjects(verb: str, subjects: list[str]) -> list[str]:
+    return [
+        f"          {verb}: [",
+        *(f'            "{subject}"' for subject in dict.fromkeys(subjects)),
+        "          ]",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Print the users of a cell's NATS server.")
+    parser.add_argument("--cell", default="main", help="name of the cell (default: main)")
+    sys.stdout.write(render(parser.parse_args().cell))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""A NATS server with the users of `deploy/nats`, and services that log in as themselves."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sluice.log.server import find_binary
+
+ROOT = Path(__file__).resolve().parents[3]
+NATS = ROOT / "deploy" / "nats"
+USERS = ("scheduler", "slice_aggregator", "api", "agent", "upstream", "admin", "viewer")
+
+
+@dataclass
+class SecuredCell:
+    """As in production, but on loopback and in *directory*. A context manager; ends what it started."""
+
+    directory: Path
+    port: int = 0
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def url(self, user: str) -> str:
+        return f"nats://{user}:secret-{user}@127.0.0.1:{self.port}"
+
+    @property
+    def server_log(self) -> Path:
+        return self.directory / "nats.log"
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        text = (NATS / "nats-server.conf").read_text()
+        for key, value in (
+            ("listen", '"127.0.0.1:-1"'),
+            ("http", '"127.0.0.1:-1"'),
+            ("store_dir", f'"{self.directory / "jetstream"}"'),
+        ):
+            text, changed = re.subn(rf"(?m)^( *){key}: .*$", rf"\g<1>{key}: {value}", text)
+            assert changed == 1, f"deploy/nats/nats-server.conf has no {key}"
+        (self.directory / "nats-server.conf").write_text(text)
+        shutil.copy(NATS / "users.conf", self.directory)
+        passwords = {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in USERS}
+        with self.server_log.open("ab") as log:
+            self._start(
+                [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")],
+                {**os.environ, **passwords},
+                log,
+            )
+        self._await_ready()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, command: list[str], env: dict[str, str], log: object) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,  # type: ignore[call-overload]
+            stderr=subprocess.STDOUT,
+        )
+        self.processes.append(process)
+        return process
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + 15
+        while "Server is ready" not in (text := self.server_log.read_text()):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.01)
+        found = re.search(r"Listening for client connections on 127\.0\.0\.1:(\d+)", text)
+        assert found is not None, text
+        self.port = int(found[1])
+
+    def service(self, name: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start one replica of a service as the user of its name; its instance is its name."""
+        with (self.directory / f"{name}.log").open("ab") as log:
+            return self._start([sys.executable, "-m", f"services.{name}"], self.env(name, **env), log)
+
+    def env(self, name: str, **more: str) -> dict[str, str]:
+        """Return the environment of a service's container."""
+        return {
+            **os.environ,
+            "SLUICE_NATS_URL": self.url(name),
+            "SLUICE_INSTANCE": f"{name}-0",
+            "SLUICE_DATA_DIR": str(self.directory / "data"),
+            **more,
+        }
+
+    def probe(self, name: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run the health check of a service's container."""
+        return subprocess.run(
+            [sys.executable, "-m", "sluice.log.probe", *arguments],
+            cwd=ROOT,
+            env=self.env(name, **env),
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+
+    def sluice(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the `sluice` command as a user."""
+        return subprocess.run(
+            [sys.executable, "-m", "sluice.cli.main", "--server", self.url(user), *arguments],
+            cwd=ROOT,
+            env={**os.environ, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def violations(self) -> list[str]:
+        """Return what the server refused, as `user: verb subject`."""
+        pattern = re.compile(r'user:(\w+)" - (Publish|Subscription) Violation - Subject "([^"]*)"')
+        return [f"{m[1]}: {m[2]} {m[3]}" for m in pattern.finditer(self.server_log.read_text())]

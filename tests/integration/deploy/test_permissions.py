@@ -1,0 +1,104 @@
+"""The users of `deploy/nats`: each can do its work, and nobody can write what is another's to write."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.log.errors import AppendRefusedError
+from sluice.sdk import AsyncClient
+
+from .secured import NATS, ROOT, SecuredCell
+
+pytestmark = pytest.mark.nats
+
+SERVICES = ("scheduler", "slice_aggregator", "api")
+OWN = {"scheduler": "scheduler", "slice_aggregator": "slices", "api": "config"}
+COMMITS = ("config", "slices", "variants", "scheduler", "checks")
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
+    with SecuredCell(tmp_path_factory.mktemp("secured")) as cell:
+        for name in SERVICES:
+            # Snapshots at once, so that their permissions are needed, too.
+            cell.service(name, SLUICE_SNAPSHOT_EVENTS="5")
+        eventually(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+        yield cell
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.2)
+
+
+def test_users_file_is_current() -> None:
+    """`users.conf` is what `make_users.py` writes for the cell `main`."""
+    made = subprocess.run(
+        [sys.executable, "deploy/nats/make_users.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert (NATS / "users.conf").read_text() == made.stdout
+
+
+def test_a_job_runs_from_end_to_end(cell: SecuredCell, tmp_path: Path) -> None:
+    """With every part logged in as itself, a job is applied for, admitted, run by an agent, and seen."""
+    cell.service("agent", AGENT_NAME="agent-0", SLUICE_DATA_DIR=str(tmp_path))
+    applied = cell.sluice("admin", "apply", "-f", "examples/demo")
+    assert applied.returncode == 0, applied.stderr
+    submitted = cell.sluice(
+        "admin", "submit", "-q", "vision", "--name", "hello", "--wait", "--timeout", "40s", "--", "true"
+    )
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    seen = cell.sluice("viewer", "get", "jobs")
+    assert "Succeeded" in seen.stdout, seen.stdout + seen.stderr
+    assert "WorkloadFinished" in cell.sluice("viewer", "log", "tail", "--no-follow").stdout
+    assert cell.probe("agent", "--agent", AGENT_NAME="agent-0").returncode == 0
+    eventually(lambda: "snapshot stored" in (cell.directory / "scheduler.log").read_text())
+    assert cell.violations() == []
+
+
+async def test_upstream_publishes_jobs_and_follows_them(cell: SecuredCell) -> None:
+    """An upstream system may publish job events, follow dispatch and wait."""
+    manifest = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "from-upstream"},
+        "spec": {"queueName": "nowhere", "command": ["true"], "resources": {"cpu": 1}},
+    }
+    async with AsyncClient(cell.url("upstream")) as upstream:
+        job = await upstream.submit(manifest)
+        assert (await upstream.wait(job, "Pending", timeout_s=10)).phase == "Pending"
+        await upstream.delete(job)
+
+
+@pytest.mark.parametrize("user", [*SERVICES, "agent", "upstream", "admin", "viewer"])
+async def test_nobody_writes_commits_of_others(cell: SecuredCell, user: str) -> None:
+    """Law 3 on the server: one writer per subject."""
+    async with AsyncClient(cell.url(user)) as client:
+        for subject in COMMITS:
+            if subject != OWN.get(user):
+                with pytest.raises(AppendRefusedError, match="Permissions Violation"):
+                    await client.log.append(subject, b"{}")
+
+
+async def test_viewers_change_nothing(cell: SecuredCell) -> None:
+    """Who may only look cannot submit a job either."""
+    async with AsyncClient(cell.url("viewer")) as client:
+        with pytest.raises(AppendRefusedError, match="Permissions Violation"):
+            await client.log.append("job.default.x", b"{}")
+
+
+def test_probe_tells_a_service_that_does_not_answer(cell: SecuredCell) -> None:
+    """Alive is about this container's replica; ready is more; a server that is away is nobody's death."""
+    assert cell.probe("scheduler").stdout.startswith("sluice-scheduler: leader")
+    gone = cell.probe("scheduler", SLUICE_INSTANCE="another")
+    assert (gone.returncode, gone.stdout) == (1, "the service of this container does not answer\n")
+    away = "nats://127.0.0.1:1"
+    assert cell.probe("scheduler", SLUICE_NATS_URL=away).returncode == 0
+    assert cell.probe("scheduler", "--ready", SLUICE_NATS_URL=away).returncode == 1
+    assert cell.probe("agent", "--agent", AGENT_NAME="nobody").returncode == 1

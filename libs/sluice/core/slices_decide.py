@@ -221,7 +221,7 @@ _FIXED_WITH_QUOTA = (
 _UPDATABLE = frozenset(
     {"name", "uid", "created_at", "job", "replaces"}
     | {"queue_name", "priority", "priority_class", "active", "maximum_execution_time_s", "pod_sets"}
-    | {"annotations"}
+    | {"labels", "annotations"}
 )
 
 
@@ -245,6 +245,7 @@ def _update(old: WorkloadRecord, new: WorkloadRecord, cause: int) -> WorkloadUpd
         active=_changed(old.active, new.active),
         maximum_execution_time_s=_changed(old.maximum_execution_time_s, new.maximum_execution_time_s),
         pod_sets=_changed(old.pod_sets, new.pod_sets),
+        labels=_changed(old.labels, new.labels),
         annotations=_changed(old.annotations, new.annotations),
     )
 

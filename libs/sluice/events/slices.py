@@ -61,6 +61,7 @@ class WorkloadUpdated(Event, frozen=True, kw_only=True):
     active: bool | None = None
     maximum_execution_time_s: int | None = None
     pod_sets: Sequence[PodSet] | None = None
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 

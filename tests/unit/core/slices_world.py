@@ -7,7 +7,7 @@ import msgspec
 
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.slices_state import State
+from sluice.core.slices_state import Job, State
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
@@ -120,6 +120,9 @@ class World:
 
     def submit(self, name: str = "a", message_id: str = "", **fields: Any) -> list[Event]:
         return self.job("JobSubmitted", manifest(name, **fields), name, message_id=message_id)
+
+    def state_of(self, name: str = "a") -> Job:
+        return self.state.jobs[JobKey(f"default/{name}")]
 
     def workload(self, name: str = "a") -> WorkloadKey:
         return self.state.jobs[JobKey(f"default/{name}")].record.key

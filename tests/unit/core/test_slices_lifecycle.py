@@ -1,9 +1,13 @@
 """What becomes of jobs that do not resize, from submission to deletion."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from sluice.events.base import JobKey
+from sluice.events.codec import encode_message
+from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import InputsIgnored, JobResumed, JobSuspended, WorkloadFinished, WorkloadStopped
 from tests.unit.core.slices_world import START, World, created, manifest, names
@@ -16,7 +20,7 @@ def world() -> Iterator[World]:
     world.check()
 
 
-def running(world: World, name: str = "a", **fields: object) -> World:
+def running(world: World, name: str = "a", **fields: Any) -> World:
     world.submit(name, **fields)
     world.admit(name)
     return world
@@ -42,7 +46,7 @@ def test_admission_resumes_the_job(world: World) -> None:
     assert world.dispatch() is None
     workload = world.workload()
     events = world.admit(flavor="spot")
-    assert events == [JobResumed(cause=world.seq, job="default/a", workload=workload, attempt=1)]
+    assert events == [JobResumed(cause=world.seq, job=JobKey("default/a"), workload=workload, attempt=1)]
     entry = world.dispatch()
     assert entry is not None
     assert (entry.state, entry.attempt, entry.workload, entry.stop) == ("Running", 1, workload, False)
@@ -88,7 +92,7 @@ def test_eviction_handshake(world: World) -> None:
     assert events == [
         JobSuspended(
             cause=world.seq,
-            job="default/a",
+            job=JobKey("default/a"),
             workload=workload,
             attempt=1,
             reason="Preempted",
@@ -181,9 +185,6 @@ def test_lost_agent_ends_its_attempts(world: World) -> None:
 
 def test_claim_and_loss_in_one_batch(world: World) -> None:
     """A claim that came before the loss is over with it, although both are decided together."""
-    from sluice.events.codec import encode_message
-    from sluice.events.envelope import Message
-
     running(world)
     for subject, kind, data in (
         ("job.default.a", "JobPodsReady", {"attempt": 1, "executor": "x"}),
@@ -226,12 +227,12 @@ def test_delete_in_every_phase(world: World) -> None:
 def test_deleted_job_may_be_submitted_again_while_it_stops(world: World) -> None:
     """The new job waits for the old one's processes to end, and is another one."""
     running(world)
-    old = world.state.jobs["default/a"].uid
+    old = world.state_of().uid
     world.job("JobDeleted", {})
     assert world.submit() == []
     events = world.job("JobStopped", {"attempt": 1})
     assert names(events) == ["WorkloadDeleted", "WorkloadCreated"]
-    assert world.state.jobs["default/a"].uid != old
+    assert world.state_of().uid != old
 
 
 def test_deletion_overtakes_what_waits(world: World) -> None:
@@ -301,9 +302,6 @@ def test_retention(world: World) -> None:
 
 def test_many_messages_are_decided_together(world: World) -> None:
     """One step holds the consequences of a whole batch."""
-    from sluice.events.codec import encode_message
-    from sluice.events.envelope import Message
-
     for number in range(100):
         payload = encode_message(
             message_id=str(number),

@@ -84,6 +84,10 @@ def test_a_real_job_runs_and_its_exit_code_counts(home):
     )
     assert good.returncode == 0, good.stderr
     assert "default/good: Succeeded" in good.stderr
+    spoken = command(home, "submit", "-q", "u1", "--name", "spoken", "--wait", "--", "echo", "hello")
+    assert spoken.returncode == 0, spoken.stderr
+    assert command(home, "logs", "spoken").stdout == "hello\n"
+    assert "may not have run yet" in command(home, "logs", "never").stderr
 
     bad = command(
         home, "submit", "-q", "u1", "--name", "bad", "--wait", "--timeout", "60s", "--", "sh", "-c", "exit 3"

@@ -27,6 +27,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "get": ("get", "Look at it", "List objects"),
     "describe": ("describe", "Look at it", "Show everything about an object"),
     "events": ("history", "Look at it", "Show what happened to an object"),
+    "logs": ("logs", "Look at it", "Print what a job's processes printed"),
     "wait": ("wait", "Look at it", "Wait until a job has come to a state"),
     "log": ("log", "Look at it", "Read the event log"),
     "api-resources": ("get", "Look at it", "List the kinds of objects and their short names"),

@@ -290,7 +290,7 @@ def config_change(draw: st.DrawFn) -> Event:
     if what == "local":
         name = draw(st.sampled_from(QUEUES))
         spec = {
-            "clusterQueue": draw(st.sampled_from(QUEUES)),
+            "clusterQueue": name,
             "stopPolicy": draw(st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])),
         }
         metadata = {"name": f"lq-{name}", "namespace": "ns"}

@@ -76,8 +76,8 @@ def test_deciding_again_decides_the_same(data: st.DataObject) -> None:
         assert scheduler.dump(state) == before, "decide left something behind"
         for event in entry.events:
             scheduler.apply(state, event, entry.upto, entry.at)
-    assert not scheduler.decide(state, player.now)
-    assert not scheduler.decide(scheduler.load(scheduler.dump(state)), player.now)
+    assert scheduler.decide(state, player.now) in ((), [])
+    assert scheduler.decide(scheduler.load(scheduler.dump(state)), player.now) in ((), [])
 
 
 @RANDOM

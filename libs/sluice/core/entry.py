@@ -62,7 +62,6 @@ class Entry:
         "peers",
         "queue",
         "reason",
-        "recorded",
         "reserves",
         "targets",
         "usage",
@@ -89,8 +88,6 @@ class Entry:
         self.reason = ""
         self.message = ""
         self.reserves = False
-        self.recorded = False
-        """Its class was parked before, so a verdict that is the same needs no event."""
 
     @property
     def mode(self) -> Mode:
@@ -120,18 +117,19 @@ Order = tuple[int | str, ...]
 
 
 class Ordering:
-    """The order of entries within a cycle, without fair sharing (SC1).
+    """The order of entries within a cycle, without fair sharing (SC1); `by_rank` unless it is changed.
 
     Under nominal quota before borrowing, by height; higher priority; earlier; uid. Two gates change it:
     PrioritySortingWithinCohort (on) and PrioritizePreemptorWorkloads (off).
     """
 
-    __slots__ = ("_by_priority", "_config", "_preemptors_first")
+    __slots__ = ("_config", "_preemptors_first", "by_rank")
 
     def __init__(self, config: ConfigurationSpec) -> None:
         gates = config.feature_gates
         self._config = config
-        self._by_priority = gates.get("PrioritySortingWithinCohort", True)
+        self.by_rank = gates.get("PrioritySortingWithinCohort", True)
+        """Among those that borrow alike, the order is that of the queues."""
         self._preemptors_first = gates.get("PrioritizePreemptorWorkloads", False)
 
     def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
@@ -139,7 +137,7 @@ class Ordering:
         return (first, borrowing, *self.tie_break(workload))
 
     def tie_break(self, workload: Workload) -> Order:
-        if self._by_priority:
+        if self.by_rank:
             return workload.rank
         time = queue_order_timestamp(workload, self._config)
         if workload.preempted_rule == IN_COHORT_RECLAIM_WHILE_BORROWING and workload.preempted_at is not None:

@@ -41,17 +41,18 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .cycle import blocks_admission
 from .fold_config import check_changed, fold_object
 from .lifecycle import note
 from .model import Workload
 from .ordering import effective_priority
 from .pending import TreeQueues, Waiting
 from .placing import place
+from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
 from .state import SchedulerState
+from .wake import is_hopeless
 
 Handler = Callable[[SchedulerState, Any, int, Micros], None]
 
@@ -260,6 +261,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     workload.preempted_at = None
     workload.blocked_on_gates = False
     reserve(world, workload)
+    state.pending.touch(state.pending.queues[event.cluster_queue])
     note(world, state.lifecycle, event, event.cause, at)
 
 
@@ -351,7 +353,12 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
             continue
         peers = workload.peers
         peers.reason, peers.message = event.reason, event.message
-        state.pending.park(peers, aside=event.aside, reserves=event.reserves)
+        state.pending.park(
+            peers,
+            aside=event.aside,
+            reserves=event.reserves,
+            hopeless=is_hopeless(workload, event.reason),
+        )
 
 
 def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:

@@ -18,7 +18,9 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 from . import queues
 from .fairness import weight
 from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
+from .pending import Queue
 from .placing import place, place_all
+from .processing import always_reclaims
 from .quota import CohortCycleError, FlavorResource, Quota
 from .reservations import index
 from .state import SchedulerState
@@ -55,10 +57,7 @@ def apply_cluster_queue(
     """Create or change a cluster queue; its reservations stay."""
     world, pending = state.world, state.pending
     name, spec = manifest.metadata.name, manifest.spec
-    tree = world.tree
-    before = tree.cluster_queues.get(name)
-    cohort_before = before.parent.name if before is not None and before.parent is not None else ""
-    node = tree.set_cluster_queue(
+    node = world.tree.set_cluster_queue(
         name, spec.cohort_name, quotas_of(spec.resource_groups), weight(spec.fair_sharing)
     )
     groups = tuple(
@@ -76,12 +75,25 @@ def apply_cluster_queue(
     else:
         cq.spec, cq.groups, cq.group_of = spec, groups, group_of
         queue = pending.queues[name]
-        if spec.cohort_name != cohort_before:
-            pending.regroup()
+        _reconsider_tree(state, name)  # the one that it may leave
     cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
-    pending.set_strict(queue, strict=spec.queueing_strategy == "StrictFIFO")
+    pending.regroup(queue)
+    _classify(state, queue)
     queues.refresh(state, name)
     _reconsider_tree(state, name)
+
+
+def _classify(state: SchedulerState, queue: Queue) -> None:
+    """Note what kind of queue it is (see `pending.Queue.special`)."""
+    cq = state.world.cluster_queues[queue.name]
+    strict = cq.spec.queueing_strategy == "StrictFIFO"
+    keeps_quota = any(
+        quota.lending_limit is not None
+        for node in (cq.node, *cq.node.path_to_root())
+        for quota in node.quotas.values()
+    )
+    special = strict or keeps_quota or not always_reclaims(cq.spec.preemption)
+    state.pending.set_kind(queue, strict=strict, special=special)
 
 
 def _adopt(state: SchedulerState, cq: ClusterQueue) -> None:
@@ -104,7 +116,6 @@ def delete_cluster_queue(state: SchedulerState, _namespace: str, name: str) -> N
     place_all(state, members)
     pending.remove_queue(name)
     world.tree.remove_cluster_queue(name)
-    pending.regroup()
     queues.refresh(state, name)
 
 
@@ -138,12 +149,10 @@ def _members_of(state: SchedulerState, cluster_queue: str) -> list[Any]:
 
 def _reconsider_tree(state: SchedulerState, cluster_queue: str) -> None:
     """Quota has changed: verdicts in the whole tree are void."""
-    queue = state.pending.queues[cluster_queue]
-    tree = queue.tree
-    for other in sorted(state.pending.queues):
-        found = state.pending.queues[other]
-        if found.tree is tree:
-            state.pending.reconsider(found)
+    tree = state.pending.queues[cluster_queue].tree
+    assert tree is not None
+    for name in sorted(tree.members):
+        state.pending.reconsider(tree.members[name])
 
 
 # Cohort
@@ -174,9 +183,11 @@ def delete_cohort(state: SchedulerState, _namespace: str, name: str) -> None:
 
 def _reshaped(state: SchedulerState, _name: str) -> None:
     """A cohort has changed, possibly where it belongs: all queues are looked at again."""
-    state.pending.regroup()
     for name in sorted(state.pending.queues):
-        state.pending.reconsider(state.pending.queues[name])
+        queue = state.pending.queues[name]
+        state.pending.regroup(queue)
+        _classify(state, queue)
+        state.pending.reconsider(queue)
 
 
 # LocalQueue, Namespace

@@ -18,10 +18,8 @@ from sluice.events.base import WorkloadKey
 
 from .model import Workload
 from .quota import FlavorResource, Node
-from .ranked import Ranked
-
-Rank = tuple[int, int, str]
-"""(-priority, queue time, uid): the lowest is first."""
+from .ranked import Rank, Ranked
+from .shapes import Least, Shapes
 
 PeerKey = object
 """What makes workloads equal to the scheduler; hashable."""
@@ -33,6 +31,7 @@ class Peers:
     __slots__ = (
         "_heap",
         "aside",
+        "indexed",
         "key",
         "least",
         "message",
@@ -61,8 +60,10 @@ class Peers:
         self.message = ""
         self.scan: tuple[dict[str, int], ...] | None = None
         """How far the search for a flavor came, when it is to go on from there (SC4)."""
-        self.least: tuple[tuple[str, int], ...] | None = None
-        """Kept by `wake`: (resource, least amount) without which nothing can be admitted."""
+        self.least: Least = ()
+        """While parked: what it needs at least."""
+        self.indexed = False
+        """It is among the shapes of its queue and tree: freed capacity could help it."""
         self._heap: list[tuple[int, int, str, Workload]] = []
 
     def head(self) -> Workload:
@@ -99,7 +100,6 @@ class Peers:
         """Forget the verdict: something has changed that it rested on."""
         self.parked = self.aside = self.reserves = False
         self.scan = None
-        self.least = None
 
 
 class Waiting:
@@ -125,7 +125,19 @@ class Waiting:
 class Queue:
     """The pending workloads of one cluster queue."""
 
-    __slots__ = ("active", "classes", "name", "node", "parked", "stopped", "strict", "tree", "waiting")
+    __slots__ = (
+        "active",
+        "classes",
+        "name",
+        "node",
+        "parked",
+        "shapes",
+        "special",
+        "stopped",
+        "strict",
+        "tree",
+        "waiting",
+    )
 
     def __init__(self, name: str, node: Node) -> None:
         self.name = name
@@ -136,6 +148,10 @@ class Queue:
         self.classes: dict[PeerKey, Peers] = {}
         self.active: Ranked[Peers] = Ranked()
         self.parked: Ranked[Peers] = Ranked()
+        self.shapes = Shapes()
+        """The parked classes that freed capacity could help."""
+        self.special = False
+        """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
         self.waiting: Waiting | None = None
         self.tree: TreeQueues | None = None
 
@@ -197,12 +213,28 @@ class Queue:
 class TreeQueues:
     """The queues of one tree of cohorts, or of a cluster queue without a cohort."""
 
-    __slots__ = ("cause", "dirty", "is_cohort", "name", "open", "parked", "ready", "root", "waiting")
+    __slots__ = (
+        "cause",
+        "dirty",
+        "hopeful",
+        "is_cohort",
+        "members",
+        "name",
+        "open",
+        "parked",
+        "ready",
+        "root",
+        "shapes",
+        "special",
+        "touched",
+        "waiting",
+    )
 
     def __init__(self, root: Node) -> None:
         self.root = root
         self.name = root.name
         self.is_cohort = not root.is_cluster_queue
+        self.members: dict[str, Queue] = {}
         self.dirty = False
         """Capacity was freed since the parked classes were last considered."""
         self.open: dict[str, Queue] = {}
@@ -213,6 +245,14 @@ class TreeQueues:
         """Queues with a waiting preemptor, or a blocker that reserves: they take part in every cycle."""
         self.parked: dict[str, Queue] = {}
         """Queues with parked classes."""
+        self.shapes = Shapes()
+        """The parked classes of all queues that freed capacity could help."""
+        self.special: dict[str, Queue] = {}
+        """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""
+        self.touched: dict[str, Queue] = {}
+        """Queues whose own usage or parked classes have changed since `hopeful` was brought up to date."""
+        self.hopeful: dict[str, Queue] = {}
+        """Queues that may get what they need without anything being free: by preemption. Kept by `wake`."""
         self.cause = 0
         """Sequence of the newest input that freed something here."""
 
@@ -220,18 +260,31 @@ class TreeQueues:
     def sort_key(self) -> tuple[str, bool]:
         return (self.name, self.is_cohort)
 
+    def forget(self, name: str) -> None:
+        """Take a queue off all lists."""
+        for table in (self.members, self.open, self.ready, self.waiting, self.parked):
+            table.pop(name, None)
+        for table in (self.special, self.touched, self.hopeful):
+            table.pop(name, None)
+
 
 class Pending:
     """All queues. Names of dictionaries carry no order: sort before deciding."""
 
-    __slots__ = ("_key_of", "_rank_of", "busy", "queues", "trees")
+    __slots__ = ("_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
 
-    def __init__(self, key_of: Callable[[Workload], PeerKey], rank_of: Callable[[Workload], Rank]) -> None:
+    def __init__(
+        self,
+        key_of: Callable[[Workload], PeerKey],
+        rank_of: Callable[[Workload], Rank],
+        least_of: Callable[[Workload, str], Least],
+    ) -> None:
         self.queues: dict[str, Queue] = {}
         self.trees: dict[Node, TreeQueues] = {}
         self.busy: dict[Node, TreeQueues] = {}
         self._key_of = key_of
         self._rank_of = rank_of
+        self._least_of = least_of
 
     # Workloads
 
@@ -258,7 +311,7 @@ class Pending:
         workload.peers = None
         peers.discard()
         if not peers.size:
-            self._order(peers).discard(_rank_of(peers), peers)
+            self._take_out(peers)
             del queue.classes[peers.key]
         elif workload.rank == peers.rank:
             self._rerank(peers, peers.head().rank)
@@ -267,24 +320,46 @@ class Pending:
         else:
             self.refresh(queue)
 
-    def _order(self, peers: Peers) -> "Ranked[Peers]":
-        return peers.queue.parked if peers.parked else peers.queue.active
-
     def _rerank(self, peers: Peers, rank: Rank) -> None:
-        order = self._order(peers)
         if peers.rank is not None:
-            order.discard(peers.rank, peers)
+            self._take_out(peers)
         peers.rank = rank
-        order.add(rank, peers)
+        self._put_in(peers)
+
+    def _take_out(self, peers: Peers) -> None:
+        rank, queue = _rank_of(peers), peers.queue
+        if not peers.parked:
+            queue.active.discard(rank, peers)
+            return
+        queue.parked.discard(rank, peers)
+        if peers.indexed:
+            queue.shapes.discard(peers.least, rank, peers)
+            if queue.tree is not None:
+                queue.tree.shapes.discard(peers.least, rank, peers)
+
+    def _put_in(self, peers: Peers) -> None:
+        rank, queue = _rank_of(peers), peers.queue
+        if not peers.parked:
+            queue.active.add(rank, peers)
+            return
+        queue.parked.add(rank, peers)
+        if peers.indexed:
+            queue.shapes.add(peers.least, rank, peers)
+            if queue.tree is not None:
+                queue.tree.shapes.add(peers.least, rank, peers)
+                queue.tree.touched[queue.name] = queue
 
     # Verdicts
 
-    def park(self, peers: Peers, *, aside: bool = False, reserves: bool = False) -> None:
-        """Set the class aside until something changes."""
-        if not peers.parked:
-            peers.queue.active.discard(_rank_of(peers), peers)
-            peers.parked = True
-            peers.queue.parked.add(_rank_of(peers), peers)
+    def park(
+        self, peers: Peers, *, aside: bool = False, reserves: bool = False, hopeless: bool = False
+    ) -> None:
+        """Set the class aside until something changes. `hopeless`: freed capacity will not help it."""
+        self._take_out(peers)
+        peers.parked = True
+        peers.indexed = not hopeless and not aside
+        peers.least = self._least_of(peers.head(), peers.queue.name) if peers.indexed else ()
+        self._put_in(peers)
         peers.aside = aside
         peers.reserves = reserves
         peers.scan = None
@@ -297,9 +372,9 @@ class Pending:
     def activate(self, peers: Peers) -> None:
         """Let the class compete again."""
         if peers.parked:
-            peers.queue.parked.discard(_rank_of(peers), peers)
-            peers.parked = peers.aside = peers.reserves = False
-            peers.queue.active.add(_rank_of(peers), peers)
+            self._take_out(peers)
+            peers.parked = peers.aside = peers.reserves = peers.indexed = False
+            self._put_in(peers)
             self.refresh(peers.queue)
 
     def reconsider(self, queue: Queue) -> None:
@@ -327,11 +402,17 @@ class Pending:
 
     # Waking
 
+    def touch(self, queue: Queue) -> None:
+        """The usage of the queue itself has changed."""
+        if queue.tree is not None:
+            queue.tree.touched[queue.name] = queue
+
     def wake(self, queue: Queue, cause: int = 0) -> None:
         """Capacity was freed in the tree of *queue*: parked classes there may have a chance."""
         tree = queue.tree
         if tree is None:
             return
+        tree.touched[queue.name] = queue
         if cause > tree.cause:
             tree.cause = cause
         if not tree.dirty and (tree.parked or tree.waiting):
@@ -353,44 +434,61 @@ class Pending:
 
     # Queues and trees
 
-    def set_strict(self, queue: Queue, *, strict: bool) -> None:
-        """Choose between StrictFIFO and BestEffortFIFO."""
-        if queue.strict != strict:
+    def set_kind(self, queue: Queue, *, strict: bool, special: bool) -> None:
+        """Choose between StrictFIFO and BestEffortFIFO, and how the queue is judged on a wake."""
+        if queue.strict != strict or queue.special != special:
             queue.strict = strict
+            queue.special = special
             self.refresh(queue)
 
     def add_queue(self, name: str, node: Node) -> Queue:
         queue = self.queues[name] = Queue(name, node)
-        self.regroup()
+        self.regroup(queue)
         return queue
 
     def remove_queue(self, name: str) -> None:
         """Forget an empty queue."""
         queue = self.queues.pop(name)
         assert not queue.classes, f"queue {name} still has workloads"
-        self.regroup()
+        self._leave(queue)
 
-    def regroup(self) -> None:
-        """Sort the queues into trees anew: the shape of the quota tree has changed."""
-        before = self.trees
-        self.trees = {}
-        self.busy = {}
-        for queue in self.queues.values():
-            root = queue.node.root()
-            tree = self.trees.get(root)
-            if tree is None:
-                tree = self.trees[root] = TreeQueues(root)
-                old = before.get(root)
-                if old is not None:
-                    tree.cause = old.cause
-            old_tree = queue.tree
-            queue.tree = tree
-            if old_tree is not None:
-                tree.dirty = tree.dirty or old_tree.dirty
-                if queue.name in old_tree.open:
-                    tree.open[queue.name] = queue
-        for queue in self.queues.values():
-            self.refresh(queue)
+    def regroup(self, queue: Queue) -> None:
+        """Bring the queue to the tree that it belongs to now, as cohorts may have changed."""
+        root = queue.node.root()
+        before = queue.tree
+        if before is not None and before.root is root:
+            return
+        is_open = before is not None and queue.name in before.open
+        self._leave(queue)
+        tree = self.trees.get(root)
+        if tree is None:
+            tree = self.trees[root] = TreeQueues(root)
+        tree.members[queue.name] = queue
+        queue.tree = tree
+        for peers in queue.parked:
+            self._put_in(peers)
+        if before is not None:
+            tree.dirty = tree.dirty or before.dirty
+            tree.cause = max(tree.cause, before.cause)
+            if is_open:
+                tree.open[queue.name] = queue
+        self.refresh(queue)
+
+    def _leave(self, queue: Queue) -> None:
+        """Take the queue out of its tree; the last one takes the tree with it."""
+        tree = queue.tree
+        if tree is None:
+            return
+        for peers in queue.parked:
+            if peers.indexed:
+                tree.shapes.discard(peers.least, _rank_of(peers), peers)
+        tree.forget(queue.name)
+        queue.tree = None
+        if tree.members:
+            self._tidy(tree)
+        else:
+            del self.trees[tree.root]
+            self.busy.pop(tree.root, None)
 
     def refresh(self, queue: Queue) -> None:
         """Bring the lists of the queue's tree up to date with the queue."""
@@ -398,25 +496,26 @@ class Pending:
         if tree is None:
             return
         name = queue.name
-        sticky = None if queue.stopped else queue.sticky()
-        blocker = queue.blocker() if queue.strict else None
-        _member(tree.waiting, queue, sticky is not None or (blocker is not None and blocker.reserves))
-        if sticky is not None:
-            ready = sticky.is_due()
-        elif queue.stopped:
-            ready = False
-        elif queue.strict:
-            ready = blocker is None and bool(queue.active)
+        waits = reserves = False
+        if queue.stopped:
+            ready = has_parked = False
         else:
-            ready = bool(queue.active)
+            has_parked = bool(queue.parked)
+            sticky = None if queue.waiting is None else queue.sticky()
+            if sticky is not None:
+                waits, ready = True, sticky.is_due()
+            else:
+                ready = bool(queue.active)
+            if queue.strict and (blocker := queue.blocker()) is not None:
+                reserves = blocker.reserves
+                ready = ready and waits
+        _member(tree.waiting, queue, waits or reserves)
         _member(tree.ready, queue, ready)
-        _member(tree.parked, queue, bool(queue.parked) and not queue.stopped)
-        if name in tree.open and name not in tree.parked:
+        _member(tree.parked, queue, has_parked)
+        _member(tree.special, queue, has_parked and queue.special)
+        if not has_parked and name in tree.open:
             del tree.open[name]
-        if ready:
-            self.busy[tree.root] = tree
-        else:
-            self._tidy(tree)
+        self._tidy(tree)
 
     def _tidy(self, tree: TreeQueues) -> None:
         if tree.dirty and not tree.parked and not tree.waiting:
@@ -430,7 +529,7 @@ class Pending:
 def _member(table: dict[str, Queue], queue: Queue, belongs: bool) -> None:
     if belongs:
         table[queue.name] = queue
-    else:
+    elif table:
         table.pop(queue.name, None)
 
 

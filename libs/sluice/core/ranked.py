@@ -38,8 +38,15 @@ class Ranked[T]:
         for rank in self._ranks:
             yield items[rank]
 
+    def __getitem__(self, rank: Rank) -> T:
+        return self._items[rank]
+
+    def ranks(self) -> Iterator[Rank]:
+        """Yield the ranks, the lowest first. Do not change the list meanwhile."""
+        return iter(self._ranks)
+
     def __len__(self) -> int:
         return len(self._ranks)
 
 
-__all__ = ["Ranked"]
+__all__ = ["Rank", "Ranked"]

@@ -10,10 +10,11 @@ from typing import ClassVar
 from sluice.events.base import Event, Micros
 
 from . import lifecycle, queues
-from .cycle import Cycle, blocks_admission
+from .cycle import Cycle
 from .decisions import decisions
 from .fold import fold
 from .pending import TreeQueues
+from .processing import blocks_admission
 from .snapshot import dump, load
 from .state import SchedulerState, new_state
 

@@ -20,6 +20,7 @@ from .pending import Peers, Queue, TreeQueues, Waiting
 from .placing import place
 from .reservations import index
 from .state import SchedulerState, Status, new_state
+from .wake import is_hopeless
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -270,7 +271,8 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         peers = workloads[part.head].peers
         assert isinstance(peers, Peers)
         if part.parked:
-            pending.park(peers, aside=part.aside, reserves=part.reserves)
+            hopeless = is_hopeless(workloads[part.head], part.reason)
+            pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=hopeless)
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
     for item in data.waiting:
         workload = workloads[item.workload]

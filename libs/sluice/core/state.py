@@ -10,6 +10,8 @@ from .model import Workload, World
 from .ordering import queue_order_timestamp
 from .pending import Pending, Rank
 from .quota import Tree
+from .shapes import Least
+from .wake import least_request
 
 Status = tuple[bool, str, str]
 """(active, reason, message)."""
@@ -47,7 +49,10 @@ def new_state() -> SchedulerState:
     def rank_of(workload: Workload) -> Rank:
         return (-workload.priority, queue_order_timestamp(workload, world.config), workload.uid)
 
-    return SchedulerState(world=world, pending=Pending(peer_key, rank_of))
+    def least_of(workload: Workload, queue: str) -> Least:
+        return least_request(workload, world.cluster_queues[queue])
+
+    return SchedulerState(world=world, pending=Pending(peer_key, rank_of, least_of))
 
 
 def peer_key(workload: Workload) -> object:

@@ -1,18 +1,23 @@
 """Which parked workloads freed capacity could help: cheap, and never wrong by saying no (SC2).
 
 A class that was found not to fit need not be looked at again while arithmetic shows that it still cannot
-fit. `may_fit` is a necessary condition for admission or preemption, at one or two look-ups per resource;
-`least_borrowing` a lower bound of how far up the tree it would borrow. Both look at the tree as it is.
+fit. `may_fit` is a necessary condition for admission or preemption of one class; `root_bounds` and
+`queue_bounds` are such conditions for all classes of a tree or queue at once (see `shapes`). Queues that
+could preempt are `hopeful`, since that does not depend on what is free. `least_borrowing` is a lower bound
+of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
 from sluice.api import kueue
 
 from .model import ClusterQueue, Workload, World
-from .pending import Peers
+from .pending import Peers, Queue, TreeQueues
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from .shapes import Least
+
+_HOPELESS = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured")
 
 
-def least_request(workload: Workload, cq: ClusterQueue) -> tuple[tuple[str, int], ...]:
+def least_request(workload: Workload, cq: ClusterQueue) -> Least:
     """Return (resource, amount) pairs without which *workload* cannot be admitted in any way.
 
     Pod sets may get different flavors, so their requests add up only where there is but one flavor.
@@ -41,13 +46,17 @@ def least_request(workload: Workload, cq: ClusterQueue) -> tuple[tuple[str, int]
     return tuple(sorted(sums.items()))
 
 
+def is_hopeless(workload: Workload, reason: str) -> bool:
+    """Does a verdict with this reason hold whatever is freed, until queue, flavors or workload change?
+
+    Of a workload that would run with fewer pods only the verdict on all of them is known.
+    """
+    return reason in _HOPELESS and all(pod_set.min_count is None for pod_set in workload.record.pod_sets)
+
+
 def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
-    least = peers.least
-    head = None
-    if least is None:
-        head = peers.head()
-        least = peers.least = least_request(head, cq)
+    least = peers.least if peers.indexed else least_request(peers.head(), cq)
     node = cq.node
     for resource, amount in least:
         group = cq.group_of.get(resource)
@@ -55,33 +64,100 @@ def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
             return False
         for flavor in group.flavors:
             fr = (flavor, resource)
-            if node.available(fr) >= amount:
-                break
-            head = head or peers.head()
-            if _may_preempt(world, cq, head, fr, amount):
+            if node.available(fr) >= amount or _most_by_preemption(world, cq, peers.head(), fr) >= amount:
                 break
         else:
             return False
     return True
 
 
-def _may_preempt(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int) -> bool:
+def root_bounds(root: Node) -> dict[str, int]:
+    """Return the most of each resource that a queue without quota of its own could get from the tree."""
+    bounds: dict[str, int] = {}
+    for fr, cell in root.cells.items():
+        free = cell.subtree - cell.usage
+        if free > bounds.get(fr[1], 0):
+            bounds[fr[1]] = free
+    return bounds
+
+
+def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> dict[str, int]:
+    """Return the most of each resource that the queue could get, freely or by preemption.
+
+    `first`: a pending workload of the highest priority that counts.
+    """
+    bounds: dict[str, int] = {}
+    for resource, group in cq.group_of.items():
+        most = 0
+        for flavor in group.flavors:
+            fr = (flavor, resource)
+            most = max(most, cq.node.available(fr), _most_by_preemption(world, cq, first, fr))
+        bounds[resource] = most
+    return bounds
+
+
+def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
+    """Could a parked class of the queue get in by preemption, however little is free in the tree?
+
+    What it may take back from others depends on its own usage only, as long as it always may.
+    """
+    first = queue.parked.first()
+    policy = cq.spec.preemption
+    if first is None or policy is None or not queue.shapes:
+        return False
+    if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, first.head(), policy):
+        return True
+    within = policy.borrow_within_cohort
+    if within is not None and within.policy == "LowerPriority":
+        return True
+    if policy.reclaim_within_cohort in ("", "Never"):
+        return False
+    bounds = {
+        resource: max(_most_by_reclaim(cq.node, (flavor, resource)) for flavor in group.flavors)
+        for resource, group in cq.group_of.items()
+    }
+    return bool(queue.shapes.within(bounds))
+
+
+def update_hopeful(world: World, tree: TreeQueues) -> None:
+    """Bring the tree's list of hopeful queues up to date."""
+    for name, queue in tree.touched.items():
+        cq = world.cluster_queues.get(name)
+        if cq is not None and is_hopeful(cq, queue):
+            tree.hopeful[name] = queue
+        else:
+            tree.hopeful.pop(name, None)
+    tree.touched.clear()
+
+
+def _most_by_preemption(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorResource) -> int:
+    """Return the most of *fr* that *workload* could get by preemption; 0 if none."""
     policy = cq.spec.preemption
     if policy is None:
-        return False
+        return 0
     node = cq.node
-    own = 0
+    own = most = 0
     if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, workload, policy):
         # Whatever goes from the queue frees at most what it uses.
         own = node.used(fr)
-        if node.available(fr) + own >= amount:
-            return True
+        most = node.available(fr) + own
     if policy.reclaim_within_cohort in ("", "Never"):
-        return False
+        return most
     within = policy.borrow_within_cohort
     if world.config.fair_sharing.enable or (within is not None and within.policy == "LowerPriority"):
-        return node.potential_available(fr) >= amount
-    return _may_reclaim(node, fr, amount - own)
+        return max(most, node.potential_available(fr))
+    return max(most, _most_by_reclaim(node, fr) + own)
+
+
+def _most_by_reclaim(node: Node, fr: FlavorResource) -> int:
+    """Return how much more the queue, or a cohort that it is in, could use within its own quota."""
+    most = below = 0
+    current = node
+    while current.parent is not None:
+        most = max(most, current.subtree_quota(fr) - current.used(fr) + below)
+        below += current.local_available(fr)
+        current = current.parent
+    return most
 
 
 def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueuePreemption) -> bool:
@@ -95,22 +171,11 @@ def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueu
     )
 
 
-def _may_reclaim(node: Node, fr: FlavorResource, amount: int) -> bool:
-    """Would the queue, or a cohort that it is in, stay within its own quota with *amount* more?"""
-    current: Node | None = node
-    while current is not None and current.parent is not None:
-        if current.used(fr) + amount <= current.subtree_quota(fr):
-            return True
-        amount -= current.local_available(fr)
-        current = current.parent
-    return False
-
-
 def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:
     """Return a lower bound of the borrowing height of any assignment for *peers*."""
     height = 0
     node = cq.node
-    for resource, amount in peers.least or ():
+    for resource, amount in peers.least:
         group = cq.group_of.get(resource)
         if group is None:
             continue
@@ -126,4 +191,13 @@ def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:
     return height
 
 
-__all__ = ["least_borrowing", "least_request", "may_fit"]
+__all__ = [
+    "is_hopeful",
+    "is_hopeless",
+    "least_borrowing",
+    "least_request",
+    "may_fit",
+    "queue_bounds",
+    "root_bounds",
+    "update_hopeful",
+]

@@ -396,3 +396,21 @@ class JetStreamTail:
         ):
             log.warning("reader hears nothing", stream=self.stream, seconds=round(silent))
             self._begin(connection)
+
+
+async def read_stream(
+    target: JetStreamLog, stream: str, prefix: str, end: int, filters: Sequence[str] = (">",)
+) -> AsyncIterator[list[Entry]]:
+    """Yield batches of what a stream beside the log (a bucket) holds up to *end*."""
+    arrived = asyncio.Event()
+    tail = JetStreamTail(target.url, target.name, stream, prefix, 1, filters, arrived.set, whole=False)
+    try:
+        while True:
+            arrived.clear()
+            if entries := tail.take():
+                yield entries
+            if tail.reached(end):
+                return
+            await arrived.wait()
+    finally:
+        await tail.close()

@@ -18,6 +18,10 @@ class Leadership(Protocol):
         """Say whether this replica's state is warm enough to lead."""
         ...
 
+    async def confirm(self) -> bool:
+        """Find out whether this replica still leads; False also when nobody can say."""
+        ...
+
     async def release(self) -> None:
         """Give it up, so that another need not wait."""
         ...
@@ -33,6 +37,9 @@ class Alone:
 
     def candidate(self, ready: bool) -> None:
         pass
+
+    async def confirm(self) -> bool:
+        return True
 
     async def release(self) -> None:
         pass

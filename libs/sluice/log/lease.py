@@ -45,6 +45,7 @@ class KvLease:
         self._task: asyncio.Task[None] | None = None
         self._seq = 0
         self._seen_at = 0.0
+        self._holder_seen = ""
 
     def start(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -123,7 +124,12 @@ class KvLease:
         now = asyncio.get_running_loop().time()
         if seq != self._seq:
             self._seq, self._seen_at = seq, now
-        free = value is None or value.released or value.holder == self.holder
+        if value is None:
+            # Forgotten by a server restarted, if there was one: its holder is about to renew it.
+            free = self._holder_seen == ""
+        else:
+            self._holder_seen = value.holder
+            free = value.released or value.holder == self.holder
         if not free and now - self._seen_at < self.ttl_s:
             return False
         try:
@@ -135,6 +141,7 @@ class KvLease:
 
     def _set(self, *, held: bool) -> None:
         self.held = held
+        self._holder_seen = self.holder if held else "another"
         self._seen_at = asyncio.get_running_loop().time()
         log.info("lease taken" if held else "lease lost", lease=self.name, holder=self.holder)
         self._changed()

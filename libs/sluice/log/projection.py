@@ -8,7 +8,7 @@ of (`seq`), so a successor knows from the bucket's last entry what may be missin
 import asyncio
 import base64
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -18,7 +18,7 @@ from sluice.events.commit import Step
 from .errors import EventLogError, LogUnavailableError, StaleSequenceError
 from .frames import headers_of, publish_frame
 from .hooks import Hooks
-from .jetstream import JetStreamLog, JetStreamTail, read_ack
+from .jetstream import JetStreamLog, read_ack, read_stream
 from .stream import ensure_bucket
 from .wire import Connection
 
@@ -261,11 +261,11 @@ class Publisher[S](Hooks[S]):
         """Compare every key of the bucket with what should be there."""
         found: dict[str, bytes] = {}
         async for entries in read_stream(self.log, self.stream, self.prefix, self._last):
-            for key, header, payload in entries:
-                if header and "KV-Operation" in headers_of(header):
-                    found.pop(key, None)
+            for entry in entries:
+                if entry.header and "KV-Operation" in headers_of(entry.header):
+                    found.pop(entry.suffix, None)
                 else:
-                    found[key] = payload
+                    found[entry.suffix] = entry.payload
         wanted: dict[str, tuple[bytes | None, int]] = {
             key: (None, self._own) for key in sorted(found) if key not in current
         }
@@ -297,22 +297,3 @@ def _seq_of(message: dict[str, Any]) -> int:
         digits = data[7:27].split(b",")[0].split(b"}")[0]
         return int(digits) if digits.isdigit() else 0
     return 0
-
-
-async def read_stream(
-    target: JetStreamLog, stream: str, prefix: str, end: int
-) -> AsyncIterator[list[tuple[str, bytes, bytes]]]:
-    """Yield batches of (key, header, payload) of a bucket's stream up to *end*."""
-    arrived = asyncio.Event()
-    tail = JetStreamTail(target.url, target.name, stream, prefix, 1, [">"], arrived.set, whole=False)
-    try:
-        while True:
-            arrived.clear()
-            entries = tail.take()
-            if entries:
-                yield [(entry.suffix, entry.header, entry.payload) for entry in entries]
-            if tail.reached(end):
-                return
-            await arrived.wait()
-    finally:
-        await tail.close()

@@ -122,6 +122,8 @@ class Runner[S]:
                 except (Fenced, StaleSequenceError) as reason:
                     self.metrics.fenced += 1
                     log.warning("fenced", writer=self.decider.writer, reason=str(reason))
+                    # Two that believe to lead would go on fencing each other.
+                    await self.leadership.confirm()
                 except LogReplacedError as error:
                     log.error("log replaced, beginning anew", error=str(error))
                     await asyncio.sleep(0.2)

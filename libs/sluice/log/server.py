@@ -224,7 +224,7 @@ max_payload: {MAX_PAYLOAD}
 max_pending: {32 * MAX_PAYLOAD}
 jetstream {{
   store_dir: "{self.directory / "jetstream"}"
-  sync_interval: {self.sync}
+  sync_interval: "{self.sync}"
 }}
 """
 

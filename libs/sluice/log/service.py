@@ -107,7 +107,7 @@ class Shell[S]:
             decider,
             self.log,
             leadership=self.lease,
-            snapshots=Snapshots(ObjectBucket(self.nats, self.log.cell, config.replicas)),
+            snapshots=Snapshots(ObjectBucket(self.log)),
             hooks=[*self.publishers, *hooks],
             settings=settings
             or Settings(snapshot_events=config.snapshot_events, snapshot_s=config.snapshot_s),

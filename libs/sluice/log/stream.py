@@ -82,7 +82,7 @@ def differences(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str
     wrong = [
         f"{key} is {found.get(key)!r}, must be {wanted[key]!r}"
         for key in _MUST_AGREE
-        if (found.get(key) or 0) != (wanted[key] or 0)
+        if key in wanted and (found.get(key) or 0) != (wanted[key] or 0)
     ]
     if wanted.get("allow_msg_ttl") and not found.get("allow_msg_ttl"):
         wrong.append("allow_msg_ttl is off, must be on")

@@ -10,7 +10,7 @@ import pytest
 from sluice.log.bulk import read_all
 from sluice.log.errors import UnansweredError
 from sluice.log.fold import replay
-from sluice.log.projection import read_stream
+from sluice.log.jetstream import read_stream
 
 from .bank import Bank as BankDecider
 from .bank import order
@@ -191,8 +191,8 @@ async def entries(log):
     async for batch in read_stream(
         log, stream, f"$KV.{log.cell.bucket('accounts')}.", info["state"]["last_seq"]
     ):
-        for key, _, payload in batch:
-            found[key] = payload  # noqa: PERF403
+        for entry in batch:
+            found[entry.suffix] = entry.payload
     return {key: payload for key, payload in found.items() if payload}
 
 

@@ -42,6 +42,9 @@ class Lease:
     def candidate(self, ready):
         self.ready = ready
 
+    async def confirm(self):
+        return self.held
+
     async def release(self):
         self.released = True
 

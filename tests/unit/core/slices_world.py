@@ -96,27 +96,29 @@ class World:
         self, event_type: str, data: Any, name: str = "a", *, namespace: str = "default", message_id: str = ""
     ) -> list[Event]:
         """A message about a job comes in; returns what is decided."""
+        self.receive(f"job.{namespace}.{name}", event_type, data, message_id)
+        return self.settle()
+
+    def receive(self, subject: str, event_type: str, data: Any, message_id: str = "") -> None:
+        """Fold a message, and decide nothing yet."""
         self.ids += 1
         payload = encode_message(
             message_id=message_id or f"m{self.ids}",
             source="test",
             event_type=event_type,
-            subject=f"{namespace}/{name}",
+            subject=subject,
             at=self.at,
             data=data,
         )
-        return self.message(f"job.{namespace}.{name}", payload)
+        self.fold(Message(subject=subject, payload=payload))
 
     def message(self, subject: str, payload: bytes) -> list[Event]:
         self.fold(Message(subject=subject, payload=payload))
         return self.settle()
 
     def presence(self, event_type: str, name: str) -> list[Event]:
-        self.ids += 1
-        payload = encode_message(
-            message_id=f"m{self.ids}", source="test", event_type=event_type, subject=name, at=self.at, data={}
-        )
-        return self.message(f"presence.agent.{name}", payload)
+        self.receive(f"presence.agent.{name}", event_type, {})
+        return self.settle()
 
     def submit(self, name: str = "a", message_id: str = "", **fields: Any) -> list[Event]:
         return self.job("JobSubmitted", manifest(name, **fields), name, message_id=message_id)

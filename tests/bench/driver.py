@@ -6,6 +6,7 @@ attempt has run its time, JobStopped at once when it is told to stop. A stopped 
 
 import asyncio
 import heapq
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from nats.aio.msg import Msg
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, plan
 
 TICK_S = 0.001
+STALL_S = 30.0
 
 
 class Dispatch(msgspec.Struct, rename="camel"):
@@ -49,6 +51,7 @@ class Driver:
     scenario: Scenario
     cell: str = "main"
     runs: dict[str, Run] = field(default_factory=dict)
+    submitted: int = 0
     finished: int = 0
     started_at: float = 0.0
     ended_at: float = 0.0
@@ -59,6 +62,7 @@ class Driver:
         self._decoder = msgspec.json.Decoder(Dispatch)
         self._due: list[tuple[float, str, int]] = []
         self._done = asyncio.Event()
+        self._failure: Exception | None = None
         self._prefix = f"sluice.{self.cell}.job.default."
 
     async def run(self, timeout_s: float) -> None:
@@ -77,11 +81,33 @@ class Driver:
         async with asyncio.timeout(timeout_s):
             submitter = asyncio.create_task(self._submit(planned, messages))
             finisher = asyncio.create_task(self._finish())
+            progress = asyncio.create_task(self._progress())
             try:
                 await self._done.wait()
+                if self._failure is not None:
+                    raise self._failure
             finally:
                 submitter.cancel()
                 finisher.cancel()
+                progress.cancel()
+
+    async def _progress(self) -> None:
+        """Print how far it is, every 5 s; raises when nothing has finished for a long time."""
+        last, since = -1, time.monotonic()
+        while True:
+            await asyncio.sleep(5)
+            if self.finished != last:
+                last, since = self.finished, time.monotonic()
+            elif time.monotonic() - since > STALL_S:
+                self._failure = TimeoutError(f"nothing has finished for {STALL_S:.0f} s")
+                self._done.set()
+                return
+            print(
+                f"#   {time.monotonic() - self.started_at:4.0f} s: {self.submitted} submitted, "
+                f"{len(self._due)} running, {self.finished} finished",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _submission(self, job: PlannedJob) -> bytes:
         return msgspec.json.encode(
@@ -115,6 +141,7 @@ class Driver:
                 await publish(prefix + job.name, messages[index])
                 index += 1
                 sent += 1
+            self.submitted = index
             await asyncio.sleep(0 if sent == 500 else TICK_S)
 
     async def _on_dispatch(self, message: Msg) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from nats.aio.client import Client as Nats
 
 from sluice.core.config_plan import status
+from sluice.core.status.notices import notices
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.codec import decode_message
 from sluice.events.query import (
@@ -117,7 +118,8 @@ async def watch(follower: Follower, request: WatchRequest) -> WatchAnswer:
         ]
         left = deadline - time.monotonic()
         if items or deleted or left <= 0:
-            return WatchAnswer(seq=seq, items=items, deleted=deleted)
+            # Never back, also when the replica that answered before had come further.
+            return WatchAnswer(seq=max(seq, request.since), items=items, deleted=deleted)
         await follower.at_least(seq + 1, left)
         # Changes come in bursts; a moment later they fill one answer instead of many.
         await asyncio.sleep(0.01)
@@ -147,10 +149,18 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
         workloads = [workload] if workload is not None else []
     entries: list[Object] = []
     for workload in workloads:
-        for transition in workload.history:
+        for transition, notice in zip(workload.history, notices(workload), strict=True):
             event: Any = msgspec.to_builtins(transition.event)
             entries.append(
-                {"seq": transition.seq, "at": transition.at, "workload": workload.key, "event": event}
+                {
+                    "seq": transition.seq,
+                    "at": transition.at,
+                    "workload": workload.key,
+                    "event": event,
+                    "type": notice.type,
+                    "reason": notice.reason,
+                    "message": notice.message,
+                }
             )
     entries.sort(key=lambda entry: (entry["seq"], entry["at"]))
     return ListAnswer(seq=world.seq, items=entries[-request.limit :])

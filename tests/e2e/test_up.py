@@ -41,7 +41,7 @@ def command(directory, *arguments, timeout=90):
 
 
 def processes_of(directory: Path) -> list[str]:
-    """Return the command lines of the cell's live processes: its path is in their arguments or environment."""
+    """Return the cell's live processes by command line: its path is in their arguments or environment."""
     found = []
     for process in psutil.process_iter():
         try:

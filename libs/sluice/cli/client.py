@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ from .settings import Settings
 
 CONNECT_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 15.0
+WATCH_PATIENCE_S = 15.0
+"""A watch lives through a restart of the service."""
 DEFAULT_CELL = "main"
 
 
@@ -86,15 +89,26 @@ class Api:
     def __init__(self, connection: Nats, target: Target) -> None:
         self.connection, self.target = connection, target
 
-    async def ask[T](self, subject: str, request: Request, answer: type[T], timeout_s: float = 0) -> T:
-        """Send *request* to `sluice.<cell>.<subject>` and decode the answer."""
+    async def ask[T](
+        self, subject: str, request: Request, answer: type[T], timeout_s: float = 0, patience_s: float = 1.0
+    ) -> T:
+        """Send *request* to `sluice.<cell>.<subject>` and decode the answer.
+
+        While nobody answers there, it is asked again for *patience_s*: the service may be just starting.
+        """
         name = f"sluice.{self.target.cell}.{subject}"
+        deadline = time.monotonic() + patience_s
         try:
-            reply = await self.connection.request(
-                name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
-            )
-        except NoRespondersError:
-            raise no_api(self.target.url, self.target.cell) from None
+            while True:
+                try:
+                    reply = await self.connection.request(
+                        name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
+                    )
+                    break
+                except NoRespondersError:
+                    if time.monotonic() > deadline:
+                        raise no_api(self.target.url, self.target.cell) from None
+                    await asyncio.sleep(0.1)
         except NatsTimeout:
             raise CliError(
                 f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
@@ -129,10 +143,11 @@ class Api:
         return found.items[0] if found.items else None
 
     async def watch(self, request: WatchRequest) -> WatchAnswer:
-        return await self.ask("query.watch", request, WatchAnswer, request.timeout_ms / 1000 + 10)
+        timeout_s = request.timeout_ms / 1000 + 10
+        return await self.ask("query.watch", request, WatchAnswer, timeout_s, WATCH_PATIENCE_S)
 
     async def status(self) -> Object:
-        return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0)
+        return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0, 0.0)
 
     async def history(self, request: HistoryRequest) -> ListAnswer:
         return await self.ask("query.history", request, ListAnswer)

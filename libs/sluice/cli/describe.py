@@ -11,7 +11,8 @@ from sluice.events.query import HistoryRequest, ListRequest, Object
 from .client import Api, run
 from .durations import age, precise
 from .get import not_found
-from .history import COLUMNS
+from .history import clock
+from .humane import describe as in_words
 from .output import to_yaml
 from .resources import (
     Resource,
@@ -149,7 +150,16 @@ async def _history(api: Api, obj: Object, kind: str) -> Lines:
     found = (await api.history(request)).items
     if not found:
         return ["Events:           <none>"]
-    return ["Events:", *("  " + line for line in render(found, COLUMNS))]
+    return ["Events:", *("  " + line for line in render(found, _EVENTS))]
+
+
+_EVENTS = (
+    Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),
+    Column[Object]("TIME", lambda entry: clock(entry["at"])),
+    Column[Object]("TYPE", lambda entry: str(entry.get("type", ""))),
+    Column[Object]("REASON", lambda entry: str(entry.get("reason", ""))),
+    Column[Object]("MESSAGE", lambda entry: str(entry.get("message") or in_words(entry["event"]))),
+)
 
 
 # Jobs and workloads

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from sluice.events.query import ListRequest, WatchRequest
+from sluice.events.query import ListRequest, WatchAnswer, WatchRequest
 
 from .client import Api, run
 from .errors import CliError
@@ -206,6 +206,10 @@ class _View:
                 )
             )
             seq = changes.seq
+            if changes.reset:
+                answer = await api.list(self._request(resource, names[0] if len(names) == 1 else ""))
+                seq = answer.seq
+                changes = WatchAnswer(seq=seq, items=answer.items)
             printer.show([obj for obj in changes.items if not wanted or obj["metadata"]["name"] in wanted])
             for gone in changes.deleted:
                 if not wanted or gone.name in wanted:

@@ -118,7 +118,7 @@ class _Follower:
         while any(name.startswith(f"{namespace}/") for name in self.open):
             request = WatchRequest(kind="Job", namespace=namespace, since=since, timeout_ms=2000)
             answer = await api.watch(request)
-            since = answer.seq
+            since = 0 if answer.reset else answer.seq
             for job in answer.items:
                 self._see(job)
             for gone in answer.deleted:

@@ -9,24 +9,39 @@ from .entry import MISCONFIGURED, Entry, Outcome
 from .flavors import Pinned, assign
 from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
-from .preemption import Target, get_targets, preemption_possibility
+from .preemption import Target, get_targets, possibility_of
 from .quota import FlavorResource
 from .selectors import matches
 
 
 class Oracle:
-    """Answers flavor assignment's questions about preemption."""
+    """Answers flavor assignment's questions about preemption; remembers the targets, for `targets`."""
 
-    __slots__ = ("_world",)
+    __slots__ = ("_found", "_world")
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._found: dict[tuple[FlavorResource, int], list[Target]] = {}
 
     def possibility(
         self, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
     ) -> tuple[Possibility, int]:
-        found, height = preemption_possibility(self._world, cq, workload, fr, amount)
+        """See `flavors.Oracle`."""
+        targets = get_targets(self._world, workload, {fr: amount}, (fr,))
+        self._found[fr, amount] = targets
+        found, height = possibility_of(self._world, cq, fr, amount, targets)
         return Possibility(found), height
+
+    def targets(self, workload: Workload, assignment: Assignment) -> Sequence[Target]:
+        """Return whom to preempt for all of *assignment*."""
+        usage = assignment.usage
+        if len(usage) == 1:
+            # What was found for the only resource is what is to be found now.
+            ((fr, amount),) = usage.items()
+            known = self._found.get((fr, amount))
+            if known is not None:
+                return known
+        return get_targets(self._world, workload, usage, assignment.needs_preemption())
 
 
 def nominate(world: World, entry: Entry) -> bool:
@@ -64,10 +79,10 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     targets: Sequence[Target] = ()
     chosen = full
     if full.mode is Mode.PREEMPT:
-        targets = get_targets(world, workload, full.usage, full.needs_preemption())
+        targets = oracle.targets(workload, full)
     if full.mode is not Mode.FIT and not targets and _reducible(world, workload):
         reduced = reduce_counts(
-            workload.record.pod_sets, lambda counts: _possible(world, workload, at(counts))
+            workload.record.pod_sets, lambda counts: _possible(oracle, workload, at(counts))
         )
         if reduced is not None:
             chosen, targets = reduced
@@ -83,12 +98,12 @@ def _reducible(world: World, workload: Workload) -> bool:
 
 
 def _possible(
-    world: World, workload: Workload, assignment: Assignment
+    oracle: Oracle, workload: Workload, assignment: Assignment
 ) -> tuple[Assignment, Sequence[Target]] | None:
     if assignment.mode is Mode.FIT:
         return assignment, ()
     if assignment.mode is Mode.PREEMPT:
-        targets = get_targets(world, workload, assignment.usage, assignment.needs_preemption())
+        targets = oracle.targets(workload, assignment)
         if targets:
             return assignment, targets
     return None

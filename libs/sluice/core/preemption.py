@@ -9,7 +9,7 @@ queue within its own quota is a result. Candidates hold quota now; those that ar
 go first, as they are leaving anyway.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -72,7 +72,13 @@ def preemption_possibility(
 
     The height is that of `quota.find_height_of_lowest_subtree_that_fits`, after the preemptions.
     """
-    targets = _search(world, queue, workload, {fr: amount}, (fr,))
+    return possibility_of(world, queue, fr, amount, _search(world, queue, workload, {fr: amount}, (fr,)))
+
+
+def possibility_of(
+    world: World, queue: ClusterQueue, fr: FlavorResource, amount: int, targets: Sequence[Target]
+) -> tuple[Possibility, int]:
+    """Say what `preemption_possibility` says, given the targets that were found for *amount* of *fr*."""
     if not targets:
         return Possibility.NO_CANDIDATES, find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)[0]
     with without(world, [target.workload for target in targets]):
@@ -135,6 +141,7 @@ __all__ = [
     "Reason",
     "Target",
     "get_targets",
+    "possibility_of",
     "preemption_message",
     "preemption_possibility",
 ]

@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass, field
 
 import msgspec
-from nats.aio.client import Client
-from nats.aio.msg import Msg
+
+from sluice.log.jetstream import JetStreamLog, JetStreamTail
+from sluice.log.wire import Connection
 
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, plan
 
@@ -47,7 +48,10 @@ class Run:
 
 @dataclass
 class Driver:
-    client: Client
+    """Plays one scenario on the server at *url*. Messages go out unacknowledged: a lost one shows as a job
+    that never finishes."""
+
+    url: str
     scenario: Scenario
     cell: str = "main"
     runs: dict[str, Run] = field(default_factory=dict)
@@ -75,21 +79,28 @@ class Driver:
         messages = [self._submission(job) for job in planned]
         for job in planned:
             self.runs[job.name] = Run(job)
-        await self.client.subscribe(f"$KV.sluice_{self.cell}_dispatch.>", cb=self._on_dispatch)
-        await self.client.flush()
+        log = await JetStreamLog(self.url, self.cell, name="bench").open()
+        connection = await log.connection()
+        bucket = f"sluice_{self.cell}_dispatch"
+        arrived = asyncio.Event()
+        tail = JetStreamTail(
+            self.url, "bench", f"KV_{bucket}", f"$KV.{bucket}.", 1, [">"], arrived.set, whole=False
+        )
         self.started_at = time.monotonic()
         async with asyncio.timeout(timeout_s):
-            submitter = asyncio.create_task(self._submit(planned, messages))
-            finisher = asyncio.create_task(self._finish())
+            submitter = asyncio.create_task(self._submit(connection, planned, messages))
+            follower = asyncio.create_task(self._follow(connection, tail, arrived))
+            finisher = asyncio.create_task(self._finish(connection))
             progress = asyncio.create_task(self._progress())
             try:
                 await self._done.wait()
                 if self._failure is not None:
                     raise self._failure
             finally:
-                submitter.cancel()
-                finisher.cancel()
-                progress.cancel()
+                for task in (submitter, follower, finisher, progress):
+                    task.cancel()
+                await tail.close()
+                await log.close()
 
     async def _progress(self) -> None:
         """Print how far it is, every 5 s; raises when nothing has finished for a long time."""
@@ -128,8 +139,8 @@ class Driver:
             f'"subject":"default/{name}","time":"2026-01-01T00:00:00Z","data":{{"attempt":{attempt}}}}}'
         ).encode()
 
-    async def _submit(self, planned: list[PlannedJob], messages: list[bytes]) -> None:
-        publish, runs, prefix = self.client.publish, self.runs, self._prefix
+    async def _submit(self, connection: Connection, planned: list[PlannedJob], messages: list[bytes]) -> None:
+        publish, runs, prefix = connection.publish, self.runs, self._prefix
         index = 0
         while index < len(planned):
             now = time.monotonic() - self.started_at
@@ -138,16 +149,21 @@ class Driver:
                 job = planned[index]
                 runs[job.name].submitted_at = time.monotonic()
                 self.lag_max_s = max(self.lag_max_s, now - job.at_s)
-                await publish(prefix + job.name, messages[index])
+                publish(prefix + job.name, messages[index])
                 index += 1
                 sent += 1
             self.submitted = index
             await asyncio.sleep(0 if sent == 500 else TICK_S)
 
-    async def _on_dispatch(self, message: Msg) -> None:
-        if not message.data:
-            return
-        entry = self._decoder.decode(message.data)
+    async def _follow(self, connection: Connection, tail: JetStreamTail, arrived: asyncio.Event) -> None:
+        while True:
+            arrived.clear()
+            for entry in tail.take():
+                if entry.payload:
+                    self._heed(connection, self._decoder.decode(entry.payload))
+            await arrived.wait()
+
+    def _heed(self, connection: Connection, entry: Dispatch) -> None:
         name = entry.job.partition("/")[2]
         run = self.runs.get(name)
         if run is None or run.finished_at:
@@ -165,9 +181,9 @@ class Driver:
                 run.lost_s += now - run.running_since
                 run.running_since = 0.0
             run.attempt = max(run.attempt, entry.attempt)
-            await self.client.publish(self._prefix + name, self._report("JobStopped", name, entry.attempt))
+            connection.publish(self._prefix + name, self._report("JobStopped", name, entry.attempt))
 
-    async def _finish(self) -> None:
+    async def _finish(self, connection: Connection) -> None:
         due, runs = self._due, self.runs
         while True:
             now = time.monotonic()
@@ -179,9 +195,8 @@ class Driver:
                 self.lag_max_s = max(self.lag_max_s, now - at)
                 run.finished_at = now
                 self.finished += 1
-                await self.client.publish(self._prefix + name, self._report("JobFinished", name, attempt))
+                connection.publish(self._prefix + name, self._report("JobFinished", name, attempt))
             if self.finished == len(runs):
-                await self.client.flush()
                 self.ended_at = time.monotonic()
                 self._done.set()
                 return

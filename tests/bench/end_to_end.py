@@ -73,7 +73,7 @@ async def _run(scenario: Scenario, system: System, timeout_s: float) -> dict[str
         await asyncio.sleep(1.0)
         before = system.usage()
         own_before = usage_of(_own_pid())
-        driver = Driver(client, scenario)
+        driver = Driver(system.url, scenario)
         await driver.run(timeout_s)
         after = system.usage()
         own = usage_of(_own_pid())

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api import sluice_v1
-from sluice.core.config import NAMESPACED, manifest_of
+from sluice.core.config import KINDS, NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
     JobView,
@@ -25,18 +25,7 @@ from sluice.events.query import Object
 
 from .world import Presence, Submitted, World
 
-CONFIG_KINDS = frozenset(
-    {
-        "Namespace",
-        "Configuration",
-        "ResourceFlavor",
-        "WorkloadPriorityClass",
-        "AdmissionCheck",
-        "Cohort",
-        "ClusterQueue",
-        "LocalQueue",
-    }
-)
+CONFIG_KINDS = frozenset(KINDS)
 READ_KINDS = frozenset({"Job", "Workload", "Agent"})
 NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload"}
 

@@ -377,6 +377,13 @@ RESOURCES: tuple[Resource, ...] = (
         ),
     ),
     Resource(
+        "ProvisioningRequestConfig",
+        "provisioningrequestconfigs",
+        short=("prc",),
+        verbs="get,list,watch,apply,delete",
+        columns=(_NAME, _AGE),
+    ),
+    Resource(
         "Namespace",
         "namespaces",
         group="v1",

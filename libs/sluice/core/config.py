@@ -46,6 +46,7 @@ type ConfigObject = (
     | kueue.AdmissionCheck
     | kueue.WorkloadPriorityClass
     | kueue.Configuration
+    | kueue.ProvisioningRequestConfig
     | Namespace
 )
 
@@ -54,6 +55,7 @@ KINDS: dict[str, type[ConfigObject]] = {
     "Configuration": kueue.Configuration,
     "ResourceFlavor": kueue.ResourceFlavor,
     "WorkloadPriorityClass": kueue.WorkloadPriorityClass,
+    "ProvisioningRequestConfig": kueue.ProvisioningRequestConfig,
     "AdmissionCheck": kueue.AdmissionCheck,
     "Cohort": kueue.Cohort,
     "ClusterQueue": kueue.ClusterQueue,

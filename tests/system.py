@@ -50,6 +50,7 @@ class Service:
     process: subprocess.Popen[bytes]
     log_path: Path
     label: str = ""
+    paused: bool = False
 
     @property
     def pid(self) -> int:
@@ -67,10 +68,13 @@ class Service:
         self.process.wait(10)
 
     def pause(self) -> None:
+        """SIGSTOP: it does nothing, and does not know."""
         self.process.send_signal(signal.SIGSTOP)
+        self.paused = True
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
+        self.paused = False
 
     def stop(self, timeout_s: float = 10) -> int:
         """SIGTERM, then SIGKILL; returns the exit code."""

@@ -3,148 +3,253 @@
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-import msgspec
-import nats
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-
-from sluice.log.service import Digest, Status
+from sluice.log.service import Status
 from tests.system import Service, System
 
+from .probe import Probe, leader, standby
 
-async def ask[T](
-    client: Client, subject: str, answer: type[T], wait_s: float = 0.3, most: int = 8
-) -> list[T]:
-    """Return what every replica answers within *wait_s*."""
-    answers: list[T] = []
-    inbox = client.new_inbox()
+DECIDERS = ("scheduler", "slice_aggregator")
+"""Services with a leader and stand-bys; two replicas of each are kept."""
+APIS = 2
+AGENTS = ("left", "right")
 
-    async def take(message: Msg) -> None:
-        if message.data:
-            answers.append(msgspec.json.decode(message.data, type=answer))
+DECK = {
+    "kill leader": 14,
+    "kill one": 6,
+    "kill all": 2,
+    "kill leader and server": 2,
+    "kill server": 6,
+    "kill api": 8,
+    "kill agent": 6,
+    "pause leader": 4,
+    "two leaders": 4,
+}
+"""How often each fault comes in one round of about 60 kills."""
 
-    subscription = await client.subscribe(inbox, cb=take)
-    try:
-        await client.publish(subject, b"", reply=inbox)
-        deadline = time.monotonic() + wait_s
-        while time.monotonic() < deadline and len(answers) < most:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    finally:
-        await subscription.unsubscribe()
-    return answers
+TAKE_OVER_S = 2.0
+"""Wanted: the longest time from a leader's kill to another one's lead."""
+PATIENCE_S = 20.0
+"""After so long it will not come any more."""
 
 
 @dataclass
 class Chaos:
-    """Does the damage, and counts it."""
+    """Does the damage, repairs it as a supervisor would, and notes what came of it."""
 
     system: System
-    client: Client
+    probe: Probe
     random: random.Random
-    names: dict[str, str]
-    """Folder of the service -> the name under which it answers."""
-    cell: str = "main"
+    deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
+    agents: bool = True
     kills: int = 0
     done: dict[str, int] = field(default_factory=dict)
     takeovers_s: list[float] = field(default_factory=list)
-    slow: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    fenced: int = 0
+    """Leaders that were seen to give way."""
+    _cards: list[str] = field(default_factory=list)
+    _turns: list[str] = field(default_factory=list)
 
-    async def statuses(self, folder: str, wait_s: float = 0.3) -> list[Status]:
-        replicas = len(self.system.live(folder))
-        subject = f"sluice.{self.cell}.control.{self.names[folder]}.status"
-        try:
-            return await ask(self.client, subject, Status, wait_s, replicas)
-        except (nats.errors.Error, OSError):
-            return []
+    # the cell
 
-    async def digests(self, folder: str) -> list[Digest]:
-        replicas = len(self.system.live(folder))
-        subject = f"sluice.{self.cell}.control.{self.names[folder]}.digest"
-        return await ask(self.client, subject, Digest, 10.0, replicas)
+    def start(self) -> None:
+        """Start everything."""
+        for _ in range(APIS):
+            self.system.start("api")
+        for folder in DECIDERS:
+            self.system.start(folder)
+            self.system.start(folder)
+        if self.agents:
+            for name in AGENTS:
+                self._start_agent(name)
 
-    async def leader(self, folder: str) -> Service | None:
-        for status in await self.statuses(folder):
-            if status.role == "leader":
-                for service in self.system.live(folder):
-                    if service.process.pid == status.pid:
-                        return service
-        return None
+    def _start_agent(self, name: str) -> Service:
+        env = {
+            "AGENT_NAME": name,
+            "AGENT_FLAVORS": "metal",
+            "AGENT_CAPACITY": "3",
+            "AGENT_WORK_DIR": str(self.system.directory / f"agent-{name}"),
+            "AGENT_GRACE_S": "0.5",
+        }
+        return self.system.start("agent", env, label=f"agent-{name}")
 
-    async def one(self) -> str:
-        """Do one random damage and repair it; returns what it was."""
-        folder = self.random.choice(sorted(self.names))
-        kind = self.random.choices(
-            ["kill leader", "kill any", "kill both", "server", "pause", "two leaders"], [8, 4, 1, 2, 2, 1]
-        )[0]
-        await {
-            "kill leader": self._kill_leader,
-            "kill any": self._kill_any,
-            "kill both": self._kill_both,
-            "server": self._server,
-            "pause": self._pause,
-            "two leaders": self._two_leaders,
-        }[kind](folder)
-        self.done[kind] = self.done.get(kind, 0) + 1
-        return f"{kind} ({folder})" if kind != "server" else kind
+    def _pids(self, folder: str) -> set[int]:
+        return {service.pid for service in self.system.live(folder)}
 
-    async def _kill_leader(self, folder: str) -> None:
-        victim = await self.leader(folder)
-        if victim is None:
-            return
-        ready = any(s.role == "standby" for s in await self.statuses(folder))
-        self._kill(victim)
-        began = time.monotonic()
-        if ready:
-            await self._note_takeover(folder, began)
-        self.system.start(folder)
-
-    async def _note_takeover(self, folder: str, began: float) -> None:
-        while time.monotonic() - began < 10:
-            if any(s.role == "leader" for s in await self.statuses(folder, 0.1)):
-                self.takeovers_s.append(time.monotonic() - began)
-                return
-        self.slow.append(f"{folder}: no leader for 10 s")
-
-    async def _kill_any(self, folder: str) -> None:
-        live = self.system.live(folder)
-        if live:
-            self._kill(self.random.choice(live))
-        await asyncio.sleep(self.random.random() * 0.5)
-        self.system.start(folder)
-
-    async def _kill_both(self, folder: str) -> None:
-        for service in self.system.live(folder):
-            self._kill(service)
-        await asyncio.sleep(self.random.random())
-        self.system.start(folder)
-        self.system.start(folder)
-
-    async def _server(self, _folder: str) -> None:
-        self.system.server.kill()
-        self.kills += 1
-        await asyncio.sleep(self.random.random() * 0.5)
-        self.system.server.start()
-
-    async def _pause(self, folder: str) -> None:
-        """Stop the leader for longer than its lease; when it comes back, another leads, and it is fenced."""
-        leader = await self.leader(folder)
-        if leader is None:
-            return
-        leader.pause()
-        await asyncio.sleep(2.5)
-        leader.resume()
-
-    async def _two_leaders(self, _folder: str) -> None:
-        """Take the lease away from under the leader: another takes it while the first still decides."""
-        try:
-            bucket = f"KV_sluice_{self.cell}_leases"
-            await self.client.jetstream().purge_stream(bucket)
-        except (nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError):
-            return
-        await asyncio.sleep(0.5)
+    def _service(self, pid: int) -> Service:
+        return next(service for service in self.system.live() if service.pid == pid)
 
     def _kill(self, service: Service) -> None:
-        self.system.kill(service)
+        if service.alive:
+            self.system.kill(service)
+            self.kills += 1
+
+    # faults
+
+    async def one(self) -> str:
+        """Do the next fault and repair it; returns what it was."""
+        if not self._cards:
+            self._cards = [what for what, count in self.deck.items() for _ in range(count)]
+            self.random.shuffle(self._cards)
+        what = self._cards.pop()
+        if what == "kill agent" and not self.agents:
+            return "nothing"
+        faults: dict[str, Callable[[str], Awaitable[None]]] = {
+            "kill leader": self._kill_leader,
+            "kill one": self._kill_one,
+            "kill all": self._kill_all,
+            "kill leader and server": self._kill_leader_and_server,
+            "kill server": self._kill_server,
+            "kill api": self._kill_api,
+            "kill agent": self._kill_agent,
+            "pause leader": self._pause_leader,
+            "two leaders": self._two_leaders,
+        }
+        folder = self._next_folder() if what not in ("kill server", "kill api", "kill agent") else ""
+        await faults[what](folder)
+        self.done[what] = self.done.get(what, 0) + 1
+        return f"{what} ({folder})" if folder else what
+
+    def _next_folder(self) -> str:
+        """Return whose turn it is: at random, and evenly."""
+        if not self._turns:
+            self._turns = list(DECIDERS)
+            self.random.shuffle(self._turns)
+        return self._turns.pop()
+
+    async def _sleep(self, most_s: float) -> None:
+        await asyncio.sleep(self.random.random() * most_s)
+
+    async def _warm(self, folder: str) -> tuple[Service, dict[int, int]] | None:
+        """Wait for a leader and a warm stand-by.
+
+        Returns the leader at some moment after, and how often each replica was fenced so far.
+        """
+        pids = self._pids(folder)
+
+        def complete(answers: dict[int, Status]) -> bool:
+            return leader(answers, pids) is not None and standby(answers, pids) is not None
+
+        if await self.probe.until(folder, complete, PATIENCE_S) is None:
+            self.wrong.append(f"{folder}: no leader and stand-by within {PATIENCE_S:.0f} s")
+            return None
+        await self._sleep(0.3)
+        answers = await self.probe.until(folder, complete, PATIENCE_S) or {}
+        pid = leader(answers, pids)
+        if pid is None:
+            self.wrong.append(f"{folder}: its leader has gone by itself")
+            return None
+        return self._service(pid), {each: answer.fenced for each, answer in answers.items()}
+
+    async def _note_takeover(self, folder: str, began: float) -> None:
+        """Wait until another replica leads, and note how long that took since *began*."""
+        others = self._pids(folder) - self._paused
+        found = await self.probe.until(folder, lambda a: leader(a, others) is not None, PATIENCE_S)
+        took_s = time.monotonic() - began
+        if found is None:
+            self.wrong.append(f"{folder}: no leader within {PATIENCE_S:.0f} s")
+            return
+        self.takeovers_s.append(took_s)
+        if took_s > TAKE_OVER_S:
+            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {TAKE_OVER_S} s")
+
+    @property
+    def _paused(self) -> set[int]:
+        return {service.pid for service in self.system.services if service.paused}
+
+    async def _kill_leader(self, folder: str) -> None:
+        warm = await self._warm(folder)
+        if warm is not None:
+            began = time.monotonic()
+            self._kill(warm[0])
+            await self._note_takeover(folder, began)
+            self.system.start(folder)
+
+    async def _kill_one(self, folder: str) -> None:
+        """Whoever it is, and whatever it is doing: starting up, standing by, leading."""
+        self._kill(self.random.choice(self.system.live(folder)))
+        await self._sleep(0.5)
+        self.system.start(folder)
+
+    async def _kill_all(self, folder: str) -> None:
+        for service in self.system.live(folder):
+            self._kill(service)
+        await self._sleep(1.0)
+        self.system.start(folder)
+        self.system.start(folder)
+
+    async def _kill_server(self, _folder: str) -> None:
+        self.system.server.kill()
         self.kills += 1
+        await self._sleep(0.5)
+        await asyncio.to_thread(self.system.server.start)
+
+    async def _kill_leader_and_server(self, folder: str) -> None:
+        """What the leader had not got an answer for is settled by its successor."""
+        warm = await self._warm(folder)
+        if warm is not None:
+            self.system.server.kill()
+            self.kills += 1
+            await self._sleep(0.1)
+            self._kill(warm[0])
+            await asyncio.to_thread(self.system.server.start)
+            await self._note_takeover(folder, time.monotonic())
+            self.system.start(folder)
+
+    async def _kill_api(self, _folder: str) -> None:
+        live = self.system.live("api")
+        if live:
+            self._kill(self.random.choice(live))
+        await self._sleep(0.5)
+        self.system.start("api")
+
+    async def _kill_agent(self, _folder: str) -> None:
+        name = self.random.choice(AGENTS)
+        for service in self.system.live(label=f"agent-{name}"):
+            self._kill(service)
+        await self._sleep(1.0)
+        self._start_agent(name)
+
+    async def _pause_leader(self, folder: str) -> None:
+        """Stop the leader until another one leads; when it comes back, it must find itself fenced."""
+        warm = await self._warm(folder)
+        if warm is None:
+            return
+        victim, fenced = warm
+        began = time.monotonic()
+        victim.pause()
+        await self._note_takeover(folder, began)
+        await self._sleep(1.0)
+        victim.resume()
+        await self._expect_fenced(folder, {victim.pid}, fenced)
+
+    async def _expect_fenced(self, folder: str, pids: set[int], before: dict[int, int]) -> None:
+        """Wait until one of *pids* says that it was fenced since *before*."""
+
+        def gave_way(answers: dict[int, Status]) -> bool:
+            return any(a.fenced > before.get(pid, 0) for pid, a in answers.items() if pid in pids)
+
+        if await self.probe.until(folder, gave_way, PATIENCE_S) is None:
+            self.wrong.append(f"{folder}: nobody was fenced within {PATIENCE_S:.0f} s")
+        else:
+            self.fenced += 1
+
+    async def _two_leaders(self, folder: str) -> None:
+        """Start one that leads by another lease: both decide, and the chain lets one commit at a time."""
+        warm = await self._warm(folder)
+        if warm is None:
+            return
+        rogue = self.system.start(
+            f"{folder}-rogue", label=f"{folder}-rogue", command=("-m", "tests.fault.rogue", folder)
+        )
+        pids = {rogue.pid}
+        if await self.probe.until(folder, lambda a: leader(a, pids) is not None, PATIENCE_S) is None:
+            self.wrong.append(f"{folder}: the second leader does not lead within {PATIENCE_S:.0f} s")
+        else:
+            pids |= self._pids(folder)
+            await self._expect_fenced(folder, pids, warm[1])
+            await self._sleep(1.5)
+        self._kill(rogue)

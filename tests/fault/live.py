@@ -1,0 +1,116 @@
+"""The live cell against its log: replicas, snapshots, projections and answers must be what the log makes."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+import msgspec
+from nats.aio.client import Client
+
+from services.api.queries import list_objects
+from services.api.world import World as ApiWorld
+from services.slice_aggregator.dispatch import Dispatch
+from sluice.cli.client import decode
+from sluice.core.slices_state import State
+from sluice.events.query import ListAnswer, ListRequest
+from sluice.log.bulk import read_all
+from sluice.log.contract import Entry
+from sluice.log.decider import Decider
+from sluice.log.fold import Fold, replay
+from sluice.log.jetstream import JetStreamLog, read_stream
+from sluice.log.objects import ObjectBucket
+from sluice.log.snapshot import Snapshots
+from sluice.replay.verify import entries_for
+from tests.system import System
+
+from .probe import Probe
+
+KINDS = ("ClusterQueue", "LocalQueue", "Job", "Workload", "Agent")
+
+
+def digest_of(decider: Decider[Any], fold: Fold[Any]) -> str:
+    """Return the digest of a folded state, as services compute it."""
+    return hashlib.sha256(decider.dump(fold.state)).hexdigest()
+
+
+def read_log(url: str, cell: str = "main") -> list[Entry]:
+    return [entry for batch in read_all(url, cell) for entry in batch]
+
+
+async def replicas(probe: Probe, system: System, folder: str, expected: str) -> list[str]:
+    """Compare every replica's state with the log's; waits for those that are behind."""
+    pids = {service.pid for service in system.live(folder)}
+    wrong: list[str] = []
+    for _ in range(20):
+        answers = await probe.digests(folder, pids)
+        wrong = [f"{folder} {pid}: gives no digest" for pid in sorted(pids - answers.keys())]
+        wrong += [
+            f"{folder} {pid} ({answer.role}, upto {answer.upto}, own {answer.own}): "
+            "its state is not what the log makes"
+            for pid, answer in sorted(answers.items())
+            if pid in pids and answer.digest != expected
+        ]
+        if not wrong:
+            break
+        await asyncio.sleep(0.5)
+    return wrong
+
+
+async def snapshot(
+    log: JetStreamLog, decider: Decider[Any], entries: list[Entry], expected: str
+) -> list[str]:
+    """Compare the newest snapshot and what came after it with the log folded from its start."""
+    store = Snapshots(ObjectBucket(log))
+    fold = await store.newest(decider, entries[-1].seq)
+    if fold is None:
+        return [f"{decider.writer}: there is no snapshot that can be used"]
+    begin = fold.upto
+    own = entries_for(decider, entries)
+    replay(decider, (entry for entry in own if entry.seq > begin), fold)
+    if digest_of(decider, fold) != expected:
+        return [f"{decider.writer}: the snapshot of {begin} and the rest are not what the log makes"]
+    return []
+
+
+async def dispatch(log: JetStreamLog, state: State) -> list[str]:
+    """Compare the dispatch bucket with the jobs of *state*."""
+    wanted = {key: _plain(value) for key, value in Dispatch().everything(state)}
+    found: dict[str, Any] = {}
+    stream = f"KV_{log.cell.bucket('dispatch')}"
+    info = await (await log.connection()).ask(f"$JS.API.STREAM.INFO.{stream}")
+    prefix = f"$KV.{log.cell.bucket('dispatch')}."
+    async for batch in read_stream(log, stream, prefix, info["state"]["last_seq"]):
+        for entry in batch:
+            found.pop(entry.suffix, None)
+            if b"KV-Operation" not in entry.header:
+                found[entry.suffix] = _plain(entry.payload)
+    return [
+        f"dispatch {key}: {found.get(key)}, should be {wanted.get(key)}"
+        for key in sorted(wanted.keys() | found.keys())
+        if wanted.get(key) != found.get(key)
+    ]
+
+
+def _plain(value: bytes) -> dict[str, Any]:
+    """Return the entry without the commit it is of, which depends on who wrote it."""
+    found: dict[str, Any] = msgspec.json.decode(value)
+    found.pop("seq", None)
+    return found
+
+
+async def answers(client: Client, entries: list[Entry], times: int = 4) -> list[str]:
+    """Compare what the api service answers, whichever replica does, with its world folded anew."""
+    world = ApiWorld()
+    world.fold(entries)
+    wrong = []
+    for kind in KINDS:
+        request = ListRequest(kind=kind, min_seq=entries[-1].seq)
+        expected = list_objects(world, request)
+        for _ in range(times):
+            reply = await client.request("sluice.main.query.list", msgspec.json.encode(request), timeout=10)
+            found = decode(reply.data, ListAnswer)
+            # Through the wire as well, where lists and tuples are the same.
+            if msgspec.json.decode(msgspec.json.encode(expected.items)) != found.items:
+                wrong.append(f"api: its list of kind {kind} is not what the log makes")
+                break
+    return wrong

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -49,6 +50,11 @@ class Target:
     url: str
     cell: str
     found_in: str
+
+    @property
+    def shown(self) -> str:
+        """The server as people may see it: without passwords or tokens."""
+        return re.sub(r"//[^@/,]*@", "//", self.url)
 
 
 def find_target(settings: Settings) -> Target:
@@ -107,7 +113,7 @@ class Api:
                     break
                 except NoRespondersError:
                     if time.monotonic() > deadline:
-                        raise no_api(self.target.url, self.target.cell) from None
+                        raise no_api(self.target.shown, self.target.cell) from None
                     await asyncio.sleep(0.1)
         except NatsTimeout:
             raise CliError(
@@ -192,7 +198,7 @@ async def connect(target: Target) -> AsyncIterator[Api]:
             error_cb=quiet,
         )
     except (NoServersError, OSError, NatsTimeout, TimeoutError) as error:
-        raise no_server(target.url, _reason(error)) from None
+        raise no_server(target.shown, _reason(error)) from None
     try:
         yield Api(connection, target)
     finally:

@@ -186,7 +186,7 @@ async def open_log(target: Target) -> AsyncIterator[JetStreamLog]:
         answer = await api.connection.request(f"$JS.API.STREAM.INFO.SLUICE_{target.cell}", b"", timeout=5)
         if b'"error"' in answer.data:
             raise CliError(
-                f"the server at {target.url} has no cell {target.cell!r}",
+                f"the server at {target.shown} has no cell {target.cell!r}",
                 hint="Cells are made by their services; see `sluice up`.",
                 exit_code=4,
             )

@@ -63,7 +63,7 @@ async def publish_job_event(
     except (nats.errors.NoRespondersError, nats.errors.TimeoutError, APIError) as error:
         raise CliError(
             f"the log did not take {event_type} of {namespace}/{name}: {error or type(error).__name__}",
-            hint=f"Is there a cell {cell.name!r} at {api.target.url}? See `sluice status`.",
+            hint=f"Is there a cell {cell.name!r} at {api.target.shown}? See `sluice status`.",
             exit_code=EXIT_UNAVAILABLE,
         ) from None
     return ack.seq

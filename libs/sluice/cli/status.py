@@ -39,9 +39,9 @@ def status(ctx: click.Context, output: str) -> None:
     found, about, failure = run(ctx, work)
     local = _processes()
     if output == "json":
-        click.echo(to_json({"url": target.url, **about, "services": found, "processes": local}))
+        click.echo(to_json({"url": target.shown, **about, "services": found, "processes": local}))
     else:
-        click.echo("\n".join(_lines(target.url, target.cell, found, about, local)))
+        click.echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
     if failure is not None:
         raise CliError(failure.message, hint=failure.hint, exit_code=EXIT_UNAVAILABLE)
     if missing := leaderless(found):

@@ -137,6 +137,8 @@ def roles(cell: str) -> Iterator[Role]:
             names.key("heartbeats", "agent.*"),
             *making(heartbeats)[1:],
             *reading(heartbeats),
+            # Takes its own heartbeat back when it stops.
+            f"$JS.API.STREAM.PURGE.{heartbeats}",
             "$SRV.STATS",
         ],
         subscribe=["_INBOX.>", "$SRV.>"],

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from sluice.log.server import find_binary
 
@@ -67,13 +67,13 @@ class SecuredCell:
                 process.kill()
                 process.wait()
 
-    def _start(self, command: list[str], env: dict[str, str], log: object) -> subprocess.Popen[bytes]:
+    def _start(self, command: list[str], env: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=log,  # type: ignore[call-overload]
+            stdout=log,
             stderr=subprocess.STDOUT,
         )
         self.processes.append(process)

@@ -1,0 +1,81 @@
+"""The compose file as users start it: image built, cell up, a job through it, a leader killed."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .compose import ROOT, Compose, why_not
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
+    if reason := why_not():
+        pytest.skip(reason)
+    env_file = tmp_path_factory.mktemp("compose") / "env"
+    made = subprocess.run(
+        ["sh", "deploy/new-passwords"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    env_file.write_text(made.stdout)
+    compose = Compose(f"sluicetest{os.getpid()}", env_file)
+    try:
+        compose("build", "scheduler", timeout_s=600)
+        compose("up", "-d", timeout_s=300)
+        eventually(lambda: {"scheduler", "slice-aggregator"} <= leaders(compose))
+        yield compose
+    finally:
+        compose.remove()
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if condition():
+                return
+            failure: object = "it never held"
+        except AssertionError as error:
+            failure = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:.0f} s: {failure}")
+        time.sleep(0.5)
+
+
+def leaders(compose: Compose) -> set[object]:
+    return {row["service"] for row in compose.status() if row["role"] == "leader"}
+
+
+def test_a_job_runs(compose: Compose) -> None:
+    """Manifests are applied and a job runs to its end in the agent's container."""
+    compose.sluice("apply", "-f", "examples/demo")
+    compose.sluice("submit", "-q", "vision", "--name", "hello", "--wait", "--timeout", "60s", "--", "true")
+    assert "Succeeded" in compose.sluice("get", "jobs")
+
+
+def test_containers_are_healthy(compose: Compose) -> None:
+    """The health checks pass for leaders, stand-bys, the api and the agent."""
+    containers = [
+        container
+        for service in ("scheduler", "slice_aggregator", "api", "agent")
+        for container in compose.containers(service)
+    ]
+    assert len(containers) == 6
+    eventually(lambda: {compose.health(c) for c in containers} == {"healthy"}, 90)
+
+
+def test_a_stand_by_takes_over(compose: Compose) -> None:
+    """With the leading scheduler's container killed, jobs go on being admitted."""
+    compose.kill(compose.leader("scheduler"))
+    compose.sluice("submit", "-q", "vision", "--name", "after", "--wait", "--timeout", "60s", "--", "true")
+
+
+def test_the_log_outlives_the_containers(compose: Compose) -> None:
+    """`down` and `up` again: everything is as it was."""
+    before = compose.sluice("get", "jobs", "-o", "name")
+    compose("down", "-t", "20")
+    compose("up", "-d", timeout_s=300)
+    eventually(lambda: compose.sluice("get", "jobs", "-o", "name") == before)

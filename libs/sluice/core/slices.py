@@ -25,8 +25,10 @@ from sluice.events.slices import (
 )
 
 from . import slices_snapshot
-from .slices_decide import DUPLICATE, NODE_FAILURES, answer, stopped, turn
+from .slices_answers import DUPLICATE, NODE_FAILURES
+from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
+from .slices_reports import stopped
 from .slices_state import MICROS, Presence, State
 
 MAX_EVENTS = 4000

@@ -33,7 +33,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .slices_decide import DELETED, REPLACED
+from .slices_answers import DELETED, REPLACED
 from .slices_dispatch import placement
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence

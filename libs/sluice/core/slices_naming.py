@@ -6,14 +6,17 @@ _MAX = 253
 _HEX = 5
 
 
-def workload_name(kind: str, group: str, name: str, uid: str, revision: int = 1) -> str:
-    """Return the name of the *revision*-th workload of a job (counted from 1).
+def workload_name(kind: str, group: str, name: str, uid: str, revision: int = 1, taken: str = "") -> str:
+    """Return the name of the *revision*-th workload of a job (counted from 1), which is not *taken*.
 
     Long names are cut, so a name cannot be taken apart again.
     """
     # A workload that replaces another one gets a new name: what is still said of the old one on
     # other subjects must not be taken for it.
-    parts = [kind, group, name, uid] + ([str(revision)] if revision > 1 else [])
-    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()[:_HEX]
     prefix = f"{kind.lower()}-{name}"[: _MAX - _HEX - 1]
-    return f"{prefix}-{digest}"
+    parts = [kind, group, name, uid] + ([str(revision)] if revision > 1 else [])
+    while True:
+        digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()[:_HEX]
+        if (found := f"{prefix}-{digest}") != taken:
+            return found
+        parts.append("again")

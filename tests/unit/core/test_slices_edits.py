@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from sluice.core.slices_naming import workload_name
 from sluice.events.base import JobKey, PodSetAssignment
-from sluice.events.scheduler import Admitted, QuotaReserved
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
 from tests.unit.core.slices_world import QUEUE, World, created, manifest, names, refused
 
@@ -177,3 +178,21 @@ def test_what_must_not_change(world: World) -> None:
     entry = world.dispatch()
     assert entry is not None
     assert entry.state == "Running"
+
+
+def test_deactivated_job_is_submitted_again(world: World) -> None:
+    """What the system has deactivated runs again when its owner says so, by another submission."""
+    world.submit()
+    world.fold(WorkloadDeactivated(cause=1, workload=world.workload(), reason="RequeuingLimitExceeded"))
+    assert world.settle() == []
+    (event,) = world.submit()
+    assert event == WorkloadUpdated(cause=world.seq, workload=world.workload(), active=True)
+    assert names(world.submit()) == ["InputsIgnored"]
+
+
+def test_a_new_workload_never_has_the_old_ones_name() -> None:
+    """Five digits collide now and then; the old workload's deletion would then take the new one away."""
+    old = workload_name("Job", "batch", "a", "uid")
+    assert workload_name("Job", "batch", "a", "uid", taken=old) != old
+    assert len({workload_name("Job", "batch", "a", "uid", revision) for revision in range(1, 50)}) == 49
+    assert len(workload_name("Job", "batch", "x" * 300, "uid")) == 253

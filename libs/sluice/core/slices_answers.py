@@ -1,0 +1,82 @@
+"""The ways in which a message can be answered, and the reasons in them."""
+
+from collections.abc import Sequence
+
+from sluice.api.errors import FieldError, invalid, not_found, required
+from sluice.events.base import Event, JobKey
+from sluice.events.job import JobScaled
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
+
+from .slices_state import Inbound, Job, State
+from .slices_submission import Submission
+
+DUPLICATE = "Duplicate"
+STALE = "Stale"
+SUPERSEDED = "Superseded"
+
+DELETED = "JobDeleted"
+"""Reason of a JobSuspended that makes way for the job's deletion."""
+
+REPLACED = "NoMatchingWorkload"
+"""Reason of a JobSuspended that makes way for a new workload."""
+
+NODE_FAILURES = "NodeFailures"
+
+MAX_COUNT = 2**31 - 1
+
+Events = Sequence[Event]
+
+
+def rejected(inbound: Inbound, errors: Sequence[FieldError]) -> Events:
+    return (
+        Rejected(
+            cause=inbound.seq, subject=inbound.subject, event_type=inbound.event_type, errors=tuple(errors)
+        ),
+    )
+
+
+def ignored(inbound: Inbound, reason: str) -> Events:
+    return (InputsIgnored(cause=inbound.seq, seqs=(inbound.seq,), reason=reason),)
+
+
+def unknown(inbound: Inbound, key: JobKey) -> Events:
+    return rejected(inbound, (not_found("subject", key),))
+
+
+def overtaken_by(state: State, key: JobKey, inbound: Inbound) -> Events:
+    """Submissions and sizes that waited while this message came need not be taken any more."""
+    seqs = tuple(
+        held.seq
+        for held in state.inbox.get(key, {}).values()
+        if held.seq < inbound.seq and isinstance(held.data, Submission | JobScaled)
+    )
+    return (InputsIgnored(cause=inbound.seq, seqs=seqs, reason=SUPERSEDED),) if seqs else ()
+
+
+def wrong_counts(field: str, given: dict[str, int], most: dict[str, int]) -> tuple[FieldError, ...]:
+    errors = []
+    for name, count in given.items():
+        path = f"{field}[{name}]"
+        if name not in most:
+            errors.append(not_found(path, name))
+        elif not 0 <= count <= most[name]:
+            errors.append(invalid(path, count, f"must be between 0 and {most[name]}"))
+    return tuple(errors)
+
+
+def wrong_sizes(job: Job, scaled: JobScaled) -> tuple[FieldError, ...]:
+    """Check sizes that a job is to have."""
+    if not scaled.pod_sets:
+        return (required("podSets"),)
+    return wrong_counts("podSets", scaled.pod_sets, {pods.name: MAX_COUNT for pods in job.record.pod_sets})
+
+
+def stop_for(job: Job, cause: int, reason: str, message: str) -> JobSuspended:
+    return JobSuspended(
+        cause=cause,
+        job=job.key,
+        workload=job.record.key,
+        attempt=job.attempt,
+        reason=reason,
+        message=message,
+    )

@@ -1,0 +1,113 @@
+"""Users' own executors: the protocol, with work that is no process."""
+
+import asyncio
+
+import pytest
+
+from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
+from tests.integration.jobs.conftest import client, scheduler, system
+from tests.integration.jobs.quick_scheduler import RunningScheduler
+from tests.unit.core.slices_world import manifest
+
+__all__ = ["client", "scheduler", "system"]
+pytestmark = pytest.mark.nats
+
+FAST = ExecutorSettings(heartbeat_s=0.3, ttl_s=1, takeover_s=2, check_s=1)
+
+
+class Running:
+    """An executor at work in this process."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    async def __aenter__(self) -> Executor:
+        self.task = asyncio.create_task(self.executor.serve())
+        return self.executor
+
+    async def __aexit__(self, *_: object) -> None:
+        self.executor.stop()
+        await self.task
+
+
+async def test_work_is_run_and_reported(client: AsyncClient, scheduler: RunningScheduler) -> None:
+    """`run` gets the manifest and the assignment; what it returns is the job's end."""
+    assert scheduler.runner.role != "stopped"
+    seen: list[tuple[str, str, int]] = []
+
+    async def run(work: Work) -> Outcome:
+        seen.append((work.entry.job, work.entry.pod_sets[0].flavors["cpu"], len(await work.manifest())))
+        await work.ready()
+        bad = work.entry.job.endswith("bad")
+        return Outcome(success=not bad, message="no luck" if bad else "")
+
+    async with Running(Executor(client, "mine", run, FAST)):
+        await client.submit(manifest("good"))
+        await client.submit(manifest("bad"))
+        assert (await client.wait("good", timeout_s=20)).success
+        with pytest.raises(JobFailedError, match="no luck"):
+            await client.wait("bad", timeout_s=20)
+    assert sorted(job for job, _, _ in seen) == ["default/bad", "default/good"]
+    assert all(flavor == "default" and size > 100 for _, flavor, size in seen)
+
+
+async def test_work_is_cancelled_when_it_must_stop(client: AsyncClient, scheduler: RunningScheduler) -> None:
+    """Eviction cancels `run`; when the cancellation has gone through, the job counts as stopped."""
+    attempts: list[int] = []
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def run(work: Work) -> Outcome:
+        attempts.append(work.entry.attempt)
+        began.set()
+        try:
+            await work.ready()
+            if work.entry.attempt == 1:
+                await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return Outcome()
+
+    async with Running(Executor(client, "mine", run, FAST)):
+        await client.submit(manifest("a"))
+        await began.wait()
+        scheduler.evict("a")
+        assert (await client.wait("a", timeout_s=20)).attempt == 2
+    assert attempts == [1, 2]
+    assert ended.is_set()
+
+
+async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: RunningScheduler) -> None:
+    """The job fails with the exception's text, and the executor goes on."""
+    assert scheduler.runner.role != "stopped"
+
+    async def run(work: Work) -> Outcome:
+        if work.entry.job.endswith("broken"):
+            raise RuntimeError("out of paper")
+        return Outcome()
+
+    async with Running(Executor(client, "mine", run, FAST)):
+        await client.submit(manifest("broken"))
+        with pytest.raises(JobFailedError, match="executor mine: RuntimeError: out of paper"):
+            await client.wait("broken", timeout_s=20)
+        await client.submit(manifest("next"))
+        assert (await client.wait("next", timeout_s=20)).success
+
+
+async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningScheduler) -> None:
+    """Of many executors one has each job, however they race."""
+    assert scheduler.runner.role != "stopped"
+    runs: list[str] = []
+
+    async def run(work: Work) -> Outcome:
+        runs.append(work.entry.job)
+        await asyncio.sleep(0.05)
+        return Outcome()
+
+    executors = [Executor(client, f"e{n}", run, FAST) for n in range(4)]
+    tasks = [asyncio.create_task(executor.serve()) for executor in executors]
+    jobs = await client.submit_many([manifest(f"j{n}") for n in range(50)])
+    await client.wait_all(jobs, timeout_s=60)
+    for executor in executors:
+        executor.stop()
+    await asyncio.gather(*tasks)
+    assert sorted(runs) == sorted(f"default/j{n}" for n in range(50))

@@ -31,7 +31,7 @@ from .wire import Connection, Link
 
 APPEND_TIMEOUT_S = 5.0
 _HEADER_ROOM = 512
-_WRONG_LAST = (10071, 10164)
+_WRONG_LAST = (10070, 10071, 10164)
 _NO_MESSAGE = 10037
 _DATETIME = datetime.datetime
 

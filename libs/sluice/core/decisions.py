@@ -5,7 +5,7 @@ Order within a step: what settled, what was set aside, then per entry, in the or
 
 from collections.abc import Iterable, Sequence
 
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import Event, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -71,8 +71,7 @@ def _decide(
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
-        flavors = {flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()}
-        if not relevant_checks(entry.cq, flavors):
+        if not relevant_checks(entry.cq, pod_sets):
             events.append(Admitted(cause=cause, workload=workload.key))
         return True
     if outcome is Outcome.PREEMPTING:
@@ -91,12 +90,12 @@ def cause_of(tree: TreeQueues, entry: Entry) -> int:
     return max(entry.workload.changed_by, tree.cause)
 
 
-def relevant_checks(cq: ClusterQueue, flavors: Iterable[str]) -> list[str]:
-    """Return the admission checks that apply with these flavors (AC1)."""
+def relevant_checks(cq: ClusterQueue, pod_sets: Iterable[PodSetAssignment]) -> list[str]:
+    """Return the admission checks that apply to an assignment, by its flavors (AC1)."""
     strategy = cq.spec.admission_checks_strategy
     if strategy is None or not strategy.admission_checks:
         return []
-    assigned = frozenset(flavors)
+    assigned = frozenset(flavor for pod_set in pod_sets for flavor in pod_set.flavors.values())
     return [
         rule.name
         for rule in strategy.admission_checks

@@ -209,8 +209,8 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
     state.pending.remove(workload)
     if workload.assignment is not None:
         release(state.world, workload)
-        _wake(state, workload, seq)
         workload.assignment = None
+        _wake(state, workload, seq)
     _leave(state, workload)
     _ready_or_gone(state, key)
 
@@ -231,22 +231,17 @@ def _local_key(workload: Workload) -> str:
 def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
     """Quota of *workload* was freed: tell its tree, and the preemptor that waits for it."""
     queue = state.pending.queues.get(workload.cluster_queue)
-    if queue is None or queue.tree is None:
-        return
-    tree = queue.tree
-    for name in tree.waiting:
-        waiting = tree.waiting[name].waiting
-        if waiting is not None and workload.key in waiting.victims and workload.assignment is None:
-            del waiting.victims[workload.key]
-    for name in list(tree.waiting):
-        state.pending.refresh(tree.waiting[name])
-    state.pending.wake(queue, cause)
+    if queue is not None:
+        state.pending.wake(queue, cause)
+    if workload.assignment is None:
+        state.pending.victim_gone(workload.key)
 
 
 # Quota
 
 
 def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros) -> None:
+    """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None or event.cluster_queue not in world.cluster_queues:
@@ -262,7 +257,6 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     workload.blocked_on_gates = False
     reserve(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
-    note(world, state.lifecycle, event, event.cause, at)
 
 
 def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:

@@ -165,10 +165,9 @@ def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueu
     limit = workload.priority
     if policy.within_cluster_queue == "LowerPriority":
         limit -= 1
-    candidates = cq.candidates
-    return any(True for _ in candidates.below(limit, evicted=False)) or any(
-        True for _ in candidates.below(limit, evicted=True)
-    )
+    # The lowest priority comes first in both lists.
+    running, evicted = cq.candidates.running, cq.candidates.evicted
+    return bool(running and running[0][0][0] <= limit) or bool(evicted and evicted[0][0][0] <= limit)
 
 
 def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:

@@ -219,6 +219,7 @@ class Cycle:
 
     def _pop_shape(self, shape: _Shape) -> None:
         """Give the turn to the next class of this size, unless there is not enough for it left."""
+        self._process.show_victims()
         tree = self._tree
         if not fits(shape.least, root_bounds(tree.root)):
             return
@@ -243,6 +244,7 @@ class Cycle:
 
     def _take_turn(self, candidate: _Candidate) -> None:
         """Look at a woken class now that its turn has come."""
+        self._process.show_victims()
         peers = candidate.peers
         queue = peers.queue
         cq = self._world.cluster_queues[queue.name]
@@ -260,6 +262,7 @@ class Cycle:
         self._push_next(candidate.rest)
 
     def _push_next(self, candidates: Iterator[Peers]) -> None:
+        self._process.show_victims()
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.unreserve(cq)
@@ -281,6 +284,7 @@ class Cycle:
             rests[queue.node] = self._candidates(queue)
             self._next_fair(queue.node, rests, entries)
         while entries:
+            self._process.show_victims()
             entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
             node = entry.cq.node
             del entries[node]
@@ -290,6 +294,7 @@ class Cycle:
 
     def _next_fair(self, node: Node, rests: dict[Node, Iterator[Peers]], entries: dict[Node, Entry]) -> None:
         """Enter the next woken class of the queue at *node* for the tournament."""
+        self._process.show_victims()
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.unreserve(cq)
@@ -302,6 +307,7 @@ class Cycle:
 
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
+        self._process.show_victims()
         tree = self._tree
         found: dict[str, Queue] = {}
         for entry in self.entries:

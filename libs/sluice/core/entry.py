@@ -57,6 +57,7 @@ class Entry:
     __slots__ = (
         "assignment",
         "cq",
+        "deferred",
         "message",
         "outcome",
         "peers",
@@ -81,6 +82,8 @@ class Entry:
         """Set when it takes part only to keep what it waits for."""
         self.assignment: Assignment | None = None
         self.targets: Sequence[Target] = ()
+        self.deferred = False
+        """Targets are to be looked for when its turn comes."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
         self.usage: dict[FlavorResource, int] = {}
@@ -95,7 +98,7 @@ class Entry:
 
     def is_possible(self) -> bool:
         """Could it be admitted, now or after preemption?"""
-        return self.mode is Mode.FIT or (self.mode is Mode.PREEMPT and bool(self.targets))
+        return self.mode is Mode.FIT or self.deferred or (self.mode is Mode.PREEMPT and bool(self.targets))
 
     @property
     def borrowing(self) -> int:

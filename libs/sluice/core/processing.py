@@ -9,6 +9,7 @@ from .assignment import Mode, pending_flavors
 from .entry import Entry, Outcome
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
+from .preemption import get_targets
 from .quota import FlavorResource, Node
 from .reservations import Trial, without
 
@@ -75,7 +76,10 @@ class Processing:
         if entry.waiting is not None:
             self._keep_waiting(entry)
             return
-        if self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
+        if entry.deferred:
+            if self._search(entry):
+                return
+        elif self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
             return
         if entry.mode is Mode.NO_FIT:
             assert entry.assignment is not None
@@ -180,6 +184,19 @@ class Processing:
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
             return True
         self.recomputations[name] = "new_targets" if entry.targets else "skipped"
+        return False
+
+    def _search(self, entry: Entry) -> bool:
+        """Look for the targets of a deferred entry; True when it is finished."""
+        assert entry.assignment is not None
+        entry.deferred = False
+        self._hide_victims()
+        if self._preempted and self._world.tree.fits(entry.cq.node, entry.usage):
+            self._wait_for(entry, entry.usage, list(self._preempted.values()))
+            entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
+            return True
+        frs = entry.assignment.needs_preemption()
+        entry.targets = get_targets(self._world, entry.workload, entry.usage, frs)
         return False
 
     # Reservations for those that wait

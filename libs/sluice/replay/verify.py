@@ -76,7 +76,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
             fold.held.append(entry)
             continue
         for step in decode_commit(entry.payload).steps:
-            verdict.divergence = _check(fold, entry.seq, step)
+            verdict.divergence = check_step(fold, entry.seq, step)
             if verdict.divergence is not None:
                 return verdict
             fold.apply_own(step)
@@ -87,7 +87,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
     return verdict
 
 
-def _check(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:
+def check_step(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:
     """Fold the inputs that the step was decided after; return what is wrong with it."""
     if not fold.upto <= step.upto < seq:
         return _wrong(seq, step, f"its upto is not between {fold.upto} and its commit")

@@ -239,5 +239,6 @@ def _skip(file: BinaryIO, size: int) -> None:
 
 
 __all__ = [
-    "Block", "Header", "LogFileError", "Trailer", "Writer", "blocks", "body", "entries_of", "read_header", "write",
+    "Block", "Header", "LogFileError", "Trailer", "Writer", "blocks", "body", "entries_of",
+    "read_header", "write",
 ]  # fmt: skip

@@ -125,7 +125,7 @@ def _quota(
     """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
     found = []
     for flavors in _choices(state, workload, cq):
-        amounts = _least_quota(laboratory, state, workload, cq, flavors)
+        amounts = _least_quota(laboratory, workload, cq, flavors)
         if amounts is None:
             continue
         outcome = laboratory.attempt((with_quota(cq.name, cq.spec, amounts),), workload.key)
@@ -178,7 +178,6 @@ def _needs(workload: Workload, cq: ClusterQueue, flavors: Sequence[str]) -> dict
 
 def _least_quota(
     laboratory: Laboratory,
-    state: SchedulerState,
     workload: Workload,
     cq: ClusterQueue,
     flavors: Sequence[str],

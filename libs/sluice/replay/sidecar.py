@@ -1,4 +1,4 @@
-"""Snapshots beside an exported log (`<file>.snapshots/`), so that a state in it is found without folding all."""
+"""Snapshots beside an exported log (`<file>.snapshots/`): a state in it is found without folding all."""
 
 import hashlib
 import os

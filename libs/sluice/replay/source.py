@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-
 from sluice.events.base import Micros
 from sluice.log.bulk import BulkReader
 from sluice.log.contract import Entry

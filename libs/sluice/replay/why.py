@@ -330,7 +330,7 @@ def _why_not(
         own = Search(state.world, cq, workload, {}, tuple(holder.usage))
         if any(entry[1] is holder for entry in own.own(evicted=holder.evicted_at is not None)):
             return ""
-        return f"withinClusterQueue is LowerOrNewerEqualPriority, and it is neither lower nor newer"
+        return "withinClusterQueue is LowerOrNewerEqualPriority, and it is neither lower nor newer"
     reclaim = (policy.reclaim_within_cohort if policy else "") or "Never"
     if reclaim == "Never":
         return "reclaimWithinCohort is Never"
@@ -362,8 +362,8 @@ def plain_words(report: Report) -> Iterable[str]:
                 continue
             lack = f", short of {n.short}" if n.short != "0" else ", enough"
             yield (
-                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: nominal {n.nominal}, used {n.used}, "
-                f"borrowable {n.borrowable}{lack}"
+                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
+                f"nominal {n.nominal}, used {n.used}, borrowable {n.borrowable}{lack}"
             )
     yield from _candidate_lines(report)
     if report.phase in ("Pending", "Deactivated"):

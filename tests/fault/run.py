@@ -120,6 +120,7 @@ async def run(system: System, plan: Plan, tell: Callable[[str], None]) -> Report
         with _going_on(world.execute(), world.finish_for_ever()) as executing:
             with _going_on(world.submit_for_ever(), editor.edit_for_ever()) as going:
                 await _damage(chaos, world, plan, [*executing, *going], tell)
+            await chaos.back()
             await editor.restore()
             entries = await _settle(world, chaos, system, tell)
         tell("comparing everything with the log")

@@ -54,6 +54,7 @@ AWAY_S = 12.0
 
 TAKE_OVER_S = 2.0
 """Wanted: the longest time from a leader's kill to another one's lead."""
+
 PATIENCE_S = 20.0
 """After so long it will not come any more."""
 
@@ -67,6 +68,7 @@ class Chaos:
     random: random.Random
     deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
     agents: bool = True
+    take_over_s: float = TAKE_OVER_S
     kills: int = 0
     done: dict[str, int] = field(default_factory=dict)
     takeovers_s: list[float] = field(default_factory=list)
@@ -180,8 +182,8 @@ class Chaos:
             self.wrong.append(f"{folder}: no leader within {PATIENCE_S:.0f} s")
             return
         self.takeovers_s.append(took_s)
-        if took_s > TAKE_OVER_S:
-            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {TAKE_OVER_S} s")
+        if took_s > self.take_over_s:
+            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {self.take_over_s} s")
 
     @property
     def _paused(self) -> set[int]:

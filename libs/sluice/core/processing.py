@@ -1,10 +1,15 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
+from collections.abc import Sequence
+
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
+from sluice.events.base import PodSetAssignment
 
 from . import entry as texts
 from .assignment import Mode, pending_flavors
+from .check_states import relevant_checks
 from .entry import Entry, Outcome
+from .families import Standing, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
 from .quota import FlavorResource
@@ -47,6 +52,11 @@ class Processing:
         if entry.waiting is not None:
             self._keep_waiting(entry)
             return
+        if entry.workload.record.parent is not None:
+            how, _, why = standing(self._world, entry.workload)
+            if how is Standing.BARRED:
+                entry.finish(Outcome.PARKED, texts.PENDING_EVALUATION, why)
+                return
         if self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
             return
         if entry.mode is Mode.NO_FIT:
@@ -79,10 +89,21 @@ class Processing:
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self._blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
-        else:
+        elif not self._migrate(entry):
             self.trial.charge(entry.cq.node, entry.usage)
             entry.finish(Outcome.ADMITTED)
             self._blocked = blocks_admission(self._config)
+
+    def _migrate(self, entry: Entry) -> bool:
+        """CA10: let a variant wait for its admitted sibling to go. What has checks to pass waits later."""
+        how, sibling, _ = standing(self._world, entry.workload)
+        if sibling is None or needs_checks(entry.cq, entry.pod_sets()):
+            return False
+        self.trial.charge(entry.cq.node, entry.usage)
+        self._wait_for(entry, [sibling])
+        entry.migrates = sibling if how is Standing.MIGRATES else None
+        entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.MIGRATING)
+        return True
 
     def _wait_for(self, entry: Entry, victims: list[Workload]) -> None:
         entry.victims = victims
@@ -155,6 +176,11 @@ class Processing:
         reserved = self._reserved.pop(cq.name, None)
         if reserved is not None:
             self.trial.discharge(cq.node, reserved)
+
+
+def needs_checks(cq: ClusterQueue, pod_sets: Sequence[PodSetAssignment]) -> bool:
+    """Must admission checks pass before a workload with this assignment is admitted (AC1)?"""
+    return bool(relevant_checks(cq.spec, {flavor for p in pod_sets for flavor in p.flavors.values()}))
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

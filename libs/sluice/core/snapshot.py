@@ -234,6 +234,9 @@ def _thaw(data: _State) -> SchedulerState:
         state.locals_of.setdefault(target, {})[key] = None
     for item in data.workloads:
         _thaw_workload(state, item)
+    for workload in world.workloads.values():
+        if workload.assignment is None:
+            place(state, workload)
     for cq in world.cluster_queues.values():
         index(cq)
     for name in world.cluster_queues:
@@ -255,14 +258,14 @@ def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
     workload.cluster_queue = item.cluster_queue
     workload.usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
     world.workloads[record.key] = workload
+    if record.parent is not None:
+        world.families.setdefault(record.parent, {})[record.key] = workload
     state.members.setdefault(f"{record.namespace}/{record.queue_name}", {})[record.key] = None
     cq = world.cluster_queues.get(item.cluster_queue)
     if workload.assignment is not None:
         if cq is not None:
             world.tree.add(cq.node, workload.usage)
             cq.workloads[workload.key] = workload
-    else:
-        place(state, workload)
 
 
 def _thaw_verdicts(state: SchedulerState, data: _State) -> None:

@@ -62,7 +62,7 @@ Sluice = Callable[..., Said]
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("cell")) as system:
-        for service in ("api", "slice_aggregator", "scheduler"):
+        for service in ("api", "slice_aggregator", "variant_controller", "scheduler"):
             system.start(service)
         deadline = time.monotonic() + 30
         env = {"SLUICE_NATS_URL": system.url}

@@ -262,10 +262,9 @@ def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
         world.families.setdefault(record.parent, {})[record.key] = workload
     state.members.setdefault(f"{record.namespace}/{record.queue_name}", {})[record.key] = None
     cq = world.cluster_queues.get(item.cluster_queue)
-    if workload.assignment is not None:
-        if cq is not None:
-            world.tree.add(cq.node, workload.usage)
-            cq.workloads[workload.key] = workload
+    if workload.assignment is not None and cq is not None:
+        world.tree.add(cq.node, workload.usage)
+        cq.workloads[workload.key] = workload
 
 
 def _thaw_verdicts(state: SchedulerState, data: _State) -> None:

@@ -8,7 +8,6 @@ from sluice.events.slices import (
     ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
-    WorkloadFinished,
     WorkloadPodsReady,
     WorkloadStopped,
     WorkloadUpdated,
@@ -18,7 +17,6 @@ from sluice.events.variants import (
     VariantCreated,
     VariantDeactivated,
     VariantDeleted,
-    VariantFinished,
     VariantPodsReady,
     VariantPodsReclaimed,
     VariantStopped,
@@ -52,18 +50,11 @@ def _stopped(event: VariantStopped) -> WorkloadStopped:
     )
 
 
-def _finished(event: VariantFinished) -> WorkloadFinished:
-    return WorkloadFinished(
-        cause=event.cause, workload=event.workload, reason=event.reason, message=event.message
-    )
-
-
 _TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
     VariantActivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=True),
     VariantCreated: lambda e: WorkloadCreated(cause=e.cause, workload=e.workload),
     VariantDeactivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=False),
     VariantDeleted: lambda e: WorkloadDeleted(cause=e.cause, workload=e.workload),
-    VariantFinished: _finished,
     VariantPodsReady: lambda e: WorkloadPodsReady(cause=e.cause, workload=e.workload, ready=e.ready),
     VariantPodsReclaimed: lambda e: ReclaimablePodsUpdated(cause=e.cause, workload=e.workload, pods=e.pods),
     VariantStopped: _stopped,

@@ -142,13 +142,13 @@ class VariantStopped(Event, frozen=True, kw_only=True):
     message: str = ""
 
 
-class VariantFinished(Event, frozen=True, kw_only=True):
-    workload: WorkloadKey
-    reason: str = "Succeeded"
-    message: str = ""
-
-
 class VariantDeleted(Event, frozen=True, kw_only=True):
+    """Its flavor is not in the queue any more (CA13).
+
+    There is none of these when a parent ends: WorkloadFinished and WorkloadDeleted of a parent finish and
+    delete its variants too.
+    """
+
     workload: WorkloadKey
     parent: WorkloadKey
     message: str = ""

@@ -1,8 +1,8 @@
 """What the scheduler's core costs, without log, network or other processes: CPU time in virtual time.
 
-    python -m tests.bench.core_cycle                     the large-scale scenario, then growing queues
-    python -m tests.bench.core_cycle --tick-ms 0.1       more, smaller decisions
-    python -m tests.bench.core_cycle --profile           where the time goes
+python -m tests.bench.core_cycle                     the large-scale scenario, then growing queues
+python -m tests.bench.core_cycle --tick-ms 0.1       more, smaller decisions
+python -m tests.bench.core_cycle --profile           where the time goes
 """
 
 import argparse

@@ -52,11 +52,6 @@ class Processing:
         if entry.waiting is not None:
             self._keep_waiting(entry)
             return
-        if entry.workload.record.parent is not None:
-            how, _, why = standing(self._world, entry.workload)
-            if how is Standing.BARRED:
-                entry.finish(Outcome.PARKED, texts.PENDING_EVALUATION, why)
-                return
         if self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
             return
         if entry.mode is Mode.NO_FIT:

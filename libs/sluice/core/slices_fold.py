@@ -168,7 +168,9 @@ def _parent_admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) 
     _admitted(state, event, seq, at)
 
 
-def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros) -> None:
+def _deactivated(
+    state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros
+) -> None:
     job = state.by_workload.get(event.workload)
     if job is not None:
         job.record = msgspec.structs.replace(job.record, active=False)

@@ -147,9 +147,9 @@ class FamilyWorld:
         self.now += int(seconds * SECOND) + 1000
         for _ in range(200):
             self.now += 1000
-            if not any([self.step(writer) for writer in self.services]):
-                if all(service.seen == len(self.log) for service in self.services.values()):
-                    return
+            said = [writer for writer in self.services if self.step(writer)]
+            if not said and all(service.seen == len(self.log) for service in self.services.values()):
+                return
         raise AssertionError("the cell does not settle")
 
     def run_until(self, seconds: float) -> None:

@@ -68,7 +68,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         env = {"SLUICE_NATS_URL": system.url}
         while True:
             said = sluice("status", "-o", "json", env=env)
-            if said.code == 0 and len([s for s in said.json["services"] if s["role"] == "leader"]) == 2:
+            if said.code == 0 and len([s for s in said.json["services"] if s["role"] == "leader"]) == 3:
                 break
             assert time.monotonic() < deadline, system.tail_logs()
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Families of variants over random histories: races, migrations, preemptions, edits, kills (issue's evidence)."""
+"""Families of variants over random histories: races, migrations, preemptions, edits, restarts."""
 
 from typing import Any
 

@@ -12,8 +12,6 @@ The state is in `variants_state`, the fold in `variants_fold`, the rules in `var
 from collections.abc import Sequence
 from typing import ClassVar
 
-import msgspec
-
 from sluice.events.base import Event, Micros
 from sluice.events.variants import VariantCreated
 
@@ -44,8 +42,7 @@ class VariantController:
 
     def decide(self, state: State, at: Micros) -> Sequence[Event]:
         """Return the next events of every family that has changed, oldest parent first."""
-        late = [key for key in state.late(at) if key not in state.todo]
-        state.todo.update(dict.fromkeys(late))
+        state.todo.update(dict.fromkeys(state.late(at)))
         if not state.todo:
             return ()
         families = [state.families[key] for key in state.todo]
@@ -59,8 +56,6 @@ class VariantController:
                 del state.todo[family.key]
                 state.arm(family.key, family_deadline(state, family))
                 continue
-            if family.key in late:
-                found = [msgspec.structs.replace(event, cause=0) for event in found]
             events += found
             state.made += sum(isinstance(event, VariantCreated) for event in found)
             if len(events) >= MAX_EVENTS:

@@ -97,7 +97,7 @@ class ApiService:
             log.warning("connection", error=str(error) or type(error).__name__)
 
         self._connection = await nats.connect(
-            self.config.nats_url,
+            self.config.nats_url.split(","),
             name=f"api-{self.config.instance}",
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.2,
@@ -120,7 +120,6 @@ class ApiService:
             ("query.watch", WatchRequest, self._watch),
             ("query.history", HistoryRequest, self._history),
             ("query.status", StatusRequest, self._status),
-            ("query.manifest", ListRequest, self._manifest),
         ):
             await self._service.add_endpoint(
                 EndpointConfig(
@@ -168,20 +167,21 @@ class ApiService:
 
     async def _list(self, request: ListRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
-        return queries.list_objects(self.follower.world, request)
+        page = queries.list_objects(self.follower.world, request)
+        return await self._whole(page) if request.whole and request.kind == "Job" else page
 
     async def _watch(self, request: WatchRequest) -> object:
-        return await queries.watch(self.follower, request)
+        answer = await queries.watch(self.follower, request)
+        return await self._whole(answer) if request.whole and request.kind == "Job" else answer
+
+    async def _whole[A: ListAnswer | WatchAnswer](self, answer: A) -> A:
+        """Return the answer with its jobs as they were submitted."""
+        assert self._connection is not None
+        return await with_specs(self.follower.world, self._connection, self.log.cell, answer)
 
     async def _history(self, request: HistoryRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
         return queries.history(self.follower.world, request)
-
-    async def _manifest(self, request: ListRequest) -> object:
-        """Return one job whole: as it was submitted, with its status."""
-        await queries.wait_for(self.follower, request.min_seq)
-        assert self._connection is not None
-        return await queries.manifest(self.follower.world, self._connection, self.log.cell, request)
 
     def _health(self) -> dict[str, Any]:
         """Return what the services API tells of this replica; every replica serves."""

@@ -85,8 +85,10 @@ def find_target(settings: Settings) -> Target:
     return Target(state.url, cell or state.cell, str(place.directory))
 
 
-def _with_scheme(url: str) -> str:
-    return url if "://" in url else f"nats://{url}"
+def _with_scheme(urls: str) -> str:
+    """Return the servers, separated by commas, each with its scheme."""
+    parts = [url.strip() for url in urls.split(",")]
+    return ",".join(url if "://" in url else f"nats://{url}" for url in parts)
 
 
 class Api:
@@ -189,7 +191,7 @@ async def connect(target: Target) -> AsyncIterator[Api]:
 
     try:
         connection = await nats.connect(
-            target.url,
+            target.url.split(","),
             name="sluice-cli",
             connect_timeout=CONNECT_TIMEOUT_S,
             allow_reconnect=True,

@@ -5,7 +5,7 @@ Order within a step: what settled, what was set aside, then per entry, in the or
 
 from collections.abc import Iterable, Sequence
 
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import Event, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -18,6 +18,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
+from .check_states import relevant_checks
 from .cycle import Cycle
 from .entry import Entry, Outcome
 from .eviction import FLAVOR_MIGRATION, PREEMPTED
@@ -68,12 +69,11 @@ def _decide(
     cause = cause_of(tree, entry)
     workload = entry.workload
     if outcome is Outcome.ADMITTED:
-        pod_sets = entry.pod_sets()
+        pod_sets = entry.pod_sets
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
-        flavors = {flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()}
-        if not relevant_checks(entry.cq, flavors):
+        if not _has_checks(entry.cq, pod_sets):
             events.append(Admitted(cause=cause, workload=workload.key))
         return True
     if outcome is Outcome.PREEMPTING:
@@ -92,17 +92,12 @@ def cause_of(tree: TreeQueues, entry: Entry) -> int:
     return max(entry.workload.changed_by, tree.cause)
 
 
-def relevant_checks(cq: ClusterQueue, flavors: Iterable[str]) -> list[str]:
-    """Return the admission checks that apply with these flavors (AC1)."""
-    strategy = cq.spec.admission_checks_strategy
-    if strategy is None or not strategy.admission_checks:
-        return []
-    assigned = frozenset(flavors)
-    return [
-        rule.name
-        for rule in strategy.admission_checks
-        if not rule.on_flavors or not assigned.isdisjoint(rule.on_flavors)
-    ]
+def _has_checks(cq: ClusterQueue, pod_sets: Iterable[PodSetAssignment]) -> bool:
+    """Do admission checks apply to the assignment, by its flavors (AC1)?"""
+    if cq.spec.admission_checks_strategy is None:
+        return False
+    flavors = [flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()]
+    return bool(relevant_checks(cq.spec, flavors))
 
 
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
@@ -210,4 +205,4 @@ def _settled(cycles: Sequence[tuple[TreeQueues, Cycle]]) -> TreesSettled | None:
     return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 
-__all__ = ["cause_of", "decisions", "relevant_checks"]
+__all__ = ["cause_of", "decisions"]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import PodSetAssignment
 
@@ -59,10 +60,12 @@ class Entry:
     __slots__ = (
         "assignment",
         "cq",
+        "deferred",
         "message",
         "migrates",
         "outcome",
         "peers",
+        "pod_sets",
         "queue",
         "reason",
         "reserves",
@@ -83,7 +86,11 @@ class Entry:
         self.waiting: Waiting | None = None
         """Set when it takes part only to keep what it waits for."""
         self.assignment: Assignment | None = None
+        self.pod_sets: tuple[PodSetAssignment, ...] = ()
+        """With a fitting assignment: what QuotaReserved records."""
         self.targets: Sequence[Target] = ()
+        self.deferred = False
+        """Targets are to be looked for when its turn comes."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
         self.migrates: Workload | None = None
@@ -100,17 +107,13 @@ class Entry:
 
     def is_possible(self) -> bool:
         """Could it be admitted, now or after preemption?"""
-        return self.mode is Mode.FIT or (self.mode is Mode.PREEMPT and bool(self.targets))
+        return self.mode is Mode.FIT or self.deferred or (self.mode is Mode.PREEMPT and bool(self.targets))
 
     @property
     def borrowing(self) -> int:
         if self.waiting is not None:
             return self.waiting.borrowing
         return 0 if self.assignment is None else self.assignment.borrowing
-
-    def pod_sets(self) -> tuple[PodSetAssignment, ...]:
-        assert self.assignment is not None
-        return self.assignment.pod_set_assignments()
 
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
         self.outcome = outcome
@@ -133,9 +136,9 @@ class Ordering:
     def __init__(self, config: ConfigurationSpec) -> None:
         gates = config.feature_gates
         self._config = config
-        self.by_rank = gates.get("PrioritySortingWithinCohort", True)
+        self.by_rank = enabled(gates, "PrioritySortingWithinCohort")
         """Among those that borrow alike, the order is that of the queues."""
-        self._preemptors_first = gates.get("PrioritizePreemptorWorkloads", False)
+        self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
 
     def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
         first = 0 if is_preemptor and self._preemptors_first else 1

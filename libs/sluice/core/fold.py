@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.features import enabled
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -171,8 +172,9 @@ def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
 
 
 def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
-    gate = state.world.config.feature_gates.get("ReclaimablePods", True)
-    return workload.reclaimable if gate else {}
+    if not workload.reclaimable or not enabled(state.world.config.feature_gates, "ReclaimablePods"):
+        return {}
+    return workload.reclaimable
 
 
 def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
@@ -220,8 +222,8 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
     state.pending.remove(workload)
     if workload.assignment is not None:
         release(state.world, workload)
-        _wake(state, workload, seq)
         workload.assignment = None
+        _wake(state, workload, seq)
     _leave(state, workload)
     _ready_or_gone(state, key)
     # No variant outlives its parent.
@@ -254,16 +256,10 @@ def _local_key(workload: Workload) -> str:
 def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
     """Quota of *workload* was freed: tell its tree, and the preemptor that waits for it."""
     queue = state.pending.queues.get(workload.cluster_queue)
-    if queue is None or queue.tree is None:
-        return
-    tree = queue.tree
-    for name in tree.waiting:
-        waiting = tree.waiting[name].waiting
-        if waiting is not None and workload.key in waiting.victims and workload.assignment is None:
-            del waiting.victims[workload.key]
-    for name in list(tree.waiting):
-        state.pending.refresh(tree.waiting[name])
-    state.pending.wake(queue, cause)
+    if queue is not None:
+        state.pending.wake(queue, cause)
+    if workload.assignment is None:
+        state.pending.victim_gone(workload.key)
 
 
 # Variants
@@ -305,6 +301,7 @@ def _gate_moved(
 
 
 def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros) -> None:
+    """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None or event.cluster_queue not in world.cluster_queues:
@@ -320,7 +317,6 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     workload.blocked_on_gates = False
     reserve(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
-    note(world, state.lifecycle, event, event.cause, at)
 
 
 def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
@@ -12,22 +13,31 @@ from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
 from .preemption import Target, get_targets, possibility_of
 from .quota import FlavorResource
+from .remembered import is_plain, remembered
 from .selectors import matches
 
 
 class Oracle:
-    """Answers flavor assignment's questions about preemption; remembers the targets, for `targets`."""
+    """Answers flavor assignment's questions about preemption; remembers the targets, for `targets`.
 
-    __slots__ = ("_found", "_world")
+    `may_defer`: a search whose outcome matters to nobody before the entry's turn is left till then.
+    """
 
-    def __init__(self, world: World) -> None:
+    __slots__ = ("_found", "_may_defer", "_world", "deferred")
+
+    def __init__(self, world: World, *, may_defer: bool) -> None:
         self._world = world
+        self._may_defer = may_defer and not world.config.fair_sharing.enable
+        self.deferred = False
         self._found: dict[tuple[FlavorResource, int], list[Target]] = {}
 
     def possibility(
         self, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
     ) -> tuple[Possibility, int]:
         """See `flavors.Oracle`."""
+        if self._may_defer and _takes_back(cq, fr, amount):
+            self.deferred = True
+            return Possibility.RECLAIM, 0
         targets = get_targets(self._world, workload, {fr: amount}, (fr,))
         self._found[fr, amount] = targets
         found, height = possibility_of(self._world, cq, fr, amount, targets)
@@ -43,6 +53,20 @@ class Oracle:
             if known is not None:
                 return known
         return get_targets(self._world, workload, usage, assignment.needs_preemption())
+
+
+def _takes_back(cq: ClusterQueue, fr: FlavorResource, amount: int) -> bool:
+    """Does the queue only take back what it lent, with no other flavor to choose?
+
+    It stays within its own quota whoever has to go, so the height is 0 in any case.
+    """
+    policy = cq.spec.preemption
+    return (
+        policy is not None
+        and policy.reclaim_within_cohort not in ("", "Never")
+        and len(cq.group_of[fr[1]].flavors) == 1
+        and cq.node.used(fr) + amount <= cq.node.subtree_quota(fr)
+    )
 
 
 def nominate(world: World, entry: Entry) -> bool:
@@ -75,7 +99,15 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     `pinned`: keep to these flavors, in a second look within the same cycle.
     """
     workload, cq = entry.workload, entry.cq
-    oracle = Oracle(world)
+    plain = pinned is None and entry.peers.scan is None and is_plain(workload)
+    if plain:
+        known = remembered(world, cq).find(workload, cq)
+        if known is not None:
+            _give(entry, known[0], ())
+            entry.pod_sets = known[1]
+            return
+    reducible = _reducible(world, workload)
+    oracle = Oracle(world, may_defer=pinned is None and not reducible)
     scan = None if pinned is not None else entry.peers.scan
 
     def at(counts: Sequence[int] | None) -> Assignment:
@@ -84,22 +116,32 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     full = at(None)
     targets: Sequence[Target] = ()
     chosen = full
-    if full.mode is Mode.PREEMPT:
+    entry.deferred = full.mode is Mode.PREEMPT and oracle.deferred
+    if full.mode is Mode.PREEMPT and not entry.deferred:
         targets = oracle.targets(workload, full)
-    if full.mode is not Mode.FIT and not targets and _reducible(world, workload):
+    if full.mode is not Mode.FIT and not targets and reducible:
         reduced = reduce_counts(
             workload.record.pod_sets, lambda counts: _possible(oracle, workload, at(counts))
         )
         if reduced is not None:
             chosen, targets = reduced
-    entry.assignment = chosen
-    entry.usage = chosen.usage
+    _give(entry, chosen, targets)
+    if chosen.mode is Mode.FIT:
+        entry.pod_sets = chosen.pod_set_assignments()
+        if plain and chosen is full:
+            remembered(world, cq).keep(workload, chosen, entry.pod_sets)
+
+
+def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> None:
+    entry.assignment = assignment
+    entry.usage = assignment.usage
     entry.targets = targets
+    entry.pod_sets = ()
 
 
 def _reducible(world: World, workload: Workload) -> bool:
-    return world.config.feature_gates.get("PartialAdmission", True) and any(
-        pod_set.min_count is not None for pod_set in workload.record.pod_sets
+    return any(pod_set.min_count is not None for pod_set in workload.record.pod_sets) and enabled(
+        world.config.feature_gates, "PartialAdmission"
     )
 
 

@@ -271,7 +271,7 @@ class TreeQueues:
 class Pending:
     """All queues. Names of dictionaries carry no order: sort before deciding."""
 
-    __slots__ = ("_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
+    __slots__ = ("_awaited", "_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
 
     def __init__(
         self,
@@ -282,6 +282,8 @@ class Pending:
         self.queues: dict[str, Queue] = {}
         self.trees: dict[Node, TreeQueues] = {}
         self.busy: dict[Node, TreeQueues] = {}
+        self._awaited: dict[WorkloadKey, dict[str, Queue]] = {}
+        """Victim -> the queues whose preemptor waits for it to give up its quota."""
         self._key_of = key_of
         self._rank_of = rank_of
         self._least_of = least_of
@@ -299,8 +301,10 @@ class Pending:
         workload.peers = peers
         peers.add(workload)
         if peers.rank is None or rank < peers.rank:
+            is_new = peers.rank is None
             self._rerank(peers, rank)
-            self.refresh(queue)
+            if is_new or queue.strict:
+                self.refresh(queue)
 
     def remove(self, workload: Workload) -> None:
         """Take *workload* out of its queue, if it is in one."""
@@ -310,14 +314,15 @@ class Pending:
         queue = peers.queue
         workload.peers = None
         peers.discard()
-        if not peers.size:
+        emptied = not peers.size
+        if emptied:
             self._take_out(peers)
             del queue.classes[peers.key]
         elif workload.rank == peers.rank:
             self._rerank(peers, peers.head().rank)
         if queue.waiting is not None and queue.waiting.workload is workload:
             self.stop_waiting(queue)
-        else:
+        elif emptied or queue.strict:
             self.refresh(queue)
 
     def _rerank(self, peers: Peers, rank: Rank) -> None:
@@ -391,14 +396,38 @@ class Pending:
         """Let a preemptor wait at the head of its queue."""
         if waiting.workload.peers is not None:
             waiting.workload.peers.scan = None
+        self._forget_victims(queue)
         queue.waiting = waiting
+        for victim in waiting.victims:
+            self._awaited.setdefault(victim, {})[queue.name] = queue
         self.refresh(queue)
 
     def stop_waiting(self, queue: Queue) -> None:
         """The preemptor does not wait any more: what it reserved is free for others."""
+        self._forget_victims(queue)
         queue.waiting = None
         self.refresh(queue)
         self.wake(queue)
+
+    def _forget_victims(self, queue: Queue) -> None:
+        if queue.waiting is None:
+            return
+        for victim in queue.waiting.victims:
+            awaiting = self._awaited[victim]
+            del awaiting[queue.name]
+            if not awaiting:
+                del self._awaited[victim]
+
+    def victim_gone(self, victim: WorkloadKey) -> None:
+        """The workload has given up its quota: who waited for it waits for one less."""
+        awaiting = self._awaited.pop(victim, None)
+        if awaiting is None:
+            return
+        for queue in awaiting.values():
+            assert queue.waiting is not None
+            del queue.waiting.victims[victim]
+            if not queue.waiting.victims:
+                self.refresh(queue)
 
     # Waking
 

@@ -94,6 +94,12 @@ class Trial:
         self.world.absent.add(workload.key)
         self._removed.append(workload)
 
+    def restore(self, workload: Workload) -> None:
+        """Put back what `remove` of this same trial took out; nothing happens if it is not out."""
+        if workload.key in self.world.absent:
+            self.world.absent.discard(workload.key)
+            self.world.tree.add(self.world.cluster_queues[workload.cluster_queue].node, workload.usage)
+
     def charge(self, node: Node, usage: Mapping[FlavorResource, int]) -> None:
         """Charge *usage* to *node*, as if a workload had been admitted."""
         self.world.tree.add(node, usage)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluice.api.errors import FieldError, invalid, not_found, required
+from sluice.api.errors import FieldError, forbidden, invalid, not_found, required
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
@@ -24,6 +24,9 @@ NODE_FAILURES = "NodeFailures"
 
 MAX_COUNT = 2**31 - 1
 
+MAX_HELD = 32
+"""Changes that wait for one job to stop."""
+
 Events = Sequence[Event]
 
 
@@ -41,6 +44,15 @@ def ignored(inbound: Inbound, reason: str) -> Events:
 
 def unknown(inbound: Inbound, key: JobKey) -> Events:
     return rejected(inbound, (not_found("subject", key),))
+
+
+def held(state: State, key: JobKey, inbound: Inbound) -> Events:
+    """Let a change wait for the job to stop; refuse it when too many wait for that already."""
+    before = sum(1 for seq in state.inbox.get(key, {}) if seq < inbound.seq)
+    if before < MAX_HELD:
+        return ()
+    text = f"the job is stopping, and {before} changes wait for that: wait until it has stopped"
+    return rejected(inbound, (forbidden("", text),))
 
 
 def overtaken_by(state: State, key: JobKey, inbound: Inbound) -> Events:

@@ -31,6 +31,7 @@ from .slices_answers import (
     REPLACED,
     STALE,
     Events,
+    held,
     ignored,
     overtaken_by,
     rejected,
@@ -79,7 +80,7 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
     if known is not None and known.message_id == inbound.message_id:
         return ignored(inbound, DUPLICATE)
     if job is not None and job.phase is Phase.STOPPING:
-        return ()
+        return held(state, key, inbound)
     if job is not None and job.digest == submission.digest and job.record.active:
         return ignored(inbound, DUPLICATE)
     request = read(submission, state)
@@ -150,7 +151,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
     if job is None:
         return ignored(inbound, STALE) if key in state.finished else unknown(inbound, key)
     if job.phase is Phase.STOPPING:
-        return ()
+        return held(state, key, inbound)
     if scaled.generation is not None and scaled.generation < job.generation:
         return ignored(inbound, STALE)
     if errors := wrong_sizes(job, scaled):

@@ -116,7 +116,8 @@ def presence(message: Message, seq: int) -> Presence:
 def _cloud_event(payload: bytes) -> CloudEvent | Errors:
     if len(payload) > MAX_BYTES:
         return (too_long("", MAX_BYTES),)
-    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
+    brackets = payload.count(b"[") + payload.count(b"{")
+    if brackets > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
         return (FieldError(field="", detail=f"nested deeper than {MAX_DEPTH} levels"),)
     event = guarded(lambda: decode_message(payload))
     return _bounded(event) if isinstance(event, tuple) else event

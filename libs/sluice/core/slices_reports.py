@@ -86,10 +86,10 @@ def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Ev
         reason="Succeeded" if data.success else "Failed",
         message=message,
     )
-    overtaken = overtaken_by(state, job.key, inbound)
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
-        return (*overtaken, finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
-    return (*overtaken, finished)
+        # What waits came after the deletion: it is about the next job of this name.
+        return (finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
+    return (*overtaken_by(state, job.key, inbound), finished)
 
 
 def stopped(state: State, job: Job, cause: int, at: Micros, reason: str, message: str) -> Events:

@@ -10,7 +10,7 @@ from sluice.api import batch_v1, jobset, labels, ray, sluice_v1
 from sluice.api.decode import decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
 from sluice.api.validation import validate
-from sluice.api.validation.meta import check_metadata
+from sluice.api.validation.names import dns_label, dns_subdomain
 from sluice.events.base import PodSet
 
 from .jobs import JobRequest, job_request
@@ -91,7 +91,8 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
     manifest, metadata = submission.manifest, submission.manifest.metadata
     key = (submission.digest, tuple(gates.items()))
     known = _requests.get(key)
-    if known is not None and not check_metadata(metadata, namespaced=True):
+    # Labels and annotations are part of the digest; only the name is this job's own.
+    if known is not None and not (dns_subdomain(metadata.name) or dns_label(metadata.namespace or "default")):
         return msgspec.structs.replace(
             known,
             namespace=metadata.namespace or "default",
@@ -112,17 +113,29 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
     return request
 
 
+_templates: dict[bytes, bytes] = {}
+"""Digest -> template digest."""
+
+
 def template_digest(submission: Submission, pod_sets: Sequence[PodSet]) -> bytes:
     """Return what tells manifests apart by what must stay while the job runs: pods, not their number."""
-    manifest = submission.manifest
+    found = _templates.get(submission.digest)
+    if found is None:
+        if len(_templates) >= _CACHED:
+            del _templates[next(iter(_templates))]
+        found = _templates[submission.digest] = _digest(_template(submission.manifest, pod_sets))
+    return found
+
+
+def _template(manifest: JobManifest, pod_sets: Sequence[PodSet]) -> object:
     match manifest:
         case batch_v1.Job():
-            return _digest((manifest.spec.template, manifest.spec.completion_mode))
+            return manifest.spec.template, manifest.spec.completion_mode
         case sluice_v1.Job():
             groups = sluice_v1.groups(manifest.spec)
-            return _digest([msgspec.structs.replace(g, replicas=None, min_replicas=None) for g in groups])
+            return [msgspec.structs.replace(g, replicas=None, min_replicas=None) for g in groups]
         case _:
-            return _digest([msgspec.structs.replace(pods, count=0, min_count=None) for pods in pod_sets])
+            return [msgspec.structs.replace(pods, count=0, min_count=None) for pods in pod_sets]
 
 
 def _digest(value: Any) -> bytes:

@@ -38,9 +38,10 @@ def least_request(workload: Workload, cq: ClusterQueue) -> Least:
             requests["pods"] = 1
         for resource, amount in requests.items():
             group = cq.group_of.get(resource)
-            if amount <= 0:
+            if amount <= 0 or group is None:
+                # A resource that the queue does not have is ignored, or makes the workload hopeless.
                 continue
-            if group is not None and len(group.flavors) == 1:
+            if len(group.flavors) == 1:
                 sums[resource] = sums.get(resource, 0) + amount * count
             else:
                 sums[resource] = max(sums.get(resource, 0), amount * count)
@@ -67,7 +68,7 @@ def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     for resource, amount in least:
         group = cq.group_of.get(resource)
         if group is None:
-            return False
+            continue
         for flavor in group.flavors:
             if allowed and flavor not in allowed:
                 continue
@@ -173,10 +174,9 @@ def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueu
     limit = workload.priority
     if policy.within_cluster_queue == "LowerPriority":
         limit -= 1
-    candidates = cq.candidates
-    return any(True for _ in candidates.below(limit, evicted=False)) or any(
-        True for _ in candidates.below(limit, evicted=True)
-    )
+    # The lowest priority comes first in both lists.
+    running, evicted = cq.candidates.running, cq.candidates.evicted
+    return bool(running and running[0][0][0] <= limit) or bool(evicted and evicted[0][0][0] <= limit)
 
 
 def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:

@@ -6,7 +6,8 @@ def uid(seq: int, index: int = 0) -> str:
 
     UUID-shaped for people's tools; as text it orders by (seq, index), so ties break in log order (G4).
     """
-    return f"{seq >> 32:08x}-{seq >> 16 & 0xFFFF:04x}-{seq & 0xFFFF:04x}-8000-{index:012x}"
+    digits = f"{seq:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-8000-{index:012x}"
 
 
 def seq_of(uid: str) -> int:

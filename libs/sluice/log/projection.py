@@ -7,6 +7,7 @@ of (`seq`), so a successor knows from the bucket's last entry what may be missin
 
 import asyncio
 import base64
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -83,6 +84,10 @@ class Publisher[S](Hooks[S]):
         self._recent: OrderedDict[str, tuple[bytes | None, int]] = OrderedDict()
         self._floor = 0
         self._last = self._own = 0
+        self._instance, self._sent = secrets.token_hex(6), 0
+        # A cluster compares message ids with what it has applied, which is behind what is under way: there
+        # every entry is answered for.
+        self._chained = target.replicas == 1
         self._state: S | None = None
         self._decided = self._committed = 0
         self._wake = asyncio.Event()
@@ -182,24 +187,35 @@ class Publisher[S](Hooks[S]):
     ) -> None:
         """Write entries in one go; the acknowledgement of the last one is that of all.
 
+        Each names its predecessor by message id. Sequences would not do: after an entry of another writer
+        as many of these as it wrote are refused, and those behind find the sequence that they expect.
+
         Raises:
             StaleSequenceError: the bucket is not as this writer left it; some may have been written.
         """
-        expected, frames = self._last, []
-        final, future = connection.expect(self.prefix)
+        expected, frames, replies = self._last, [], []
         for index, (key, (value, seq)) in enumerate(part):
-            headers = {"Nats-Expected-Last-Sequence": str(expected + index)}
+            if index == 0 or not self._chained:
+                headers = {"Nats-Expected-Last-Sequence": str(expected + index)}
+            else:
+                headers = {"Nats-Expected-Last-Msg-Id": f"{self._instance}-{self._sent}"}
+            self._sent += 1
+            headers["Nats-Msg-Id"] = f"{self._instance}-{self._sent}"
             if value is None:
                 headers |= {"KV-Operation": "DEL", "Nats-TTL": TOMBSTONE_TTL, SEQ_HEADER: str(seq)}
             payload = b"" if value is None else with_seq(value, seq)
-            reply = final if index == len(part) - 1 else ""
+            reply = ""
+            if index == len(part) - 1 or not self._chained:
+                reply, future = connection.expect(self.prefix)
+                replies.append((reply, future, expected + index + 1))
             frames.append(publish_frame(self.prefix + key, payload, reply, headers))
         connection.write(b"".join(frames))
-        frame = await connection.answer(final, future, ACK_TIMEOUT_S)
-        ack = read_ack(self.prefix, expected, frame.payload)
-        if ack.seq != expected + len(part):
-            raise StaleSequenceError(self.prefix, expected + len(part), ack.seq)
-        self._last = ack.seq
+        for reply, future, wanted in replies:
+            frame = await connection.answer(reply, future, ACK_TIMEOUT_S)
+            ack = read_ack(self.prefix, wanted - 1, frame.payload)
+            if ack.seq != wanted:
+                raise StaleSequenceError(self.prefix, wanted, ack.seq)
+        self._last = expected + len(part)
         self.written += len(part)
 
     async def _resynchronize(self) -> None:
@@ -210,8 +226,8 @@ class Publisher[S](Hooks[S]):
         """
         while True:
             try:
-                self._last, _ = await self._stand()
-                if await self._confirm():
+                self._last, confirmed = await self._stand()
+                if not await self._overtaken(confirmed) and await self._confirm():
                     return
             except (EventLogError, ConnectionError, TimeoutError) as error:
                 log.info("bucket not available", bucket=self.bucket, error=str(error) or "timeout")
@@ -230,9 +246,18 @@ class Publisher[S](Hooks[S]):
         entry = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", {"seq": last})
         return last, _seq_of(entry.get("message") or {})
 
+    async def _overtaken(self, confirmed: int) -> bool:
+        """Tell whether the bucket shows a commit of a later leader, whatever the lease says."""
+        # A bucket that is older than the log may show more than the log has, and needs to be written anew.
+        return self._own < confirmed <= await self.log.end()
+
     async def _repair(self) -> None:
         """Bring the bucket up to the chain's last commit, after whoever wrote it before."""
         self._last, confirmed = await self._stand()
+        if await self._overtaken(confirmed):
+            raise LogUnavailableError(
+                f"{self.bucket} shows commit {confirmed}, {self._own} is the last known"
+            )
         if self._last and self._floor < confirmed <= self._own:
             # Entries are written in the order of commits: only those of the last one may be incomplete.
             wanted = {key: entry for key, entry in self._recent.items() if entry[1] >= confirmed}

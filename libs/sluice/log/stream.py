@@ -54,7 +54,8 @@ def bucket_config(
         "max_age": 0,
         "max_msgs_per_subject": history,
         "max_msg_size": -1,
-        "duplicate_window": DEDUP_WINDOW_S * NANOS,
+        # Message ids chain a projection's entries; repeating one is not what they are for.
+        "duplicate_window": 1 * NANOS,
         "num_replicas": replicas,
         "allow_direct": True,
         "allow_rollup_hdrs": True,

@@ -81,7 +81,13 @@ class AsyncClient:
         self.url = url or os.environ.get("SLUICE_NATS_URL") or os.environ.get("NATS_URL") or DEFAULT_URL
         self.source = source or default_source()
         self.timeout_s = timeout_s
-        self.log = JetStreamLog(self.url, cell or os.environ.get("SLUICE_CELL") or "main", name="sluice-sdk")
+        self.log = JetStreamLog(
+            self.url,
+            cell or os.environ.get("SLUICE_CELL") or "main",
+            name="sluice-sdk",
+            # Executors make buckets, which need as many copies as the log.
+            replicas=int(os.environ.get("SLUICE_REPLICAS") or 1),
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -269,9 +269,15 @@ class Executor:
     # following
 
     async def _follow(self) -> None:
-        async for batch in self._dispatch.follow():
-            for key, value in batch:
-                self._take(key, value)
+        while True:
+            try:
+                async for batch in self._dispatch.follow():
+                    for key, value in batch:
+                        self._take(key, value)
+            except Unavailable as error:
+                # Beginning anew tells all that is wanted now, which is all that matters.
+                log.warning("following again", error=str(error) or type(error).__name__)
+                await asyncio.sleep(1.0)
 
     def _take(self, key: str, value: bytes | None) -> None:
         if value is not None:
@@ -331,6 +337,8 @@ class Executor:
                 if entry is None or job not in self._waiting:
                     continue
                 used = sum(attempt.pods for attempt in self._attempts.values())
+                if capacity and _pods(entry) > capacity and not used:
+                    log.warning("job needs more than this capacity", job=job, pods=_pods(entry))
                 if capacity and used + _pods(entry) > capacity:
                     continue
                 if used:
@@ -351,6 +359,8 @@ class Executor:
         try:
             if await self._claim(attempt):
                 await self._perform(attempt)
+        except NotPublishedError:
+            return
         except Exception:
             log.exception("attempt failed in the executor", job=entry.job, attempt=entry.attempt)
         finally:
@@ -440,6 +450,10 @@ class Executor:
                 await self.client.publish(job, data, message_id=message_id)
                 return
             except NotPublishedError as error:
+                if self._stopping.is_set():
+                    # The claim stays, and the next life of this executor reports it; or this one is lost.
+                    log.error("report not published", job=job, error=str(error))
+                    raise
                 log.warning("report not published, trying again", error=str(error))
                 await asyncio.sleep(0.5)
 

@@ -138,6 +138,18 @@ def test_several_edits_while_stopping(world: World) -> None:
     assert not world.state.inbox
 
 
+def test_a_flood_of_edits_while_stopping(world: World) -> None:
+    """What waits is bounded: a job that never stops must not fill the memory."""
+    running(world)
+    world.evict()
+    for number in range(32):
+        assert world.submit(parallelism=2 + number % 2) == []
+    (error,) = refused(world.submit(parallelism=9))
+    assert "32 changes wait" in error
+    assert names(world.job("JobStopped", {"attempt": 1}))[0] == "WorkloadStopped"
+    assert not world.state.inbox
+
+
 def test_finish_while_an_edit_waits(world: World) -> None:
     """The job is over: the edit is not taken for a new job."""
     running(world)

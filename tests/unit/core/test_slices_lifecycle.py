@@ -235,6 +235,17 @@ def test_deleted_job_may_be_submitted_again_while_it_stops(world: World) -> None
     assert world.state_of().uid != old
 
 
+def test_deleted_job_may_be_submitted_again_although_it_finishes(world: World) -> None:
+    """That the old job finished before it could be stopped does not take the new one away."""
+    running(world)
+    old = world.state_of().uid
+    world.job("JobDeleted", {})
+    assert world.submit() == []
+    events = world.job("JobFinished", {"attempt": 1})
+    assert names(events) == ["WorkloadFinished", "WorkloadDeleted", "WorkloadCreated"]
+    assert world.state_of().uid != old
+
+
 def test_deletion_overtakes_what_waits(world: World) -> None:
     """Submitted while stopping, then deleted: it stays deleted."""
     running(world)

@@ -1,0 +1,112 @@
+"""What a projection's bucket holds when somebody else writes to it as well."""
+
+import asyncio
+
+import pytest
+
+from sluice.events.commit import Step
+from sluice.log.jetstream import read_stream
+from sluice.log.projection import Publisher
+
+from .conftest import eventually
+
+pytestmark = pytest.mark.nats
+
+
+class Shown:
+    """A projection that is told what to show."""
+
+    bucket = "shown"
+
+    def __init__(self):
+        self.all = {}
+
+    def changes(self, _state, _step):
+        return ()
+
+    def everything(self, _state):
+        return self.all.items()
+
+
+async def yes():
+    return True
+
+
+async def keys(publisher):
+    """Return key -> value of the bucket."""
+    found = {}
+    async for batch in read_stream(publisher.log, publisher.stream, publisher.prefix, 99):
+        for entry in batch:
+            found[entry.suffix] = entry.payload
+    return {key: value for key, value in found.items() if value}
+
+
+@pytest.fixture
+async def publisher(open_log):
+    log = await open_log()
+    for n in range(9):
+        await log.append("scheduler", b"%d" % n)
+    publisher = Publisher(Shown(), log, yes)
+    publisher.leading({}, 1)
+    await drained(publisher)
+    yield publisher
+    publisher.following()
+
+
+async def drained(publisher):
+    async with asyncio.timeout(10):
+        await publisher.drain()
+
+
+def commit(publisher, seq, changes):
+    publisher.decided(None, Step(upto=0, at=0))
+    publisher.committed(None, [Step(upto=0, at=0)], seq, [changes])
+
+
+@pytest.mark.parametrize("foreign", [1, 2, 3])
+@pytest.mark.parametrize("chained", [True, False])
+async def test_no_entry_is_lost_to_another_writer(publisher, foreign, chained):
+    """Entries of a batch that meets entries of a leader that was replaced are all written all the same."""
+    publisher._chained = chained
+    connection = await publisher.log.connection()
+    for n in range(foreign):
+        await connection.request(f"{publisher.prefix}stray{n}", b'{"seq":1}')
+
+    commit(publisher, 2, [("a", b'{"n":1}'), ("b", b'{"n":2}'), ("c", b'{"n":3}')])
+    await drained(publisher)
+
+    assert {key: value for key, value in (await keys(publisher)).items() if key in "abc"} == {
+        "a": b'{"seq":2,"n":1}',
+        "b": b'{"seq":2,"n":2}',
+        "c": b'{"seq":2,"n":3}',
+    }
+
+
+async def test_a_later_leader_is_not_overwritten(publisher):
+    """Who finds entries of a later commit writes nothing, even if the lease says that it leads."""
+    connection = await publisher.log.connection()
+    await connection.request(f"{publisher.prefix}a", b'{"seq":5,"n":9}')
+
+    commit(publisher, 2, [("a", b'{"n":1}'), ("b", b'{"n":2}')])
+    with pytest.raises(TimeoutError):
+        await eventually(lambda: publisher._idle.is_set(), timeout_s=0.5)
+
+    assert await keys(publisher) == {"a": b'{"seq":5,"n":9}'}
+
+
+async def test_a_bucket_of_an_older_log_is_written_anew(open_log):
+    """Entries of commits that this log has not come to do not hold anything up."""
+    log = await open_log()
+    await log.append("scheduler", b"1")
+    projection = Shown()
+    projection.all = {"a": b'{"n":1}'}
+    publisher = Publisher(projection, log, yes)
+    await publisher._stand()
+    connection = await log.connection()
+    await connection.request(f"{publisher.prefix}a", b'{"seq":500,"n":9}')
+
+    publisher.leading({}, 1)
+    await drained(publisher)
+    publisher.following()
+
+    assert await keys(publisher) == {"a": b'{"seq":1,"n":1}'}

@@ -227,6 +227,7 @@ async def _compare(
     for folder, decider in deciders.items():
         verdict = await asyncio.to_thread(_redecide, decider, entries, found)
         states[folder] = verdict.fold.state
+        scheduler.auditing = False
         expected = live.digest_of(decider, verdict.fold)
         found.divergent += await live.snapshot(log, decider, entries, expected)
         found.divergent += await live.replicas(chaos.probe, system, folder, expected)

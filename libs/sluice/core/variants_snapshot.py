@@ -16,7 +16,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     made: int
 
 
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENCODER = msgspec.msgpack.Encoder()
+"""Keeps the order of keys inside records: variants are copies of them, byte for byte."""
 _DECODER = msgspec.msgpack.Decoder(Snapshot)
 
 
@@ -25,8 +26,8 @@ def dump(state: State) -> bytes:
     return _ENCODER.encode(
         Snapshot(
             families=[state.families[key] for key in sorted(state.families)],
-            local_queues=state.local_queues,
-            cluster_queues=state.cluster_queues,
+            local_queues=dict(sorted(state.local_queues.items())),
+            cluster_queues=dict(sorted(state.cluster_queues.items())),
             config=state.config,
             made=state.made,
         )

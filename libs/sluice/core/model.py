@@ -157,6 +157,8 @@ class World:
     """Labels by name. A namespace without a manifest has none."""
     checks: dict[str, AdmissionCheck] = field(default_factory=dict)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
+    """Parent -> its variants. Derived from the workloads, never dumped."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)
     """Workloads whose reservation a trial has taken out (`reservations.Trial`); empty between decisions."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from .families import backs_off, is_parent, siblings
 from .inadmissible import GATED_BY_ANNOTATION, stopped
 from .model import Workload, World
 from .state import SchedulerState
@@ -19,6 +20,11 @@ def queue_for(world: World, workload: Workload) -> str:
     if local is None or local.cluster_queue not in world.cluster_queues or stopped(local.stop_policy):
         return ""
     if record.annotations and GATED_BY_ANNOTATION in record.annotations:
+        return ""
+    if record.parent is None:
+        if is_parent(world.config, workload, world.cluster_queues[local.cluster_queue]):
+            return ""
+    elif backs_off(world, workload):
         return ""
     return local.cluster_queue
 
@@ -38,9 +44,15 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
         workload.cluster_queue = ""
 
 
+def place_siblings(state: SchedulerState, workload: Workload) -> None:
+    """Something has happened to a variant that its siblings' place, or what is due for them, depends on."""
+    for other in siblings(state.world, workload):
+        place(state, other)
+
+
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
     for workload in workloads:
         place(state, workload)
 
 
-__all__ = ["place", "place_all", "queue_for"]
+__all__ = ["place", "place_all", "place_siblings", "queue_for"]

@@ -32,6 +32,7 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
 from .slices_answers import DELETED, REPLACED
 from .slices_dispatch import placement
@@ -88,7 +89,7 @@ def _object_deleted(state: State, event: ObjectDeleted, _seq: int, _at: Micros) 
 # Folding what other services say
 
 
-def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -100,7 +101,7 @@ def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -
             state.set_todo(job, Todo.RECREATE, seq)
 
 
-def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
+def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> bool:
     """Tell whether the reservation is for the workload as it is now, not as it was before an edit."""
     record = job.record
     expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
@@ -121,7 +122,7 @@ def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
     return True
 
 
-def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
+def _admitted(state: State, event: Admitted | ParentAdmitted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -130,7 +131,7 @@ def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
         state.set_todo(job, Todo.RESUME, seq)
 
 
-def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None or not job.admitted:
         # Without an admission nothing was started, and the quota is released without being asked for.
@@ -143,7 +144,7 @@ def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
         state.set_todo(job, Todo.CONFIRM_STOP, seq)
 
 
-def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -158,7 +159,18 @@ def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -
         state.clear_todo(job)
 
 
-def _deactivated(state: State, event: WorkloadDeactivated, _seq: int, _at: Micros) -> None:
+def _parent_admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
+    """What a job's workload gets through one of its variants is as good as its own (CA7)."""
+    _quota_reserved(state, event, seq, at)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.updates = dict(event.updates)
+    _admitted(state, event, seq, at)
+
+
+def _deactivated(
+    state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros
+) -> None:
     job = state.by_workload.get(event.workload)
     if job is not None:
         job.record = msgspec.structs.replace(job.record, active=False)
@@ -394,6 +406,10 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Evicted: _evicted,
     QuotaReleased: _quota_released,
     WorkloadDeactivated: _deactivated,
+    ParentAdmitted: _parent_admitted,
+    ParentDeactivated: _deactivated,
+    ParentEvicted: _evicted,
+    ParentReleased: _quota_released,
     CheckStateChanged: _check_state,
     WorkloadCreated: _created,
     WorkloadUpdated: _updated,

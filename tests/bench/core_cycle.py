@@ -22,6 +22,7 @@ from sluice.events.config import ObjectApplied
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
+from sluice.log.garbage import tune
 
 from .scenario import BASELINE, LARGE_SCALE, SMOKE, JobClass, Scenario, manifests
 
@@ -223,6 +224,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--only", choices=("whole", "growing"))
     args = parser.parse_args()
+    tune()  # as the services do
     scenario = {"large": LARGE_SCALE, "baseline": BASELINE, "smoke": SMOKE}[args.scenario]
     profile = cProfile.Profile() if args.profile else None
     if args.only != "growing":

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sluice.api.features import enabled
 from sluice.events.base import Micros, WorkloadKey
 
 from .equivalence import equivalence_key
@@ -54,7 +55,12 @@ def new_state() -> SchedulerState:
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(workload, world.cluster_queues[queue])
 
-    return SchedulerState(world=world, pending=Pending(peer_key, rank_of, least_of))
+    def key_of(workload: Workload) -> object:
+        key = peer_key(workload)
+        shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
+        return key if shared else (key, workload.uid)
+
+    return SchedulerState(world=world, pending=Pending(key_of, rank_of, least_of))
 
 
 def peer_key(workload: Workload) -> object:

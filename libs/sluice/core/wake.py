@@ -121,10 +121,12 @@ def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
         return True
     if policy.reclaim_within_cohort in ("", "Never"):
         return False
-    bounds = {
-        resource: max(_most_by_reclaim(cq.node, (flavor, resource)) for flavor in group.flavors)
-        for resource, group in cq.group_of.items()
-    }
+    bounds: dict[str, int] = {}
+    for resource, group in cq.group_of.items():
+        most = 0
+        for flavor in group.flavors:
+            most = max(most, _most_by_reclaim(cq.node, (flavor, resource)))
+        bounds[resource] = most
     return bool(queue.shapes.within(bounds))
 
 

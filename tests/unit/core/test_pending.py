@@ -23,6 +23,20 @@ def test_ten_thousand_identical_jobs_cost_one_evaluation() -> None:
     assert cell.reason("later")[0] == "ExceedsMaxQuota"
 
 
+def test_without_equivalence_everybody_is_looked_at() -> None:
+    """The gate SchedulingEquivalenceHashing can be switched off, and on again."""
+    cell = Cell()
+    cell.settings(featureGates={"SchedulingEquivalenceHashing": False})
+    cell.queue("a", cpu=1)
+    for number in range(3):
+        cell.submit(f"w{number}", "a", cpu=5)
+
+    assert parked(cell.settle()) == ["w0", "w1", "w2"]
+    cell.settings()
+    assert len(cell.state.pending.queues["a"].classes) == 1
+    assert parked(cell.settle()) == ["w0"]
+
+
 def test_best_effort_passes_over_what_does_not_fit() -> None:
     """BestEffortFIFO looks at the next workload when the first cannot be admitted."""
     cell = Cell()

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from sluice.core.config import Objects, object_key
+from sluice.core.config import Objects
 from sluice.core.status.job_status import is_over
 from sluice.core.status.view import View
-from sluice.events import checks, config, job, scheduler, slices, variants
-from sluice.events.base import Event, JobKey, Micros, WorkloadKey
+from sluice.events import config, job, scheduler, slices
+from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS, names
 
 from .changes import Changes
 from .jobs import Jobs, job_of
+from .touched import Touched, moves, touched
 
 log = structlog.get_logger("sluice.api.world")
 
@@ -26,7 +27,6 @@ MAX_LOST = 1_000
 
 _COMMITS = frozenset(COMMITS)
 _RELEASES = scheduler.QuotaReleased | slices.WorkloadFinished | slices.WorkloadDeleted
-_Touched = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -77,12 +77,19 @@ class World:
             # Readers of a newer writer's events go on; what they cannot read they cannot show.
             log.error("commit not readable", seq=entry.seq, writer=entry.suffix, error=str(error))
             return
+        # What changes has changed at the commit's sequence, however often it does.
+        changed: dict[tuple[str, str], None] = {}
         for step in commit.steps:
             for event in step.events:
-                self._event(event, entry.seq, step.at)
+                self._event(event, entry.seq, step.at, changed)
+        for kind, key in changed:
+            if self.exists(kind, key):
+                self.changes.touch(kind, key, entry.seq)
+            else:
+                self.changes.drop(kind, key, entry.seq)
 
-    def _event(self, event: Event, seq: int, at: Micros) -> None:
-        before = self._touched(event)
+    def _event(self, event: Event, seq: int, at: Micros, changed: dict[tuple[str, str], None]) -> None:
+        before = touched(self.view, event) if moves(event) else ()
         if isinstance(event, config.ObjectApplied | config.ObjectDeleted):
             self.objects.apply(event, seq)
         self.view.apply(event, seq, at)
@@ -90,73 +97,25 @@ class World:
             self._released(event, before, seq)
         for forgotten in self.jobs.event(event):
             self.changes.drop("Job", forgotten, seq)
-        for kind, key in (*before, *self._touched(event)):
-            if self.exists(kind, key):
-                self.changes.touch(kind, key, seq)
-            else:
-                self.changes.drop(kind, key, seq)
+        for pair in before:
+            changed[pair] = None
+        for pair in touched(self.view, event):
+            changed[pair] = None
 
     def _released(
         self,
         event: scheduler.QuotaReleased | slices.WorkloadFinished | slices.WorkloadDeleted,
-        touched: _Touched,
+        before: Touched,
         seq: int,
     ) -> None:
         """Note what a workload's end means beyond the view: how its job ended, which queues may go."""
-        for kind, key in touched:
+        for kind, key in before:
             if kind == "Job" and isinstance(event, slices.WorkloadFinished):
                 self.jobs.finished(key, event.cause)
             elif kind == "Job" and isinstance(event, slices.WorkloadDeleted) and key not in self.view.jobs:
                 self.jobs.forget(key)
             elif kind == "ClusterQueue" and not self.view.reserving(key):
                 self.objects.let_go(kind, key, seq)
-
-    def _touched(self, event: Event) -> _Touched:
-        """Return (kind, key) of the objects that people would see change."""
-        match event:
-            case config.ObjectApplied() | config.ObjectDeleted():
-                return ((event.kind, object_key(event.kind, event.namespace, event.name)),)
-            case slices.WorkloadCreated() | variants.VariantCreated():
-                return self._workload(event.workload.key)
-            case scheduler.PendingReasonChanged() | scheduler.WorkloadsParked():
-                return tuple(pair for key in event.workloads for pair in self._workload(key, queues=False))
-            case scheduler.ClusterQueueStatusChanged():
-                return (("ClusterQueue", event.cluster_queue),)
-            case scheduler.LocalQueueStatusChanged():
-                return (("LocalQueue", event.local_queue),)
-            case scheduler.FlavorScanAdvanced() | scheduler.TreesSettled():
-                return ()
-            case slices.WorkloadUpdated() | slices.WorkloadFinished() | slices.WorkloadDeleted():
-                return self._workload(event.workload)
-            case scheduler.QuotaReserved() | scheduler.Admitted() | scheduler.QuotaReleased():
-                return self._workload(event.workload)
-            case checks.CheckStateChanged() | scheduler.Preempted():
-                return self._workload(event.workload, queues=False)
-            case slices.Rejected():
-                key = job_of(event.subject)
-                return (("Job", key),) if key is not None else ()
-        job_key = getattr(event, "job", None)
-        if isinstance(job_key, str):
-            return (("Job", job_key),)
-        workload = getattr(event, "workload", None)
-        return self._workload(workload) if isinstance(workload, str) else ()
-
-    def _workload(self, key: str, *, queues: bool = True) -> _Touched:
-        workload = self.view.workloads.get(WorkloadKey(key))
-        if workload is None:
-            return (("Workload", key),)
-        found = [("Workload", key)]
-        if workload.record.parent is not None:
-            found += [("Variant", key), ("Workload", workload.record.parent)]
-        if workload.record.job is not None:
-            found.append(("Job", workload.record.job.key))
-        if queues:
-            found.append(("LocalQueue", workload.local_queue.key))
-            if workload.cluster_queue is not None:
-                found.append(("ClusterQueue", workload.cluster_queue.name))
-            elif workload.local_queue.spec is not None:
-                found.append(("ClusterQueue", workload.local_queue.spec.cluster_queue))
-        return tuple(found)
 
     def exists(self, kind: str, key: str) -> bool:
         """Tell whether people can get the object."""

@@ -29,6 +29,7 @@ from sluice.events.scheduler import (
     Requeued,
     TreesSettled,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
     WorkloadsParked,
 )
 from sluice.events.slices import (
@@ -42,7 +43,7 @@ from sluice.events.slices import (
 )
 
 from .fold_config import check_changed, fold_object
-from .lifecycle import note
+from .lifecycle import consider, note
 from .model import Workload
 from .ordering import effective_priority
 from .pending import TreeQueues, Waiting
@@ -51,6 +52,7 @@ from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
+from .slicing import beyond, inherit, replaced_slice, scaled, successor
 from .state import SchedulerState
 from .wake import is_hopeless
 
@@ -105,6 +107,8 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     workload.changed_by = seq
     state.world.workloads[key] = workload
     state.members.setdefault(_local_key(workload), {})[key] = None
+    if record.replaces is not None:
+        state.world.replacements[record.replaces] = key
     place(state, workload)
 
 
@@ -150,25 +154,33 @@ def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
     assert workload.assignment is not None
     counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
     workload.assignment = tuple(
-        _scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
+        scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
         for assigned in workload.assignment
     )
-    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
+    usage = _charge(state, workload)
     if usage != workload.usage:
         change_usage(state.world, workload, usage)
+        after = successor(state.world, workload.key) if state.world.replacements else None
+        if after is not None and after.assignment is not None:
+            # Both together stay charged for what the new slice has.
+            change_usage(state.world, after, _charge(state, after))
         _wake(state, workload, seq)
+
+
+def _charge(state: SchedulerState, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment charges now: of a new slice only what the old one has not."""
+    assert workload.assignment is not None
+    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
+    if workload.delta:
+        old = replaced_slice(state.world, workload)
+        if old is not None:
+            return beyond(usage, old.usage)
+    return usage
 
 
 def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
     gate = state.world.config.feature_gates.get("ReclaimablePods", True)
     return workload.reclaimable if gate else {}
-
-
-def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
-    if count == assigned.count or not assigned.count:
-        return assigned
-    usage = {resource: amount * count // assigned.count for resource, amount in assigned.usage.items()}
-    return msgspec.structs.replace(assigned, count=count, usage=usage)
 
 
 def usage_of(
@@ -194,15 +206,15 @@ def usage_of(
 
 def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
-    _remove(state, event.workload, seq)
+    _remove(state, event.workload, seq, at)
 
 
 def _deleted(state: SchedulerState, event: WorkloadDeleted, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
-    _remove(state, event.workload, seq)
+    _remove(state, event.workload, seq, at)
 
 
-def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
+def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> None:
     workload = state.world.workloads.pop(key, None)
     if workload is None:
         return
@@ -211,8 +223,50 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
         release(state.world, workload)
         workload.assignment = None
         _wake(state, workload, seq)
+    _forget(state, workload)
+    _successor_moves(state, key, seq, at)
+
+
+def _forget(state: SchedulerState, workload: Workload) -> None:
     _leave(state, workload)
-    _ready_or_gone(state, key)
+    _ready_or_gone(state, workload.key)
+    old = workload.record.replaces
+    if old is not None and state.world.replacements.get(old) == workload.key:
+        del state.world.replacements[old]
+
+
+def _successor_moves(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> None:
+    """What becomes of a slice decides where the one waits that is to replace it."""
+    workload = successor(state.world, key) if state.world.replacements else None
+    if workload is None:
+        return
+    workload.changed_by = max(workload.changed_by, seq)
+    if workload.assignment is not None:
+        consider(state.world, state.lifecycle, workload, seq, at)
+    else:
+        place(state, workload, changed=True)
+
+
+def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over the old one's quota; nothing becomes free, unless it is smaller somewhere."""
+    world = state.world
+    old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
+    if old is None or new is None or new.assignment is None:
+        return
+    note(world, state.lifecycle, event, seq, at)
+    before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
+    inherit(new, old, at)
+    release(world, old)
+    old.assignment = None
+    del world.workloads[old.key]
+    new.delta = False
+    usage = _charge(state, new)
+    change_usage(world, new, usage)
+    state.pending.victim_gone(old.key)
+    _forget(state, old)
+    consider(world, state.lifecycle, new, event.cause, at)
+    if beyond(before, usage):
+        _wake(state, new, event.cause)
 
 
 def _leave(state: SchedulerState, workload: Workload) -> None:
@@ -240,7 +294,7 @@ def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
 # Quota
 
 
-def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros) -> None:
+def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
     """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
     world = state.world
     workload = world.workloads.get(event.workload)
@@ -249,7 +303,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     state.pending.remove(workload)
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
-    workload.usage = usage_of(event.pod_sets, workload.record.pod_sets, _reclaims(state, workload))
+    workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
+    workload.usage = _charge(state, workload)
     workload.reserved_at = at
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -257,6 +312,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     workload.blocked_on_gates = False
     reserve(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
+    if world.replacements:
+        _successor_moves(state, workload.key, seq, at)
 
 
 def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
@@ -275,6 +332,7 @@ def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> Non
     if workload is not None:
         reorder(state.world, workload)
         place(state, workload)
+        _successor_moves(state, workload.key, event.cause, at)
 
 
 def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
@@ -296,8 +354,10 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     workload.reclaimable = {}
     workload.changed_by = event.cause
     note(state.world, state.lifecycle, event, seq, at)
+    workload.delta = False
     _ready_or_gone(state, workload.key)
     place(state, workload)
+    _successor_moves(state, workload.key, event.cause, at)
 
 
 def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
@@ -447,6 +507,7 @@ _HANDLERS: dict[type[Event], Handler] = {
     WorkloadDeleted: _deleted,
     WorkloadFinished: _finished,
     WorkloadPodsReady: _pods_ready,
+    WorkloadSliceReplaced: _slice_replaced,
     WorkloadStopped: _note_only,
     WorkloadUpdated: _updated,
     WorkloadsParked: _parked,

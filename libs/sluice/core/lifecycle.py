@@ -22,6 +22,7 @@ from sluice.events.scheduler import (
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
 )
 from sluice.events.slices import (
     WorkloadDeleted,
@@ -89,6 +90,11 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     for workload in workloads:
         events += transitions(world, workload, at, causes[workload.key])
     return events
+
+
+def consider(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
+    """Look at *workload* again, after something else has changed that it depends on."""
+    _look(world, lc, workload, cause, at)
 
 
 def deadline(lc: Lifecycle) -> Micros | None:
@@ -265,8 +271,9 @@ _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None
     WorkloadDeleted: _gone,
     WorkloadFinished: _gone,
     WorkloadPodsReady: _pods_ready,
+    WorkloadSliceReplaced: _gone,
     WorkloadStopped: _one,
     WorkloadUpdated: _one,
 }
 
-__all__ = ["Lifecycle", "deadline", "decide", "note", "rebuild"]
+__all__ = ["Lifecycle", "consider", "deadline", "decide", "note", "rebuild"]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from .inadmissible import GATED_BY_ANNOTATION, stopped
 from .model import Workload, World
+from .slicing import must_wait
 from .state import SchedulerState
 
 
@@ -19,6 +20,8 @@ def queue_for(world: World, workload: Workload) -> str:
     if local is None or local.cluster_queue not in world.cluster_queues or stopped(local.stop_policy):
         return ""
     if record.annotations and GATED_BY_ANNOTATION in record.annotations:
+        return ""
+    if record.replaces is not None and must_wait(world, workload, local.cluster_queue):
         return ""
     return local.cluster_queue
 

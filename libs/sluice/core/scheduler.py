@@ -24,7 +24,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 2
 
     def initial(self) -> SchedulerState:
         return new_state()

@@ -21,11 +21,10 @@ from sluice.events.slices import (
     InputsIgnored,
     Rejected,
     WorkloadCreated,
-    WorkloadDeleted,
 )
 
 from . import slices_snapshot
-from .slices_answers import DUPLICATE, NODE_FAILURES
+from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
 from .slices_reports import stopped
@@ -43,7 +42,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 2
 
     def initial(self) -> State:
         return State()
@@ -69,7 +68,7 @@ class SliceAggregator:
         if state.todo:
             for key in state.todo:
                 if key not in busy:
-                    events += turn(state.jobs[key], at)
+                    events += turn(state, state.jobs[key], at)
                     if _full(events):
                         return events
         if events:
@@ -152,11 +151,11 @@ def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
     for finished in state.finished.values():
         if len(events) >= MAX_EVENTS:
             return
-        if excess <= len(events) and (over is None or finished.finished_at > over):
+        if excess <= len(gone) and (over is None or finished.finished_at > over):
             break
         gone.add(finished.key)
-        events.append(WorkloadDeleted(cause=0, workload=finished.workload))
+        events += forgotten(finished, 0)
     if state.expiry and state.expiry[0][0] <= at:
         key = state.expiry[0][1]
         if key not in gone:
-            events.append(WorkloadDeleted(cause=0, workload=state.finished[key].workload))
+            events += forgotten(state.finished[key], 0)

@@ -65,6 +65,7 @@ class _Workload(_Part, frozen=True):
     blocked_on_gates: bool
     open_gates: tuple[str, ...]
     changed_by: int
+    delta: bool
 
 
 _PLAIN = tuple(
@@ -234,6 +235,9 @@ def _thaw(data: _State) -> SchedulerState:
         state.locals_of.setdefault(target, {})[key] = None
     for item in data.workloads:
         _thaw_workload(state, item)
+    for key in world.replacements.values():
+        if world.workloads[key].assignment is None:
+            place(state, world.workloads[key])
     for cq in world.cluster_queues.values():
         index(cq)
     for name in world.cluster_queues:
@@ -255,13 +259,15 @@ def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
     workload.cluster_queue = item.cluster_queue
     workload.usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
     world.workloads[record.key] = workload
+    if record.replaces is not None:
+        world.replacements[record.replaces] = record.key
     state.members.setdefault(f"{record.namespace}/{record.queue_name}", {})[record.key] = None
     cq = world.cluster_queues.get(item.cluster_queue)
     if workload.assignment is not None:
         if cq is not None:
             world.tree.add(cq.node, workload.usage)
             cq.workloads[workload.key] = workload
-    else:
+    elif record.replaces is None:
         place(state, workload)
 
 

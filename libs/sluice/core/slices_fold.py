@@ -44,7 +44,7 @@ from .slices_answers import DELETED, REPLACED, SLICE_REPLACED
 from .slices_dispatch import cut, placement
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
-from .slices_resize import counts, granted, grows
+from .slices_resize import counts, granted, grows, low_since, note_size
 from .slices_state import MICROS, Finished, Inbound, Job, Phase, State, Stop, Todo
 from .slices_submission import Submission, template_digest
 
@@ -118,6 +118,9 @@ def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
     expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
     if event.cluster_queue != expected:
         return False
+    low = low_since(job, event.pod_sets)
+    if any(low[assigned.name] < assigned.count for assigned in event.pod_sets):
+        return False
     wanted = {pods.name: pods for pods in record.pod_sets}
     if wanted.keys() != {assigned.name for assigned in event.pod_sets}:
         return False
@@ -150,17 +153,18 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, _at: M
     job = state.by_workload.get(event.by)
     if job is None or job.pending is None or job.pending.key != event.by or job.record.key != event.workload:
         return
+    had = counts(granted(job, job.pending_assignment, job.pending.pod_sets))
     _succeed(state, job)
     _prune(state, job, seq)
     job.reserved = True
-    if job.phase is Phase.RUNNING:
-        job.placement = cut(placement(state, job), counts(job.record.pod_sets))
+    if job.phase is not Phase.PENDING:
+        job.placement = cut(placement(state, job), had)
         job.pods_ready = False
-    elif job.phase is Phase.PENDING and job.admitted:
-        state.set_todo(job, Todo.RESUME, seq)
-    had = granted(job.assignment, job.record.pod_sets)
-    if job.phase is not Phase.PENDING and grows(counts(had), counts(job.record.pod_sets)):
-        state.set_todo(job, Todo.GROW, seq)
+        if job.phase is Phase.RUNNING and grows(had, counts(job.record.pod_sets)):
+            state.set_todo(job, Todo.GROW, seq)
+    elif job.admitted:
+        smaller = grows(had, counts(job.record.pod_sets))
+        state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
     state.touch(job)
 
 
@@ -178,6 +182,11 @@ def _succeed(state: State, job: Job) -> None:
     _no_pending(job)
 
 
+def _begin_sizes(job: Job) -> None:
+    job.sizes = []
+    note_size(job, counts((job.record if job.pending is None else job.pending).pod_sets))
+
+
 def _to_history(state: State, job: Job, key: WorkloadKey) -> None:
     job.history.append(key)
     state.replaced[key] = job
@@ -185,6 +194,7 @@ def _to_history(state: State, job: Job, key: WorkloadKey) -> None:
 
 def _no_pending(job: Job) -> None:
     job.pending = None
+    _begin_sizes(job)
     job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
 
 
@@ -217,6 +227,7 @@ def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -
         job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
         return
     job.reserved = job.admitted = job.evicting = False
+    _begin_sizes(job)
     job.assignment = ()
     job.updates = {}
     if job.phase is Phase.RUNNING:
@@ -264,9 +275,11 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
     if job is None:
         _drop_finished(state, key)
         job = Job(key=key, uid=reference.uid, record=record, manifest_seq=event.cause)
+        _begin_sizes(job)
         state.jobs[key] = job
     elif record.replaces == job.record.key:
         job.pending = record
+        _begin_sizes(job)
         job.revision += 1
         state.by_workload[record.key] = job
         if job.todo is Todo.GROW:
@@ -287,6 +300,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
         job.assignment, job.updates, job.reclaimable = (), {}, {}
+        _begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:
         _in_force(job, inbound)
@@ -321,10 +335,14 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     }
     if job.pending is not None and job.pending.key == event.workload:
         job.pending = msgspec.structs.replace(job.pending, **changes)
+        if event.pod_sets is not None:
+            note_size(job, counts(event.pod_sets))
     elif changes:
         job.record = msgspec.structs.replace(job.record, **changes)
         if event.pod_sets is not None and job.phase is Phase.RUNNING:
             job.placement = cut(job.placement, counts(event.pod_sets))
+        if event.pod_sets is not None and job.pending is None:
+            note_size(job, counts(event.pod_sets))
     if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
         job.edited = True
     inbound = state.answered(event.cause)
@@ -343,7 +361,7 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     job.pods_ready = False
     job.reclaimable = {}
     job.reason = job.message = ""
-    job.placement = placement(state, job)
+    job.placement = cut(placement(state, job), counts(job.record.pod_sets))
     state.touch(job)
 
 

@@ -24,6 +24,9 @@ from .slices_naming import workload_name
 from .slices_records import next_uid, same, update
 from .slices_state import Job, State
 
+MAX_SIZES = 64
+"""How many sizes of a waiting slice are told apart."""
+
 GATE = "ElasticJobsViaWorkloadSlices"
 
 
@@ -145,9 +148,33 @@ def next_slice(
     )
 
 
-def granted(assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+def note_size(job: Job, size: Mapping[str, int]) -> None:
+    """Note that the newest slice has another size, of which the scheduler hears later.
+
+    If it reserves quota for an earlier one meanwhile, only the smallest size since then is left of that.
+    """
+    for _, low in job.sizes:
+        for name, n in size.items():
+            low[name] = min(n, low.get(name, n))
+    if not any(known == size for known, _ in job.sizes):
+        if len(job.sizes) >= MAX_SIZES:
+            del job.sizes[1]
+        job.sizes.append((dict(size), dict(size)))
+
+
+def low_since(job: Job, assignment: Sequence[PodSetAssignment]) -> dict[str, int]:
+    """Return what is left of an assignment, per pod set, after all changes since it may have been decided."""
+    assigned = {pods.name: pods.count for pods in assignment}
+    low = next((low for known, low in job.sizes if known == assigned), None)
+    if low is None:
+        # Not a size that is remembered: the smallest of all is safe.
+        low = job.sizes[0][1] if job.sizes else {}
+    return {name: min(n, low.get(name, n)) for name, n in assigned.items()}
+
+
+def granted(job: Job, assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
     """Return the pods for which there is quota: what was assigned, less what was given up since."""
-    had = {assigned.name: assigned.count for assigned in assignment}
+    had = low_since(job, assignment)
     return tuple(
         pods
         if pods.count <= had.get(pods.name, pods.count)
@@ -156,9 +183,18 @@ def granted(assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet]) 
     )
 
 
+def placed(job: Job) -> list[int]:
+    """Return how many pods of each set were dispatched."""
+    counts_of = {pods.name: pods.count for pods in job.placement}
+    return [min(pods.count, counts_of.get(pods.name, pods.count)) for pods in job.record.pod_sets]
+
+
 def grow(state: State, job: Job, cause: int, at: Micros) -> Events:
     """The slice was admitted as it was before its last growth: that becomes a further slice."""
-    had = granted(job.assignment, job.record.pod_sets)
+    had = [
+        msgspec.structs.replace(pods, count=count)
+        for pods, count in zip(job.record.pod_sets, placed(job), strict=True)
+    ]
     events: list[Event] = [WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=had)]
     record = next_slice(job, cause, at, job.record, job.record.pod_sets)
     events.append(WorkloadCreated(cause=cause, workload=record))

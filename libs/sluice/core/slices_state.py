@@ -137,6 +137,8 @@ class Job:
     pending_assignment: Sequence[PodSetAssignment] = ()
     pending_updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
     pending_admitted: bool = False
+    sizes: list[tuple[dict[str, int], dict[str, int]]] = field(default_factory=list)
+    """Sizes of the newest slice since it was made or lost its quota, each with the smallest since."""
     history: list[WorkloadKey] = field(default_factory=list)
     """Slices that were replaced, oldest first."""
     assignment: Sequence[PodSetAssignment] = ()

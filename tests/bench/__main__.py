@@ -1,17 +1,73 @@
-"""`python -m tests.bench [NAME ...]`: run benchmarks; each ends with one JSON line."""
+"""`python -m tests.bench [NAME ...]`: run benchmarks; each ends with one JSON line, and all with a table.
+
+The JSON lines go to standard output, progress and the table to standard error.
+"""
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from . import end_to_end, scenario
+from . import (
+    cycle_per_head,
+    end_to_end,
+    fold_rate,
+    idle_latency,
+    restart,
+    scenario,
+    take_over,
+)
 
-BENCHES: dict[str, Callable[[], dict[str, object]]] = {
-    "smoke": lambda: end_to_end.run(scenario.SMOKE, timeout_s=60),
-    "baseline": lambda: end_to_end.run(scenario.BASELINE),
-    "large-scale": lambda: end_to_end.run(scenario.LARGE_SCALE),
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How to run a benchmark, which of its figures counts, and what that should be."""
+
+    run: Callable[[], Figures]
+    key: Callable[[Figures], str]
+    wanted: str = ""
+
+
+def _scenario(which: scenario.Scenario, wanted: str = "", timeout_s: float = 600) -> Bench:
+    return Bench(lambda: end_to_end.run(which, timeout_s), _scenario_key, wanted)
+
+
+def _scenario_key(f: Figures) -> str:
+    return f"{f['makespan_s']} s, {f['ratio']} of ideal, scheduler {f['scheduler_cpu_us_per_job']} us/job"
+
+
+def _restart_key(f: Figures) -> str:
+    parts = []
+    for name, ways in f["services"].items():
+        parts.append(f"{name} " + ", ".join(f"{way['ready_s']} s" for way in ways.values()))
+    return "without, with snapshot: " + "; ".join(parts)
+
+
+BENCHES: dict[str, Bench] = {
+    "smoke": _scenario(scenario.SMOKE, timeout_s=60),
+    "baseline": _scenario(scenario.BASELINE, "1.15 of the ideal, scheduler under 200 us/job"),
+    "large-scale": _scenario(scenario.LARGE_SCALE, "under 20 s, scheduler under 200 us/job"),
+    "cycle-per-head": Bench(
+        cycle_per_head.run,
+        lambda f: (
+            f"100,000 pending to 100: {f['ratio_distinct']} (distinct), {f['ratio_identical']} (identical)"
+        ),
+        "flat: about 1",
+    ),
+    "idle-latency": Bench(idle_latency.run, lambda f: f"p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms"),
+    "take-over": Bench(take_over.run, lambda f: f"p50 {f['p50_s']} s, max {f['max_s']} s", "under 2 s"),
+    "fold-rate": Bench(
+        fold_rate.run,
+        lambda f: ", ".join(f"{name} {s['events_per_s']}/s" for name, s in f["services"].items()),
+    ),
+    "restart": Bench(restart.run, _restart_key),
 }
-"""Name -> what returns its figures."""
+"""By name, in the order in which they run."""
 
 
 def main(names: list[str]) -> int:
@@ -19,10 +75,33 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHES)}", file=sys.stderr)
         return 2
+    rows: list[tuple[str, str, str]] = []
+    failed = 0
     for name in names or list(BENCHES):
+        bench = BENCHES[name]
         print(f"# {name} ...", file=sys.stderr, flush=True)
-        print(json.dumps(BENCHES[name]()), flush=True)
-    return 0
+        load = os.getloadavg()[0]
+        try:
+            figures = bench.run()
+        except Exception:
+            traceback.print_exc()
+            failed += 1
+            rows.append((name, "FAILED", bench.wanted))
+            continue
+        # What else the machine did: figures of a busy one are no better than that.
+        figures |= {"load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2)}
+        print(json.dumps(figures), flush=True)
+        rows.append((name, bench.key(figures), bench.wanted))
+    _table([("benchmark", "measured", "wanted"), *rows])
+    return 1 if failed else 0
+
+
+def _table(rows: list[tuple[str, str, str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    print(file=sys.stderr)
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print(line.rstrip(), file=sys.stderr)
 
 
 if __name__ == "__main__":

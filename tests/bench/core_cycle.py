@@ -1,8 +1,8 @@
 """What the scheduler's core costs, without log, network or other processes: CPU time in virtual time.
 
-    python -m tests.bench.core_cycle                     the large-scale scenario, then growing queues
-    python -m tests.bench.core_cycle --tick-ms 0.1       more, smaller decisions
-    python -m tests.bench.core_cycle --profile           where the time goes
+python -m tests.bench.core_cycle                     the large-scale scenario, then growing queues
+python -m tests.bench.core_cycle --tick-ms 0.1       more, smaller decisions
+python -m tests.bench.core_cycle --profile           where the time goes
 """
 
 import argparse
@@ -180,21 +180,29 @@ def whole(scenario: Scenario, tick_us: int) -> dict[str, object]:
 
 
 def growing(pending: int, *, distinct: bool) -> dict[str, object]:
-    """Cost of an admission while *pending* workloads wait, equal to each other or all different."""
+    """Cost of a round (one finishes, one is admitted, one comes) while *pending* workloads wait.
+
+    They are equal to each other, or all different.
+    """
     simulation = Simulation()
     job = JobClass("only", 1, 20, 50, 0, 0)
     configure(simulation, Scenario("one", 1, 1, (job,), 0.0, borrowing_cpu=0))
-    for number in range(pending):
-        item = record("cq-0-0", job, number, number, number)
+
+    def submit(number: int) -> None:
+        item = record("cq-0-0", job, number, number + 1, number)
         if distinct:
             pod_set = msgspec.structs.replace(item.pod_sets[0], node_selector={"n": str(number)})
             item = msgspec.structs.replace(item, pod_sets=(pod_set,))
         simulation.runs[item.key] = 1000
         simulation.fold([WorkloadCreated(cause=0, workload=item)])
+
+    for number in range(pending):
+        submit(number)
     simulation.settle()
     simulation.cpu = dict.fromkeys(simulation.cpu, 0.0)
     rounds = 200
-    for _ in range(rounds):
+    for index in range(rounds):
+        submit(pending + index)
         _, _, what, item = heapq.heappop(simulation.queue)
         event = simulation.event(what, item)
         assert event is not None
@@ -204,7 +212,7 @@ def growing(pending: int, *, distinct: bool) -> dict[str, object]:
         "bench": "core-growing",
         "pending": pending,
         "distinct": distinct,
-        "cpu_us_per_admission": round(sum(simulation.cpu.values()) * 1e6 / rounds, 1),
+        "cpu_us_per_round": round(sum(simulation.cpu.values()) * 1e6 / rounds, 1),
     }
 
 

@@ -120,10 +120,23 @@ class Cycle:
         tree = self._tree
         for name in sorted(tree.ready.keys() | tree.waiting.keys()):
             queue = tree.ready.get(name) or tree.waiting[name]
+            if self._is_mixed(queue):
+                continue
             self._taken.add(name)
             entry = self._head_entry(queue)
             if entry is not None and (entry.waiting is not None or self._nominate(entry)):
                 yield entry
+
+    def _is_mixed(self, queue: Queue) -> bool:
+        """Has the queue both a new head and woken classes, which may come before it?"""
+        tree = self._tree
+        return (
+            (tree.dirty or queue.name in tree.open)
+            and queue.name in tree.ready
+            and bool(queue.parked)
+            and queue.sticky() is None
+            and not queue.strict
+        )
 
     def _head_entry(self, queue: Queue) -> Entry | None:
         cq = self._world.cluster_queues[queue.name]
@@ -162,7 +175,7 @@ class Cycle:
         elif all_queues:
             names = sorted(tree.parked)
         else:
-            names = sorted(tree.hopeful.keys() | tree.special.keys())
+            names = sorted({*tree.hopeful, *tree.special, *tree.ready})
         for name in names:
             queue = tree.parked.get(name)
             if queue is not None and name not in self._taken:
@@ -170,6 +183,23 @@ class Cycle:
                 yield queue
 
     def _candidates(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
+        """Yield the classes of *queue* to be considered, in order: the active ones and the woken ones."""
+        active = None if queue.strict else queue.active
+        if not active:
+            yield from self._woken(queue, after)
+            return
+        new = iter(active)
+        following = next(new, None)
+        for peers in self._woken(queue, after):
+            while following is not None and _rank(following) < _rank(peers):
+                yield following
+                following = next(new, None)
+            yield peers
+        if following is not None:
+            yield following
+            yield from new
+
+    def _woken(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
         """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
         world = self._world
         cq = world.cluster_queues[queue.name]
@@ -248,7 +278,7 @@ class Cycle:
         peers = candidate.peers
         queue = peers.queue
         cq = self._world.cluster_queues[queue.name]
-        if may_fit(self._world, cq, peers) or lends_for_good(cq):
+        if not peers.parked or lends_for_good(cq) or may_fit(self._world, cq, peers):
             entry = Entry(peers.head(), queue, cq)
             if self._nominate(entry):
                 order = self._order(entry)
@@ -308,15 +338,12 @@ class Cycle:
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
         self._process.show_victims()
-        tree = self._tree
         found: dict[str, Queue] = {}
         for entry in self.entries:
             queue = entry.queue
             if not queue.parked or queue.name in found:
                 continue
-            # A fresh head took the turn that the queue's parked classes were to have.
-            ousted = queue.name in tree.ready and (tree.dirty or queue.name in tree.open)
-            gone = entry.outcome is Outcome.ADMITTED or (ousted and entry.outcome is not Outcome.PREEMPTING)
+            gone = entry.outcome is Outcome.ADMITTED
             skipped = entry.outcome is Outcome.SKIPPED and entry.peers.parked
             if skipped or (gone and self._more(queue, entry)):
                 found[queue.name] = queue
@@ -326,7 +353,7 @@ class Cycle:
         """Has the queue a parked class to be considered, with the entry out of the way?"""
         if queue.strict:
             return True
-        return any(peers is not entry.peers or peers.size > 1 for peers in self._candidates(queue))
+        return any(peers is not entry.peers or peers.size > 1 for peers in self._woken(queue))
 
 
 def lends_for_good(cq: ClusterQueue) -> bool:

@@ -69,7 +69,7 @@ def _decide(
     cause = cause_of(tree, entry)
     workload = entry.workload
     if outcome is Outcome.ADMITTED:
-        pod_sets = entry.pod_sets()
+        pod_sets = entry.pod_sets
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )

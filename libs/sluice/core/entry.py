@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import PodSetAssignment
 
@@ -61,6 +62,7 @@ class Entry:
         "message",
         "outcome",
         "peers",
+        "pod_sets",
         "queue",
         "reason",
         "reserves",
@@ -81,6 +83,8 @@ class Entry:
         self.waiting: Waiting | None = None
         """Set when it takes part only to keep what it waits for."""
         self.assignment: Assignment | None = None
+        self.pod_sets: tuple[PodSetAssignment, ...] = ()
+        """With a fitting assignment: what QuotaReserved records."""
         self.targets: Sequence[Target] = ()
         self.deferred = False
         """Targets are to be looked for when its turn comes."""
@@ -106,10 +110,6 @@ class Entry:
             return self.waiting.borrowing
         return 0 if self.assignment is None else self.assignment.borrowing
 
-    def pod_sets(self) -> tuple[PodSetAssignment, ...]:
-        assert self.assignment is not None
-        return self.assignment.pod_set_assignments()
-
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
         self.outcome = outcome
         self.reason = reason
@@ -131,9 +131,9 @@ class Ordering:
     def __init__(self, config: ConfigurationSpec) -> None:
         gates = config.feature_gates
         self._config = config
-        self.by_rank = gates.get("PrioritySortingWithinCohort", True)
+        self.by_rank = enabled(gates, "PrioritySortingWithinCohort")
         """Among those that borrow alike, the order is that of the queues."""
-        self._preemptors_first = gates.get("PrioritizePreemptorWorkloads", False)
+        self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
 
     def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
         first = 0 if is_preemptor and self._preemptors_first else 1

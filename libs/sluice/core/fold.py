@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.features import enabled
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -179,8 +180,9 @@ def _charge(state: SchedulerState, workload: Workload) -> dict[FlavorResource, i
 
 
 def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
-    gate = state.world.config.feature_gates.get("ReclaimablePods", True)
-    return workload.reclaimable if gate else {}
+    if not workload.reclaimable or not enabled(state.world.config.feature_gates, "ReclaimablePods"):
+        return {}
+    return workload.reclaimable
 
 
 def usage_of(

@@ -18,6 +18,7 @@ from .quota import FlavorResource, Node, Tree
 if TYPE_CHECKING:
     from .flavor_plan import Plan
     from .pending import Peers
+    from .remembered import Remembered
 
 
 @dataclass(slots=True)
@@ -120,6 +121,8 @@ class ClusterQueue:
     """Deleted, but something still holds its quota; it admits nothing new."""
     flavor_plan: "Plan | None" = field(default=None, repr=False, compare=False)
     """What flavor assignment derived from spec and groups; checked at each use, never dumped."""
+    remembered: "Remembered | None" = field(default=None, repr=False, compare=False)
+    """Assignments that fitted before (see `remembered`); checked at each use, never dumped."""
 
 
 @dataclass(slots=True)

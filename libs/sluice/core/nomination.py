@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
@@ -11,6 +12,7 @@ from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
 from .preemption import Target, get_targets, possibility_of
 from .quota import FlavorResource
+from .remembered import is_plain, remembered
 from .selectors import matches
 from .slicing import charged, replaced_slice
 
@@ -92,6 +94,13 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     `pinned`: keep to these flavors, in a second look within the same cycle.
     """
     workload, cq = entry.workload, entry.cq
+    plain = pinned is None and entry.peers.scan is None and is_plain(workload)
+    if plain:
+        known = remembered(world, cq).find(workload, cq)
+        if known is not None:
+            _give(entry, known[0], ())
+            entry.pod_sets = known[1]
+            return
     reducible = _reducible(world, workload)
     oracle = Oracle(world, may_defer=pinned is None and not reducible)
     scan = None if pinned is not None else entry.peers.scan
@@ -113,15 +122,26 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
         )
         if reduced is not None:
             chosen, targets = reduced
-    entry.assignment = chosen
-    # Pods that a slice gives up are free only when it has replaced the old one.
-    entry.usage = chosen.usage if old is None else {fr: n for fr, n in chosen.usage.items() if n > 0}
+    _give(entry, chosen, targets)
+    if old is not None:
+        # Pods that a slice gives up are free only when it has replaced the old one.
+        entry.usage = {fr: n for fr, n in chosen.usage.items() if n > 0}
+    if chosen.mode is Mode.FIT:
+        entry.pod_sets = chosen.pod_set_assignments()
+        if plain and chosen is full:
+            remembered(world, cq).keep(workload, chosen, entry.pod_sets)
+
+
+def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> None:
+    entry.assignment = assignment
+    entry.usage = assignment.usage
     entry.targets = targets
+    entry.pod_sets = ()
 
 
 def _reducible(world: World, workload: Workload) -> bool:
-    return world.config.feature_gates.get("PartialAdmission", True) and any(
-        pod_set.min_count is not None for pod_set in workload.record.pod_sets
+    return any(pod_set.min_count is not None for pod_set in workload.record.pod_sets) and enabled(
+        world.config.feature_gates, "PartialAdmission"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
 
 from . import entry as texts
@@ -41,8 +42,8 @@ class Processing:
     def __init__(self, world: World, *, blocked: bool) -> None:
         self._world = world
         self._config = world.config
-        self._recompute_overlaps = world.config.feature_gates.get(
-            "RecomputeAssignmentUponPreemptionTargetsOverlap", True
+        self._recompute_overlaps = enabled(
+            world.config.feature_gates, "RecomputeAssignmentUponPreemptionTargetsOverlap"
         )
         self._blocked = blocked
         self._preempted: dict[str, Workload] = {}

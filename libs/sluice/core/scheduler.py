@@ -12,6 +12,7 @@ from sluice.events.base import Event, Micros
 from . import lifecycle, queues
 from .cycle import Cycle
 from .decisions import decisions
+from .entry import Outcome
 from .fold import fold
 from .pending import TreeQueues
 from .processing import blocks_admission
@@ -54,13 +55,19 @@ class Scheduler:
 
 
 def run_cycles(state: SchedulerState) -> list[tuple[TreeQueues, Cycle]]:
-    """Run a cycle in every tree with something to decide; trees never interact (SC3)."""
+    """Run a cycle in every tree with something to decide.
+
+    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next.
+    """
     cycles = []
-    blocked = blocks_admission(state.world.config)
+    one_by_one = blocks_admission(state.world.config)
+    blocked = one_by_one and bool(state.not_ready)
     for tree in sorted(state.pending.busy.values(), key=_tree_order):
-        cycle = Cycle(state.world, tree, blocked=blocked and bool(state.not_ready))
+        cycle = Cycle(state.world, tree, blocked=blocked)
         cycle.run()
         cycles.append((tree, cycle))
+        if one_by_one:
+            blocked = blocked or any(entry.outcome is Outcome.ADMITTED for entry in cycle.entries)
     return cycles
 
 

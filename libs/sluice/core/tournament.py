@@ -6,6 +6,7 @@ dominant resource share. Subtrees that would not borrow what the entry requests 
 
 from collections.abc import Mapping
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
 
 from .entry import Entry, Order, Ordering
@@ -22,7 +23,7 @@ def winner(tree: Tree, root: Node, entries: Mapping[Node, Entry], config: Config
     if root.is_cluster_queue:
         return entries[root]
     shares = _shares(tree, entries)
-    nominal_first = config.feature_gates.get("FairSharingPrioritizeNonBorrowing", True)
+    nominal_first = enabled(config.feature_gates, "FairSharingPrioritizeNonBorrowing")
     found = _best(root, entries, shares, ordering, nominal_first=nominal_first)
     assert found is not None, f"no entry below {root!r}"
     return found

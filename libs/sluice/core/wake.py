@@ -37,9 +37,10 @@ def least_request(workload: Workload, cq: ClusterQueue) -> Least:
             requests["pods"] = 1
         for resource, amount in requests.items():
             group = cq.group_of.get(resource)
-            if amount <= 0:
+            if amount <= 0 or group is None:
+                # A resource that the queue does not have is ignored, or makes the workload hopeless.
                 continue
-            if group is not None and len(group.flavors) == 1:
+            if len(group.flavors) == 1:
                 sums[resource] = sums.get(resource, 0) + amount * count
             else:
                 sums[resource] = max(sums.get(resource, 0), amount * count)
@@ -61,7 +62,7 @@ def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     for resource, amount in least:
         group = cq.group_of.get(resource)
         if group is None:
-            return False
+            continue
         for flavor in group.flavors:
             fr = (flavor, resource)
             if node.available(fr) >= amount or _most_by_preemption(world, cq, peers.head(), fr) >= amount:

@@ -105,12 +105,13 @@ class BulkReader:
     ) -> None:
         names = Cell(cell)
         self.stream, self.prefix = names.stream, names.prefix
-        self._subjects = [names.prefix + pattern for pattern in filters] or names.captured()
+        subjects, self._wanted = consumer.asked_for(filters)
+        self._subjects = [names.prefix + pattern for pattern in subjects]
         self._servers = addresses(urls)
         self._until = until
         self._done = False
         self.position = max(start - 1, 0)
-        self._deliveries = consumer.Deliveries(self.prefix, self.position)
+        self._deliveries = consumer.Deliveries(self.prefix, self.position, self._wanted)
         self.end = 0
         """Sequence that reading ends at; known once it has begun."""
         self.gaps = 0
@@ -144,7 +145,7 @@ class BulkReader:
             name = f"sluice-bulk-{secrets.token_hex(8)}"
             body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
             made = link.ask(f"$JS.API.CONSUMER.CREATE.{self.stream}.{name}", body)
-            self._deliveries = consumer.Deliveries(self.prefix, self.position)
+            self._deliveries = consumer.Deliveries(self.prefix, self.position, self._wanted)
             self._deliveries.restart(int(made.get("num_pending", 0)))
             if not self._deliveries.pending:
                 self._done = True
@@ -163,8 +164,8 @@ class BulkReader:
                 link.send(request)
                 outstanding = consumer.PULL_MESSAGES
             entries = deliveries.take(link.frames(), _SID)
-            outstanding -= len(entries)
-            if entries and entries[-1].seq >= self.end:
+            outstanding -= deliveries.taken
+            if deliveries.position >= self.end:
                 self._done = True
                 entries = [entry for entry in entries if entry.seq <= self.end]
             elif not deliveries.pending:

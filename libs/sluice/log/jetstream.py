@@ -213,10 +213,11 @@ class JetStreamTail:
     ) -> None:
         self.stream, self.prefix = stream, prefix
         self._whole = whole
-        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0))
+        subjects, wanted = consumer.asked_for(filters)
+        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0), wanted)
         self.gaps = 0
         """How often the server had skipped messages."""
-        self._subjects = [prefix + pattern for pattern in filters]
+        self._subjects = [prefix + pattern for pattern in subjects]
         self._wake = wake
         self._arrived: list[Entry] = []
         self._error: EventLogError | None = None
@@ -341,7 +342,7 @@ class JetStreamTail:
         self._heard = self._loop.time()
         deliveries = self._deliveries
         entries = deliveries.take(frames, self._sid)
-        self._outstanding -= len(entries)
+        self._outstanding -= deliveries.taken
         if deliveries.gap is not None:
             self._gap(*deliveries.gap)
             deliveries.gap = None
@@ -354,6 +355,10 @@ class JetStreamTail:
                 self._arrived += entries
             else:
                 self._arrived = entries
+            self._wake()
+        elif deliveries.taken:
+            # Nothing to take, which asks for more, but perhaps the end that somebody waits for.
+            self._pull()
             self._wake()
 
     def _gap(self, expected: int, actual: int) -> None:

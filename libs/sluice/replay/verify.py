@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit, encode_step
 from sluice.events.commit import Step
@@ -15,6 +17,9 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.log.subjects import matches_any
+
+_encode = msgspec.json.Encoder().encode
+"""Events are compared as the log holds them, where lists and tuples are the same."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,9 @@ class Divergence:
         text = f"commit {self.seq}, step of upto {self.upto} at {self.at}: {self.reason}"
         if self.found == self.expected:
             return text
+        pairs = zip(self.expected, self.found, strict=False)
         index = next(
-            (n for n, pair in enumerate(zip(self.expected, self.found, strict=False)) if pair[0] != pair[1]),
+            (n for n, pair in enumerate(pairs) if _encode(pair[0]) != _encode(pair[1])),
             min(len(self.expected), len(self.found)),
         )
         expected, found = self.expected[index : index + 1], self.found[index : index + 1]
@@ -76,7 +82,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
             fold.held.append(entry)
             continue
         for step in decode_commit(entry.payload).steps:
-            verdict.divergence = _check(fold, entry.seq, step)
+            verdict.divergence = check_step(fold, entry.seq, step)
             if verdict.divergence is not None:
                 return verdict
             fold.apply_own(step)
@@ -87,7 +93,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
     return verdict
 
 
-def _check(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:
+def check_step(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:
     """Fold the inputs that the step was decided after; return what is wrong with it."""
     if not fold.upto <= step.upto < seq:
         return _wrong(seq, step, f"its upto is not between {fold.upto} and its commit")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.log.consumer import Deliveries
+from sluice.log.consumer import Deliveries, asked_for
 from sluice.log.frames import (
     Frame,
     Parser,
@@ -97,6 +97,26 @@ def test_deliveries_are_checked_one_by_one():
     assert deliveries.statuses == [status]
     deliveries.restart(3)
     assert [e.seq for e in deliveries.take([delivery(1, 17)], b"2")] == [17]
+
+
+def test_what_was_not_asked_for_is_left_out():
+    """A reader of jobs and more reads everything, and hands out what it was made for."""
+    subjects, wanted = asked_for(["job.>", "slices", "presence.agent.*"])
+    deliveries = Deliveries("sluice.main.", 0, wanted)
+    suffixes = ["job.a.b", "slices", "slices.x", "presence.agent.x", "presence.check.x", "checks", "jobs"]
+    frames = [
+        delivery(n, n)._replace(subject=f"sluice.main.{suffix}".encode())
+        for n, suffix in enumerate(suffixes, 1)
+    ]
+
+    assert subjects == [">"]
+    assert [e.suffix for e in deliveries.take(frames, b"2")] == ["job.a.b", "slices", "presence.agent.x"]
+    assert (deliveries.taken, deliveries.position) == (7, 7)
+
+
+@pytest.mark.parametrize("filters", [["job.>"], ["config", "slices"], ["verdict.>", "checks"]])
+def test_the_server_filters_where_that_is_cheap(filters):
+    assert asked_for(filters) == (filters, None)
 
 
 def test_deliveries_never_go_back():

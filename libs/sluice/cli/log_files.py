@@ -1,0 +1,232 @@
+"""`sluice log export|import|extract|lint`: logs as files."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from sluice.log.contract import Entry
+from sluice.log.jetstream import JetStreamLog
+from sluice.replay import checking, jsonl, logfile
+from sluice.replay.extracting import Closure, only, other_namespaces, redacted
+from sluice.replay.source import GAP, TIME_HEADER, FileSource, Source
+
+from .client import find_target
+from .errors import CliError, plural
+from .log import log
+from .replay_options import (
+    clock,
+    log_option,
+    output_option,
+    plain_errors,
+    progress,
+    sequence_of,
+    show_json,
+    source_of,
+)
+from .settings import Settings
+from .suggest import did_you_mean
+
+MAX_GAPS = 1_000_000
+"""Missing messages that an import stands something in for."""
+
+
+@log.command("export")
+@click.argument("output", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--from", "start", metavar="SEQ|TIME", help="First message; default: the first.")
+@click.option("--to", "until", metavar="SEQ|TIME", help="Last message; default: the last.")
+@click.option("-n", "--namespace", help="Of jobs, only those of this namespace.")
+@click.option("--redact", is_flag=True, help="Leave out what jobs run and say.")
+@log_option()
+@click.pass_context
+def export(
+    ctx: click.Context,
+    output: Path,
+    start: str | None,
+    until: str | None,
+    namespace: str | None,
+    redact: bool,
+    file: Path | None,
+) -> None:
+    """Write the log to a file, compressed and checksummed; `-` writes to standard output.
+
+    A name that ends in .jsonl is written as JSON lines.
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        first, last = _bounds(source, start, until)
+        keeps: Callable[[Entry], bool] = other_namespaces(namespace) if namespace else _all
+        note = f"namespace {namespace}" if namespace else ""
+        whole = not namespace and first == source.first and source.header.complete
+        _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
+
+
+@log.command()
+@click.argument("output", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--workload", required=True, help="A workload or job.")
+@click.option("--redact", is_flag=True, help="Leave out what jobs run and say.")
+@log_option()
+@click.pass_context
+def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file: Path | None) -> None:
+    """Cut out what the history of one workload depends on: its cohort tree's jobs, and all commits."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        with progress(source, "Looking") as show:
+            closure = Closure(source, workload, show)
+        if not closure.found:
+            near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
+            raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
+        note = f"extract of {closure.key}"
+        _export(
+            source, output, closure.keeps, source.first, source.end, note=note, complete=False, redact=redact
+        )
+
+
+def _all(_: Entry) -> bool:
+    return True
+
+
+def _bounds(source: Source, start: str | None, until: str | None) -> tuple[int, int]:
+    first = sequence_of(source, start) if start else source.first
+    last = sequence_of(source, until) if until else source.end
+    if first > last:
+        raise CliError(f"nothing lies between {first} and {last}", exit_code=2)
+    return first, last
+
+
+def _export(
+    source: Source,
+    output: Path,
+    keeps: Callable[[Entry], bool],
+    first: int,
+    last: int,
+    *,
+    note: str,
+    complete: bool,
+    redact: bool,
+) -> None:
+    header = logfile.Header(
+        cell=source.header.cell,
+        source=source.name,
+        note=note or source.header.note,
+        redacted=redact or source.header.redacted,
+        complete=complete,
+    )
+    batches: Iterator[list[Entry]] = only(source, keeps, first, last)
+    if redact:
+        batches = redacted(batches)
+    with progress(source, "Exporting") as show, _target(output) as out:
+        if output.suffix == ".jsonl":
+            count = jsonl.write((entry for entries in batches for entry in entries), out)
+        else:
+            writer = logfile.Writer(out, header)
+            for entries in batches:
+                writer.add(entries)
+                if entries:
+                    show(entries[-1].seq)
+            count = writer.finish().entries
+    click.echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
+
+
+@contextlib.contextmanager
+def _target(output: Path) -> Iterator[BinaryIO]:
+    """Write beside the file and move it there at the end, so that nobody finds half of it."""
+    if str(output) == "-":
+        yield sys.stdout.buffer
+        return
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(output)
+    except OSError as error:
+        raise CliError(f"{output}: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@log.command("import")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.pass_context
+def import_command(ctx: click.Context, file: Path) -> None:
+    """Put an exported log into an empty cell, every message at its own sequence.
+
+    The replay commands see the messages' own times; the server's are those of the import.
+    """
+    with plain_errors():
+        # Everything is read once before anything is written, so that a damaged file leaves no trace.
+        source = FileSource(file)
+        missing = 0
+        with progress(source, "Checking") as show:
+            before = 0
+            for entries in source.read():
+                for entry in entries:
+                    missing += entry.seq - before - 1
+                    before = entry.seq
+                show(before)
+        if missing > MAX_GAPS:
+            raise CliError(f"{file}: {missing} messages are missing; an import fills at most {MAX_GAPS}")
+        target = find_target(ctx.find_object(Settings) or Settings())
+        with progress(source, "Importing") as show:
+            asyncio.run(_import(source, target.url, target.cell, show))
+    click.echo(f"{source.end} sequences imported into cell {target.cell} at {target.shown}")
+
+
+async def _import(source: FileSource, url: str, cell: str, show: Callable[[int], None]) -> None:
+    target = JetStreamLog(url, cell, name="sluice-import")
+    await target.open(5.0)
+    try:
+        if end := await target.end():
+            raise CliError(
+                f"cell {cell} is not empty: its log ends at {end}", hint="Import into a fresh cell."
+            )
+        connection = await target.connection()
+        prefix, seq, waiting = target.cell.prefix, 0, []
+        for entries in source.read():
+            for entry in entries:
+                while seq < entry.seq - 1:
+                    seq += 1
+                    waiting.append(connection.request(prefix + GAP, b"{}", {}, 30.0))
+                seq = entry.seq
+                headers = {TIME_HEADER.decode(): str(entry.at)}
+                waiting.append(connection.request(prefix + entry.suffix, entry.payload, headers, 30.0))
+                if len(waiting) >= 256:
+                    await asyncio.gather(*waiting)
+                    waiting.clear()
+            show(seq)
+        await asyncio.gather(*waiting)
+        if (end := await target.end()) != source.end:
+            raise CliError(f"the cell's log ends at {end}, not {source.end}: somebody else writes to it")
+    finally:
+        await target.close()
+
+
+@log.command()
+@log_option()
+@output_option()
+@click.pass_context
+def lint(ctx: click.Context, file: Path | None, output: str) -> None:
+    """Check every invariant, and look for preemption loops and thrashing; exit code 1 for violations."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        with progress(source, "Checking") as show:
+            wrong, warned = checking.lint(source, show)
+    if output == "json":
+        show_json(
+            {
+                "violations": [checking.plain(v) for v in wrong],
+                "warnings": [checking.plain(v) for v in warned],
+            }
+        )
+    else:
+        for word, found in (("error", wrong), ("warning", warned)):
+            for v in found:
+                click.echo(f"{word}: {v.invariant}: at {v.seq}, {clock(v.at)}: {v.text}")
+        click.echo(f"{plural(len(wrong), 'violation')}, {plural(len(warned), 'warning')}")
+    if wrong:
+        ctx.exit(1)

@@ -1,0 +1,327 @@
+"""`sluice replay`: state at any point, what changed, deciding again, other rules. Reads only."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from sluice.log.fold import Fold
+from sluice.replay import causes, checking, picture, report, tables
+from sluice.replay.changes import Changes, parse_setting
+from sluice.replay.inputs_foreign import read_trace
+from sluice.replay.source import FileSource
+from sluice.replay.states import deciders, index, scheduler_at
+from sluice.replay.summary import differences, order_of, summary, workload_summary
+from sluice.replay.whatif import what_if
+from sluice.replay.why import find
+
+from .errors import EXIT_USAGE, CliError
+from .output import to_yaml
+from .replay_options import (
+    at_option,
+    clock,
+    log_option,
+    output_option,
+    plain_errors,
+    progress,
+    sequence_of,
+    show_json,
+    source_of,
+    time_of,
+)
+from .suggest import did_you_mean
+from .why import happening_line
+
+
+@click.group()
+def replay() -> None:
+    """Look at the past of a cell, or of an exported log, and at other pasts.
+
+    All of it only reads: a running cell does not notice.
+    """
+
+
+@replay.command("state")
+@click.argument("name", required=False)
+@at_option()
+@log_option()
+@output_option()
+@click.option("--no-snapshots", is_flag=True, help="Fold from the start.")
+@click.pass_context
+def state_command(
+    ctx: click.Context, name: str | None, at: str | None, file: Path | None, output: str, no_snapshots: bool
+) -> None:
+    """Show queues, usage and workloads as they were; NAME: one workload, job or cluster queue.
+
+    \b
+    Examples:
+      sluice replay state --at 48213
+      sluice replay state team-a/train --at 2026-01-06T14:03Z
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        seq = sequence_of(source, at)
+        with progress(source, "Folding") as show:
+            fold = scheduler_at(source, seq, snapshots=not no_snapshots, progress=show)
+        found: dict[str, Any] = {"sequence": seq, "at": clock(fold.at)}
+        queue = fold.state.world.cluster_queues.get(name or "")
+        if name and queue is not None:
+            found |= summary(fold.state, workloads=False)["clusterQueues"][name]
+            waiting = fold.state.pending.queues.get(name)
+            found["queue"] = [] if waiting is None else order_of(waiting)
+        elif name:
+            workload = find(fold.state, name)
+            found |= {"workload": workload.key, **workload_summary(workload)}
+        else:
+            found |= summary(fold.state)
+    if output == "json":
+        show_json(found)
+    elif name:
+        click.echo(to_yaml(found).rstrip())
+    else:
+        click.echo("\n".join(tables.state_lines(fold.state, seq, clock(fold.at))))
+
+
+@replay.command()
+@click.argument("before", metavar="SEQ|TIME")
+@click.argument("after", metavar="SEQ|TIME")
+@log_option()
+@output_option()
+@click.pass_context
+def diff(ctx: click.Context, before: str, after: str, file: Path | None, output: str) -> None:
+    """Show what changed between two points: created, admitted, evicted, finished, and queues' numbers."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        first, last = sequence_of(source, before), sequence_of(source, after)
+        with progress(source, "Folding") as show:
+            old, new = scheduler_at(source, first, progress=show), scheduler_at(source, last, progress=show)
+        found = differences(old.state, new.state)
+    if output == "json":
+        show_json({"before": first, "after": last, **found})
+    else:
+        click.echo("\n".join(tables.difference_lines(found, first, last)))
+
+
+@replay.command()
+@log_option()
+@output_option()
+@click.option("--service", "writers", multiple=True, help="Only this one: scheduler, slices. Default: all.")
+@click.option("--from", "start", type=click.Choice(["start", "snapshot"]), default="start", show_default=True)
+@click.option("--from-seq", type=click.IntRange(1), help="With --from snapshot: the newest not after this.")
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    file: Path | None,
+    output: str,
+    writers: tuple[str, ...],
+    start: str,
+    from_seq: int | None,
+) -> None:
+    """Decide every commit of every service again; the first difference ends it, with exit code 1."""
+    rows, failed = [], None
+    with plain_errors():
+        source = source_of(ctx, file)
+        known = {decider.writer: decider for decider in deciders()}
+        for writer in writers or known:
+            if writer not in known:
+                raise CliError(f"no service {writer!r}.{did_you_mean(writer, known)}", exit_code=EXIT_USAGE)
+            fold: Fold[Any] | None = None
+            if start == "snapshot":
+                fold = source.snapshot(known[writer], from_seq or source.end)
+            with progress(source, f"Deciding {writer}") as show:
+                found = checking.check(source, known[writer], start=fold, progress=show)
+            rows.append(report.checked(found))
+            if output == "text":
+                click.echo("\n".join(report.checked_lines(found)))
+            if found.divergence is not None:
+                failed = found
+                break
+    if output == "json":
+        show_json(rows)
+    if failed is not None:
+        ctx.exit(1)
+
+
+@replay.command()
+@click.option("--invariant", "name", required=True, help=f"One of {', '.join(checking.INVARIANTS)}, loops.")
+@log_option()
+@output_option()
+@click.pass_context
+def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> None:
+    """Find the first event that broke an invariant; exit code 1 if there is one."""
+    known = {**checking.INVARIANTS, **checking.WARNINGS}
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise CliError(f"no invariant {name!r}: there are {', '.join(known)}.{near}", exit_code=EXIT_USAGE)
+    with plain_errors():
+        source = source_of(ctx, file)
+        with progress(source, "Looking") as show:
+            found = checking.first_violation(source, name, show)
+    if output == "json":
+        show_json(None if found is None else checking.plain(found))
+    elif found is None:
+        click.echo(f"{name} held throughout {source.first} to {source.end}.")
+    else:
+        click.echo(f"{name} was broken by {found.seq}, {clock(found.at)}: {found.text}")
+    if found is not None:
+        ctx.exit(1)
+
+
+@replay.command()
+@click.argument("name")
+@log_option()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file.")
+@click.pass_context
+def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg: Path | None) -> None:
+    """Show all that happened to a job, workload, cluster queue or cohort, in order."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        fold = scheduler_at(source, source.end)
+        keys = _meant(fold, name)
+        with progress(source, "Reading") as show:
+            found = causes.history(source, keys, show)
+        if not found:
+            find(fold.state, name)
+        if svg is not None:
+            _write(svg, picture.timeline(found, name))
+    if output == "json":
+        show_json([vars(h) for h in found])
+    else:
+        click.echo("\n".join(happening_line(h) for h in found))
+
+
+def _meant(fold: Fold[Any], name: str) -> list[str]:
+    """Return what a timeline of *name* is about: a cohort's queues, a queue, or a job."""
+    world = fold.state.world
+    inside = [
+        n for n, q in world.cluster_queues.items() if name in (node.name for node in q.node.path_to_root())
+    ]
+    if inside or name in world.cluster_queues:
+        return inside or [name]
+    return [name if "/" in name else f"default/{name}"]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from None
+    click.echo(f"{path} written", err=True)
+
+
+@replay.command("what-if")
+@log_option()
+@click.option("--set", "settings", multiple=True, metavar="KIND/NAME.PATH=VALUE", help="Another setting.")
+@click.option("--apply", "files", multiple=True, type=click.Path(path_type=Path), help="Other manifests.")
+@click.option("--drop", "drops", multiple=True, metavar="job/NAME|queue/NAME|KIND/NAME", help="Leave out.")
+@click.option("--from", "since", metavar="SEQ|TIME", help="Changes hold from here on; default: the start.")
+@click.option(
+    "--jobs", type=click.Path(path_type=Path), help="Jobs of a trace instead: SWF or sacct --parsable2."
+)
+@click.option("--cpus", type=click.IntRange(1), help="With --jobs: what the machine has.")
+@click.option("--limit", type=click.IntRange(1), help="With --jobs: only the first so many.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison.")
+@output_option()
+@click.pass_context
+def what_if_command(
+    ctx: click.Context,
+    file: Path | None,
+    settings: tuple[str, ...],
+    files: tuple[Path, ...],
+    drops: tuple[str, ...],
+    since: str | None,
+    jobs: Path | None,
+    cpus: int | None,
+    limit: int | None,
+    svg: Path | None,
+    output: str,
+) -> None:
+    """Run the log's jobs again in virtual time under other rules, and compare.
+
+    Without changes it checks that the log decides itself again exactly.
+
+    \b
+    Examples:
+      sluice replay what-if -l week.slog --set ClusterQueue/a.spec.cohortName=all
+      sluice replay what-if -l week.slog --drop 'job/team-b/sweep-*'
+      sluice replay what-if --jobs trace.swf.gz --set ClusterQueue/q1.spec.queueingStrategy=StrictFIFO
+    """
+    with plain_errors():
+        changes = Changes([parse_setting(text) for text in settings], _manifests(files), list(drops))
+        inputs = read_trace(jobs, cpus, limit) if jobs is not None else None
+        source = source_of(ctx, file) if inputs is None else None
+        if since and source is not None:
+            changes.since = _moment(source, since)
+        elif since:
+            changes.since = time_of(since)
+        if source is None:
+            from sluice.replay.source import ListSource
+
+            found = what_if(ListSource([], str(jobs)), changes, inputs=inputs)
+        else:
+            with progress(source, "Playing") as show:
+                found = what_if(source, changes, show)
+        if svg is not None:
+            _write(svg, picture.comparison([(run.name, run.numbers) for run in found.runs]))
+    if output == "json":
+        show_json(report.compared(found))
+    else:
+        click.echo("\n".join(report.compared_lines(found)))
+    if found.reproduced and not found.identical:
+        ctx.exit(1)
+
+
+def _moment(source: Any, text: str) -> int:
+    if not text.isdigit():
+        return time_of(text)
+    seq = sequence_of(source, text)
+    return int(next(entry.at for entries in source.read(seq) for entry in entries))
+
+
+def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
+    found = []
+    for path in files:
+        try:
+            documents = list(yaml.safe_load_all(path.read_text()))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise CliError(f"{path}: {error}", exit_code=EXIT_USAGE) from None
+        for document in documents:
+            if document is None:
+                continue
+            if not isinstance(document, dict):
+                raise CliError(f"{path}: want manifests", exit_code=EXIT_USAGE)
+            found.append(document)
+    return found
+
+
+@replay.command("index")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--every", type=click.IntRange(1), default=20_000, show_default=True, help="Messages.")
+@click.pass_context
+def index_command(ctx: click.Context, file: Path, every: int) -> None:
+    """Store snapshots beside an exported log, so that states in it are found at once."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        assert isinstance(source, FileSource)
+        with progress(source, "Folding") as show:
+            count = index(source, every, show)
+    click.echo(f"{count} snapshots in {source.sidecar.directory}")
+
+
+@replay.command()
+@at_option()
+@log_option()
+@click.pass_context
+def shell(ctx: click.Context, at: str | None, file: Path | None) -> None:
+    """Step through the log, message by message, with the state beside it.
+
+    n and b step forward and back (n 10: ten), g SEQ goes there, s shows the state, s NAME one workload or
+    queue, w NAME explains why, q quits.
+    """
+    from .replay_shell import Shell
+
+    with plain_errors():
+        source = source_of(ctx, file)
+        Shell(source, sequence_of(source, at) if at else source.first).run()

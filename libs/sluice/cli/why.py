@@ -1,0 +1,211 @@
+"""`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
+
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from sluice.core.slices_submission import parse, read
+from sluice.core.state import SchedulerState
+from sluice.events.ids import uid
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from sluice.log.fold import Fold
+from sluice.replay import causes
+from sluice.replay.states import scheduler_at, slices_at
+from sluice.replay.trying import Laboratory
+from sluice.replay.why import explain, find, plain_words
+
+from .errors import EXIT_USAGE, CliError
+from .humane import describe
+from .replay_options import (
+    at_option,
+    clock,
+    log_option,
+    output_option,
+    plain_errors,
+    progress,
+    sequence_of,
+    show_json,
+    source_of,
+)
+
+
+@click.command()
+@click.argument("workload")
+@at_option()
+@log_option()
+@output_option()
+@click.pass_context
+def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, output: str) -> None:
+    """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
+
+    Shows what it asks for and what there is, its place in the queue, who holds what is short and why they
+    may not be preempted, and changes that would admit it, each of them decided on a copy of the state.
+
+    \b
+    Examples:
+      sluice why train
+      sluice why team-a/train --at 4711
+      sluice why train --at 2026-01-06T14:03 -l tuesday.slog -o json
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        seq = sequence_of(source, at)
+        with progress(source, "Reading") as show:
+            fold = scheduler_at(source, seq, progress=show)
+        report = explain(fold.state, workload, seq, fold.at)
+    if output == "json":
+        show_json(report.plain())
+    else:
+        click.echo("\n".join(plain_words(report)))
+
+
+@click.command("who-preempted")
+@click.argument("workload")
+@log_option()
+@output_option()
+@click.pass_context
+def who_preempted(ctx: click.Context, workload: str, file: Path | None, output: str) -> None:
+    """Say who preempted a workload or job, when, and by which rule."""
+    key = workload if "/" in workload else f"default/{workload}"
+    with plain_errors():
+        source = source_of(ctx, file)
+        with progress(source, "Reading") as show:
+            found = causes.preemptions_of(source, key, show)
+        if not found:
+            find(scheduler_at(source, source.end).state, workload) if not _was_there(source, key) else None
+    if output == "json":
+        show_json([{"seq": h.seq, "at": h.at, **h.data} for h in found])
+    elif not found:
+        click.echo(f"{key} was not preempted.")
+    for h in found if output == "text" else ():
+        d = h.data
+        click.echo(f"{h.seq:>8}  {clock(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
+        click.echo(f"          {d['message']}")
+        if h.cause:
+            click.echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
+
+
+def _was_there(source: object, key: str) -> bool:
+    return bool(causes.history(source, (key,)))  # type: ignore[arg-type]
+
+
+@click.command()
+@click.argument("event", type=click.IntRange(1), metavar="SEQ")
+@log_option()
+@output_option()
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="Consequences shown."
+)
+@click.pass_context
+def trace(ctx: click.Context, event: int, file: Path | None, output: str, limit: int) -> None:
+    """Follow the message at SEQ back to its first cause, and on to what came of it."""
+    with plain_errors():
+        source = source_of(ctx, file)
+        sequence_of(source, str(event))
+        with progress(source, "Reading") as show:
+            found = causes.trace(source, event, limit=limit, progress=show)
+    if output == "json":
+        rows = {
+            "causes": found.causes,
+            "consequences": [{"depth": d, **vars(h)} for d, h in found.consequences],
+        }
+        show_json(msgspec.to_builtins(rows))
+        return
+    for h in found.causes:
+        click.echo(happening_line(h, mark="▶" if h.seq == event else " "))
+    for depth, h in found.consequences:
+        click.echo(happening_line(h, indent=depth))
+
+
+def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> str:
+    """Return one happening on one line."""
+    cause = f" ={h.cause}" if h.cause else ""
+    text = (
+        describe({"type": h.type, **h.data}) if h.writer in ("slices", "scheduler", "config") else _short(h)
+    )
+    return f"{mark}{h.seq:>7} {clock(h.at)} {'  ' * indent}{h.writer:<9} {text}{cause}"
+
+
+def _short(h: causes.Happening) -> str:
+    return f"{h.type} {h.data.get('job') or h.data.get('subject', '')}"
+
+
+@click.command()
+@click.option("-f", "--filename", type=click.Path(path_type=Path), required=True, help="The job's manifest.")
+@at_option()
+@log_option()
+@output_option()
+@click.pass_context
+def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | None, output: str) -> None:
+    """Say what would become of a job if it were submitted: where it would run, whom it would preempt.
+
+    Nothing is submitted. Preempted workloads are taken to stop at once.
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        seq = sequence_of(source, at)
+        with progress(source, "Reading") as show:
+            fold = scheduler_at(source, seq, progress=show)
+            jobs = slices_at(source, seq, progress=show).state
+        record = _record(filename, seq, fold, dict(jobs.priorities))
+        laboratory = Laboratory(fold.state, seq, fold.at)
+        outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
+    if output == "json":
+        show_json(msgspec.to_builtins(outcome))
+        return
+    name = f"{record.namespace}/{record.name}"
+    if outcome.reserved is None:
+        click.echo(f"{name} would wait: {outcome.reason or 'PendingEvaluation'}: {outcome.message}")
+        return
+    flavors = "; ".join(
+        f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
+        for ps in outcome.reserved.pod_sets
+    )
+    done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
+    click.echo(f"{name} would {done} in {outcome.reserved.cluster_queue}: {flavors}")
+    for event in outcome.preempted:
+        click.echo(f"  It would preempt {event.workload} ({event.rule}).")
+
+
+def _record(
+    filename: Path, seq: int, fold: Fold[SchedulerState], priorities: dict[str, int]
+) -> WorkloadRecord:
+    try:
+        manifest = yaml.safe_load(filename.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
+    if not isinstance(manifest, dict):
+        raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
+    metadata = manifest.get("metadata") or {}
+    namespace, name = metadata.get("namespace") or "default", str(metadata.get("name", ""))
+    submission = parse(msgspec.json.encode(manifest), namespace, name)
+    request = (
+        submission
+        if isinstance(submission, tuple)
+        else read(submission, fold.state.world.config.feature_gates)
+    )
+    if isinstance(request, tuple):
+        raise CliError(
+            "\n".join([f"{filename} is invalid:", *(f"* {error}" for error in request)]), exit_code=EXIT_USAGE
+        )
+    return WorkloadRecord(
+        namespace=namespace,
+        name=f"job-{name}-simulated",
+        uid=uid(seq + 1),
+        queue_name=request.queue_name,
+        created_at=fold.at,
+        pod_sets=request.pod_sets,
+        priority=request.priority
+        if request.priority is not None
+        else priorities.get(request.priority_class, 0),
+        priority_class=request.priority_class,
+        maximum_execution_time_s=request.maximum_execution_time_s,
+        preemption_gates=request.preemption_gates,
+        allowed_flavors=request.allowed_flavors,
+        cannot_preempt=request.cannot_preempt,
+        cannot_borrow=request.cannot_borrow,
+        labels=dict(request.labels),
+        annotations=dict(request.annotations),
+    )

@@ -1,0 +1,159 @@
+"""Who brought what about: `trace`, `who-preempted` and the history of one object (DB1)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sluice.core.slices_intake import job_of
+from sluice.events.base import Event, Micros
+from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.scheduler import Preempted
+from sluice.events.slices import WorkloadCreated
+from sluice.log.contract import Entry
+from sluice.log.subjects import COMMITS
+
+from .source import Source
+from .states import Progress
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One event, or one message from outside, at its place."""
+
+    seq: int
+    writer: str
+    at: Micros
+    cause: int
+    type: str
+    data: dict[str, Any]
+
+    def about(self) -> frozenset[str]:
+        """Return the keys of workloads and jobs, and the names of queues, that it speaks of."""
+        found = [
+            str(self.data[name])
+            for name in ("workload", "job", "preemptor", "clusterQueue", "localQueue")
+            if isinstance(self.data.get(name), str)
+        ]
+        found += [key for name in ("workloads", "victims") for key in self.data.get(name, ())]
+        record = self.data.get("workload")
+        if isinstance(record, dict):
+            found.append(f"{record['namespace']}/{record['name']}")
+            if record.get("job"):
+                found.append(record["job"]["key"])
+        return frozenset(found)
+
+
+def happenings(entries: Iterable[Entry]) -> Iterator[Happening]:
+    """Yield what entries hold, in order; what cannot be read as one happening of type `Unreadable`."""
+    for entry in entries:
+        if entry.suffix in COMMITS:
+            try:
+                steps = decode_commit(entry.payload).steps
+            except CommitDecodeError as error:
+                yield Happening(entry.seq, entry.suffix, entry.at, 0, "Unreadable", {"detail": str(error)})
+                continue
+            for step in steps:
+                for event in step.events:
+                    yield of_event(entry.seq, entry.suffix, step.at, event)
+        else:
+            yield of_message(entry)
+
+
+def of_event(seq: int, writer: str, at: Micros, event: Event) -> Happening:
+    data = msgspec.to_builtins(event, builtin_types=(bytes,))
+    return Happening(seq, writer, at, event.cause, type(event).__name__, _plain(data))
+
+
+def _plain(data: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(data))
+    return found
+
+
+def of_message(entry: Entry) -> Happening:
+    message = decode_message(entry.payload)
+    root = entry.suffix.partition(".")[0]
+    if isinstance(message, tuple):
+        return Happening(entry.seq, root, entry.at, 0, "Unreadable", {"detail": "; ".join(map(str, message))})
+    data: dict[str, Any] = {"subject": entry.suffix}
+    if root == "job" and (job := job_of(entry.suffix)) is not None:
+        data["job"] = job
+    return Happening(entry.seq, root, entry.at, 0, message.type, data)
+
+
+@dataclass
+class Trace:
+    """`causes`: from the first cause to the event; `consequences`: what came of it, with their depth."""
+
+    causes: list[Happening]
+    consequences: list[tuple[int, Happening]]
+
+
+def trace(source: Source, seq: int, *, limit: int = 200, progress: Progress | None = None) -> Trace:
+    """Follow the chain of causes of a message back to where it began, and on to what came of it."""
+    causes: list[Happening] = []
+    here, seen = seq, set[int]()
+    while here and here not in seen:
+        seen.add(here)
+        at_seq = list(happenings(e for entries in source.read(here, here) for e in entries))
+        causes[:0] = at_seq
+        here = max((h.cause for h in at_seq if h.cause < here), default=0)
+    depth = {seq: 0}
+    found: list[tuple[int, Happening]] = []
+    for entries in source.read(seq + 1):
+        for happening in happenings(entries):
+            if happening.cause in depth:
+                level = depth[happening.cause] + 1
+                depth.setdefault(happening.seq, level)
+                found.append((level, happening))
+                if len(found) >= limit:
+                    return Trace(causes, found)
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return Trace(causes, found)
+
+
+def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:
+    """Return the Preempted events of a workload, or of any workload of a job, in order."""
+    keys = {key}
+    found = []
+    for entries in source.read(1, None, ("slices", "scheduler")):
+        for entry in entries:
+            if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
+                continue
+            for step in decode_commit(entry.payload).steps:
+                for event in step.events:
+                    if isinstance(event, WorkloadCreated):
+                        job = event.workload.job
+                        if job is not None and job.key == key:
+                            keys.add(event.workload.key)
+                    elif isinstance(event, Preempted) and event.workload in keys:
+                        found.append(of_event(entry.seq, entry.suffix, step.at, event))
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found
+
+
+def history(source: Source, keys: Iterable[str], progress: Progress | None = None) -> list[Happening]:
+    """Return all that happened to jobs, workloads or queues; a job's workloads are found on the way."""
+    wanted = set(keys)
+    found = []
+    for entries in source.read():
+        marks = [key.encode() for key in wanted]
+        for entry in entries:
+            if entry.suffix in COMMITS:
+                if not any(mark in entry.payload for mark in marks):
+                    continue
+            elif entry.suffix.startswith("job.") and job_of(entry.suffix) not in wanted:
+                continue
+            for happening in happenings((entry,)):
+                about = happening.about()
+                if about & wanted:
+                    found.append(happening)
+                    if happening.type == "WorkloadCreated":
+                        wanted |= {key for key in about if "/" in key}
+                        marks = [key.encode() for key in wanted]
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found

@@ -1,0 +1,184 @@
+"""What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.events.base import Event, Micros
+from sluice.events.scheduler import Admitted, Evicted, Preempted, QuotaReleased, QuotaReserved
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
+
+MICROS = 1_000_000
+
+
+@dataclass(slots=True)
+class Life:
+    """One workload's way."""
+
+    queue: str
+    job_class: str
+    created: Micros
+    admitted: Micros | None = None
+    """First time."""
+    finished: Micros | None = None
+    preemptions: int = 0
+
+
+@dataclass
+class Collector:
+    """Takes events in order; `report` says what they came to."""
+
+    lives: dict[str, Life] = field(default_factory=dict)
+    decisions: list[tuple[str, ...]] = field(default_factory=list)
+    """Who got which flavors, was evicted, or preempted whom; in order."""
+    preempted: dict[str, int] = field(default_factory=dict)
+    evicted: dict[str, int] = field(default_factory=dict)
+    begin: Micros = 0
+    end: Micros = 0
+    _held: dict[str, tuple[str, dict[tuple[str, str], int], Micros]] = field(default_factory=dict)
+    _used: dict[tuple[str, str], int] = field(default_factory=dict)
+    _by_queue: dict[str, int] = field(default_factory=dict)
+    _charges: list[tuple[Micros, str, str, str, int]] = field(default_factory=list)
+
+    def take(self, events: Iterable[Event], at: Micros) -> None:
+        for event in events:
+            match event:
+                case QuotaReserved():
+                    self._reserve(event, at)
+                case Admitted():
+                    life = self.lives.get(event.workload)
+                    if life is not None and life.admitted is None:
+                        life.admitted = at
+                case WorkloadCreated():
+                    record = event.workload
+                    self.begin = self.begin or at
+                    kind = record.priority_class or str(record.priority)
+                    self.lives[record.key] = Life(record.queue_name, kind, at)
+                case WorkloadFinished():
+                    life = self.lives.get(event.workload)
+                    if life is not None and life.finished is None:
+                        life.finished = self.end = at
+                    self._release(event.workload, at)
+                case QuotaReleased() | WorkloadDeleted():
+                    self._release(event.workload, at)
+                case Evicted():
+                    self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
+                    self.decisions.append(("Evicted", event.workload, event.reason))
+                case Preempted():
+                    self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
+                    self.decisions.append(("Preempted", event.workload, event.preemptor, event.rule))
+                    if event.workload in self.lives:
+                        self.lives[event.workload].preemptions += 1
+                case _:
+                    pass
+
+    def _reserve(self, event: QuotaReserved, at: Micros) -> None:
+        usage: dict[tuple[str, str], int] = {}
+        flavors = []
+        for pod_set in event.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                flavor = pod_set.flavors.get(resource, "")
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
+                flavors.append(f"{pod_set.name}:{resource}={flavor}")
+        self.decisions.append(("QuotaReserved", event.workload, event.cluster_queue, *sorted(flavors)))
+        self._held[event.workload] = (event.cluster_queue, usage, at)
+        for (flavor, resource), amount in usage.items():
+            self._charges.append((at, event.cluster_queue, flavor, resource, amount))
+
+    def _release(self, workload: str, at: Micros) -> None:
+        held = self._held.pop(workload, None)
+        if held is None:
+            return
+        queue, usage, since = held
+        for (flavor, resource), amount in usage.items():
+            self._charges.append((at, queue, flavor, resource, -amount))
+            self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - since)
+            self._by_queue[queue] = self._by_queue.get(queue, 0) + amount * (at - since)
+
+    def report(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, Any]:
+        """Return the numbers; *nominal*: (queue, flavor, resource) -> quota, for what counts as borrowed."""
+        waits = [
+            (life, (life.admitted - life.created))
+            for life in self.lives.values()
+            if life.admitted is not None
+        ]
+        used = dict(self._used)
+        by_queue = dict(self._by_queue)
+        for queue, usage, since in self._held.values():
+            for fr, amount in usage.items():
+                used[fr] = used.get(fr, 0) + amount * (now - since)
+                by_queue[queue] = by_queue.get(queue, 0) + amount * (now - since)
+        shares = [
+            amount / total
+            for queue, amount in by_queue.items()
+            if (total := sum(n for (q, _, _), n in nominal.items() if q == queue))
+        ]
+        return {
+            "workloads": len(self.lives),
+            "admitted": len(waits),
+            "finished": sum(1 for life in self.lives.values() if life.finished is not None),
+            "makespanSeconds": round(max(0, self.end - self.begin) / MICROS, 3),
+            "waits": {"all": _waits([wait for _, wait in waits])},
+            "waitsByClass": _grouped((life.job_class, wait) for life, wait in waits),
+            "waitsByQueue": _grouped((life.queue, wait) for life, wait in waits),
+            "preemptions": dict(sorted(self.preempted.items())),
+            "migrations": self.evicted.get("FlavorMigration", 0),
+            "evictions": dict(sorted(self.evicted.items())),
+            "useSeconds": {
+                f"{f}/{r}": round(v / MICROS / (1000 if r == "cpu" else 1), 3)
+                for (f, r), v in sorted(used.items())
+            },
+            "borrowedSeconds": self._borrowed(now, nominal),
+            "fairness": None
+            if not shares
+            else round(sum(shares) ** 2 / (len(shares) * sum(s * s for s in shares) or 1), 4),
+        }
+
+    def _borrowed(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, float]:
+        use: dict[tuple[str, str, str], tuple[int, Micros]] = {}
+        total: dict[str, int] = {}
+        for at, queue, flavor, resource, amount in self._charges:
+            key = (queue, flavor, resource)
+            level, since = use.get(key, (0, at))
+            _add(total, key, level, nominal, at - since)
+            use[key] = (level + amount, at)
+        for key, (level, since) in use.items():
+            _add(total, key, level, nominal, now - since)
+        return {
+            name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
+            for name, v in sorted(total.items())
+            if v
+        }
+
+
+def _add(
+    total: dict[str, int],
+    key: tuple[str, str, str],
+    level: int,
+    nominal: dict[tuple[str, str, str], int],
+    span: int,
+) -> None:
+    over = level - nominal.get(key, 0)
+    if over > 0 and span > 0:
+        name = f"{key[1]}/{key[2]}"
+        total[name] = total.get(name, 0) + over * span
+
+
+def _waits(waits: list[int]) -> dict[str, float]:
+    if not waits:
+        return {"count": 0, "mean": 0.0, "p50": 0.0, "p95": 0.0, "max": 0.0}
+    waits = sorted(waits)
+    at = {"p50": waits[(len(waits) - 1) // 2], "p95": waits[(len(waits) - 1) * 95 // 100], "max": waits[-1]}
+    mean = sum(waits) / len(waits)
+    return {
+        "count": len(waits),
+        "mean": round(mean / MICROS, 3),
+        **{k: round(v / MICROS, 3) for k, v in at.items()},
+    }
+
+
+def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, dict[str, float]]:
+    groups: dict[str, list[int]] = {}
+    for name, wait in pairs:
+        groups.setdefault(name, []).append(wait)
+    return {name: _waits(groups[name]) for name in sorted(groups)}

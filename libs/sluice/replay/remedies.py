@@ -1,0 +1,259 @@
+"""What would admit a pending workload: each change is tried on a copy of the state, by really deciding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sluice.api.quantity import format_value
+from sluice.core.eligibility import FlavorRule
+from sluice.core.model import ClusterQueue, Workload
+from sluice.core.quota import FlavorResource
+from sluice.core.state import SchedulerState
+from sluice.events.base import Event
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
+
+from .trying import Laboratory, applied_queue, with_quota
+
+PROBES = 24
+"""Decisions spent on finding one smallest number."""
+HOLDERS = 8
+"""Workloads whose end is tried."""
+
+
+@dataclass
+class Remedy:
+    """A change that admits the workload. `amounts`: of quota, in base units (cpu in milli-units)."""
+
+    kind: str
+    text: str
+    smallest: bool = False
+    """The least change of its kind, and the first to be considered."""
+    amounts: dict[str, int] | None = None
+    preempts: int = 0
+
+
+def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Return the changes that were found to admit the workload, the smallest first."""
+    key = workload.key
+    now = laboratory.attempt((), key)
+    if now.reserved is not None:
+        names = ", ".join(event.workload for event in now.preempted)
+        text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
+        return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
+    found: list[Remedy] = []
+    if not workload.active:
+        found += _if(laboratory, key, "active", "setting spec.active to true", _updated(key, active=True))
+    found += _constraints(laboratory, workload)
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if cq is None:
+        return found
+    if cq.spec.stop_policy not in (None, "", "None"):
+        spec = msgspec.structs.replace(cq.spec, stop_policy="None")
+        found += _if(laboratory, key, "stopPolicy", f"resuming {cq.name}", applied_queue(cq.name, spec))
+    found += _quota(laboratory, state, workload, cq)
+    found += _priority(laboratory, state, workload)
+    found += _ends(laboratory, state, workload, cq)
+    if found:
+        found[0].smallest = True
+    return found
+
+
+def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) -> list[Remedy]:
+    outcome = laboratory.attempt(events, key)
+    if outcome.reserved is None:
+        return []
+    victims = len(outcome.preempted)
+    suffix = f" (it would preempt {victims})" if victims else ""
+    return [Remedy(kind, text + suffix, preempts=victims)]
+
+
+def _updated(key: str, *, priority: int | None = None, active: bool | None = None) -> Event:
+    return WorkloadUpdated(cause=0, workload=key, priority=priority, active=active)  # type: ignore[arg-type]
+
+
+def _recreated(workload: Workload, **changes: object) -> tuple[Event, ...]:
+    record = msgspec.structs.replace(workload.record, **changes)
+    return WorkloadDeleted(cause=0, workload=workload.key), WorkloadCreated(cause=0, workload=record)
+
+
+def _constraints(laboratory: Laboratory, workload: Workload) -> list[Remedy]:
+    """Try it without what it imposes on itself (AX1)."""
+    found: list[Remedy] = []
+    record = workload.record
+    for name, field in (("cannot-borrow", "cannot_borrow"), ("cannot-preempt", "cannot_preempt")):
+        if getattr(record, field):
+            events = _recreated(workload, **{field: False})
+            found += _if(laboratory, workload.key, name, f"removing {name} from it", *events)
+    if record.allowed_flavors:
+        events = _recreated(workload, allowed_flavors=())
+        text = "removing its allowedResourceFlavors"
+        found += _if(laboratory, workload.key, "allowedResourceFlavors", text, *events)
+    if closed := [g for g in record.preemption_gates if g not in workload.open_gates]:
+        events = _recreated(workload, preemption_gates=())
+        text = f"opening its preemption gate {', '.join(closed)}"
+        found += _if(laboratory, workload.key, "preemptionGates", text, *events)
+    return found
+
+
+def least(admits: Callable[[int], bool], guess: int, most: int, probes: int = PROBES) -> int | None:
+    """Return a number that admits while the one below it does not; None if none up to *most* does.
+
+    Starts at *guess*, which usually is the answer.
+    """
+    low, high = 0, max(1, guess)
+    while not admits(high):
+        if high >= most or probes <= 0:
+            return None
+        low, high = high, min(most, high * 2)
+        probes -= 1
+    if high - 1 > low and not admits(high - 1):
+        return high
+    high = max(low + 1, high - 1) if high - 1 > low else high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if admits(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _quota(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
+) -> list[Remedy]:
+    """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
+    found = []
+    for flavors in _choices(state, workload, cq):
+        amounts = _least_quota(laboratory, workload, cq, flavors)
+        if amounts is None:
+            continue
+        outcome = laboratory.attempt((with_quota(cq.name, cq.spec, amounts),), workload.key)
+        parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
+        text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
+        if outcome.preempted:
+            text += f" (it would preempt {len(outcome.preempted)})"
+        plain = {f"{f}/{r}": a for (f, r), a in amounts.items()}
+        found.append(Remedy("quota", text, amounts=plain, preempts=len(outcome.preempted)))
+    # Amounts of different resources cannot be compared; fewer kinds come first, then less.
+    found.sort(key=lambda remedy: (len(remedy.amounts or ()), sum((remedy.amounts or {}).values())))
+    return found
+
+
+def _choices(state: SchedulerState, workload: Workload, cq: ClusterQueue) -> list[tuple[str, ...]]:
+    """Return one tuple of flavors per alternative: one flavor of each resource group."""
+    choices: list[tuple[str, ...]] = [()]
+    for group in cq.groups:
+        usable = [f for f in group.flavors if _usable(state, workload, f)]
+        needed = any(
+            r in group.covered_resources for ps in workload.record.pod_sets for r in (*ps.requests, "pods")
+        )
+        if needed:
+            choices = [(*chosen, flavor) for chosen in choices for flavor in usable]
+    return [choice for choice in choices if choice][:16]
+
+
+def _usable(state: SchedulerState, workload: Workload, flavor: str) -> bool:
+    manifest = state.world.flavors.get(flavor)
+    allowed = workload.record.allowed_flavors
+    if manifest is None or (allowed and flavor not in allowed):
+        return False
+    rule = FlavorRule(manifest)
+    return all(not rule.obstacle(pod_set) for pod_set in workload.record.pod_sets)
+
+
+def _needs(workload: Workload, cq: ClusterQueue, flavors: Sequence[str]) -> dict[FlavorResource, int]:
+    needs: dict[FlavorResource, int] = {}
+    for pod_set in workload.record.pod_sets:
+        requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
+        if "pods" in cq.group_of:
+            requests["pods"] = pod_set.count
+        for resource, amount in requests.items():
+            group = cq.group_of.get(resource)
+            flavor = next((f for f in flavors if group is not None and f in group.flavors), None)
+            if flavor is not None:
+                needs[flavor, resource] = needs.get((flavor, resource), 0) + amount
+    return needs
+
+
+def _least_quota(
+    laboratory: Laboratory,
+    workload: Workload,
+    cq: ClusterQueue,
+    flavors: Sequence[str],
+) -> dict[FlavorResource, int] | None:
+    """Return the least amounts to add: no single one of them can be made smaller."""
+    needs = _needs(workload, cq, flavors)
+    own = workload.record.cannot_borrow
+    short = {
+        fr: max(0, amount - (cq.node.nominal(fr) - cq.node.used(fr) if own else cq.node.available(fr)))
+        for fr, amount in needs.items()
+    }
+    short = {fr: amount for fr, amount in short.items() if amount}
+    if not short:
+        # Enough for it, but others come first: it takes more of everything that it needs.
+        short = dict.fromkeys(needs, 1)
+
+    def admits(amounts: dict[FlavorResource, int]) -> bool:
+        event = with_quota(cq.name, cq.spec, amounts)
+        return laboratory.attempt((event,), workload.key).reserved is not None
+
+    if not admits(short):
+        base = {fr: max(short.get(fr, 0), amount) for fr, amount in needs.items()}
+        factor = least(lambda n: admits({fr: a * n for fr, a in base.items()}), 1, 1 << 12, 12)
+        if factor is None:
+            return None
+        short = {fr: a * factor for fr, a in base.items()}
+    for fr in sorted(short):
+        if admits({**short, fr: 0}):
+            short[fr] = 0
+            continue
+        guess = short[fr]
+        rest = dict(short)
+        found = least(lambda n, fr=fr, rest=rest: admits({**rest, fr: n}), guess, guess)  # type: ignore[misc]
+        short[fr] = guess if found is None else found
+    return {fr: amount for fr, amount in short.items() if amount}
+
+
+def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Find the lowest of the priorities in use, or one above, that admits it."""
+    values = {w.priority for w in state.world.workloads.values() if not w.finished}
+    steps = sorted({p for value in values for p in (value, value + 1) if p > workload.priority})
+    low, high = 0, len(steps)
+    best: Remedy | None = None
+    while low < high:
+        middle = (low + high) // 2
+        text = f"priority {steps[middle]} instead of {workload.priority}"
+        event = _updated(workload.key, priority=steps[middle])
+        tried = _if(laboratory, workload.key, "priority", text, event)
+        if tried:
+            best, high = tried[0], middle
+        else:
+            low = middle + 1
+    return [] if best is None else [best]
+
+
+def _ends(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
+) -> list[Remedy]:
+    """Find one workload, the smallest, whose end would make room."""
+    wanted = {(f, r) for group in cq.groups for f in group.flavors for r in group.covered_resources}
+    holders = [
+        (sum(a for fr, a in w.usage.items() if fr in wanted), w.uid, w)
+        for queue in _tree(state, cq)
+        for w in queue.workloads.values()
+        if any(fr in wanted for fr in w.usage)
+    ]
+    holders.sort(key=lambda item: item[:2])
+    step = max(1, len(holders) // HOLDERS)
+    for _, _, holder in [*holders[::step], *holders[-1:]]:
+        text = f"the end of {holder.key} (in {holder.cluster_queue})"
+        tried = _if(laboratory, workload.key, "finish", text, WorkloadFinished(cause=0, workload=holder.key))
+        if tried:
+            return tried
+    return []
+
+
+def _tree(state: SchedulerState, cq: ClusterQueue) -> list[ClusterQueue]:
+    root = cq.node.root()
+    return [q for _, q in sorted(state.world.cluster_queues.items()) if q.node.root() is root]

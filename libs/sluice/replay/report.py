@@ -1,0 +1,125 @@
+"""What checks and runs came to, as lines for people and as plain data."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from .checking import Checked
+from .whatif import WhatIf
+
+
+def checked(found: Checked) -> dict[str, Any]:
+    """Return a check as plain data."""
+    row: dict[str, Any] = {
+        "service": found.writer,
+        "from": found.start,
+        "steps": found.steps,
+        "events": found.events,
+        "divergence": None,
+    }
+    divergence = found.divergence
+    if divergence is not None:
+        row["divergence"] = {
+            "seq": divergence.seq,
+            "upto": divergence.upto,
+            "at": divergence.at,
+            "reason": divergence.reason,
+            "expected": _plain(divergence.expected),
+            "found": _plain(divergence.found),
+            "inputs": [{"seq": e.seq, "subject": e.suffix} for e in found.inputs],
+        }
+    return row
+
+
+def _plain(events: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(events))
+
+
+def checked_lines(found: Checked) -> Iterator[str]:
+    """Yield what a check came to; with a difference its inputs, what was expected, and what was found."""
+    since = f" from the snapshot at {found.start}" if found.start else ""
+    divergence = found.divergence
+    if divergence is None:
+        yield f"{found.writer}: {found.steps} decisions, {found.events} events{since}: all as they stand"
+        return
+    yield (
+        f"{found.writer}: {found.steps} decisions as they stand{since}, then commit {divergence.seq} "
+        f"does not: {divergence.reason}"
+    )
+    yield f"  decided at {divergence.at}, after everything up to {divergence.upto}"
+    yield "  inputs since the decision before:"
+    for entry in found.inputs:
+        yield f"    {entry.seq} {entry.suffix}"
+    expected, now = list(divergence.expected), list(divergence.found)
+    index = next(
+        (n for n, pair in enumerate(zip(expected, now, strict=False)) if pair[0] != pair[1]),
+        min(len(expected), len(now)),
+    )
+    yield f"  first different event: number {index + 1} of {len(expected)} (log) and {len(now)} (now)"
+    yield f"    expected: {_text(expected, index)}"
+    yield f"    found:    {_text(now, index)}"
+
+
+def _text(events: list[Any], index: int) -> str:
+    return msgspec.json.encode(events[index]).decode() if index < len(events) else "nothing"
+
+
+def compared(found: WhatIf) -> dict[str, Any]:
+    """Return a what-if as plain data."""
+    return {
+        "runs": [
+            {"name": r.name, "coversSeconds": round(r.covers_s, 3), "assumedRunTimes": r.assumed, **r.numbers}
+            for r in found.runs
+        ],
+        "reproduced": [checked(c) for c in found.reproduced],
+    }
+
+
+def compared_lines(found: WhatIf) -> Iterator[str]:
+    """Yield the runs side by side, one line per number that any of them has."""
+    yield _row("", [run.name for run in found.runs])
+    for label, path in _rows(found):
+        values = [_dig(run.numbers, path) for run in found.runs]
+        if any(value is not None for value in values):
+            yield _row(label, ["-" if value is None else str(value) for value in values])
+    if any(run.assumed for run in found.runs):
+        yield _row("run times assumed", [str(run.assumed) for run in found.runs])
+    if found.reproduced:
+        yield ""
+        for check in found.reproduced:
+            yield from checked_lines(check)
+
+
+def _row(label: str, cells: list[str]) -> str:
+    return f"{label:<34}" + "".join(f"{cell:>16}" for cell in cells)
+
+
+def _dig(numbers: dict[str, Any], path: tuple[str, ...]) -> Any:
+    here: Any = numbers
+    for part in path:
+        here = here.get(part) if isinstance(here, dict) else None
+    return here
+
+
+def _rows(found: WhatIf) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name in ("workloads", "admitted", "finished"):
+        yield name, (name,)
+    yield "makespan, s", ("makespanSeconds",)
+    for name in ("mean", "p50", "p95", "max"):
+        yield f"wait {name}, s", ("waits", "all", name)
+    for key, label in (("waitsByClass", "class"), ("waitsByQueue", "queue")):
+        for name in _names(found, key)[:20]:
+            yield f"mean wait, {label} {name}, s", (key, name, "mean")
+    for name in _names(found, "preemptions"):
+        yield f"preemptions, {name}", ("preemptions", name)
+    yield "migrations", ("migrations",)
+    for name in _names(found, "useSeconds"):
+        yield f"use of {name}, unit-s", ("useSeconds", name)
+    for name in _names(found, "borrowedSeconds"):
+        yield f"borrowed {name}, unit-s", ("borrowedSeconds", name)
+    yield "fairness (Jain)", ("fairness",)
+
+
+def _names(found: WhatIf, key: str) -> list[str]:
+    return sorted({name for run in found.runs for name in run.numbers.get(key, {})})

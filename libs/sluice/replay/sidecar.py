@@ -1,0 +1,71 @@
+"""Snapshots beside an exported log (`<file>.snapshots/`): a state in it is found without folding all."""
+
+import hashlib
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sluice.log.decider import Decider
+from sluice.log.fold import Fold
+from sluice.log.snapshot import SnapshotInfo
+
+
+class Sidecar:
+    """A directory with two files per state: what it is (JSON), and the state itself."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def put(self, fold: Fold[Any]) -> SnapshotInfo:
+        """Store a settled state."""
+        decider = fold.decider
+        data = decider.dump(fold.state)
+        info = SnapshotInfo(
+            writer=decider.writer,
+            state_version=decider.state_version,
+            upto=fold.upto,
+            at=fold.at,
+            own=fold.own,
+            digest=hashlib.sha256(data).hexdigest(),
+            size=len(data),
+        )
+        self.directory.mkdir(exist_ok=True)
+        name = f"{decider.writer}-{max(fold.upto, fold.own):020d}"
+        _write(self.directory / f"{name}.state", zlib.compress(data, 1))
+        _write(self.directory / f"{name}.json", msgspec.json.encode(info))
+        return info
+
+    def infos(self, writer: str) -> list[tuple[SnapshotInfo, Path]]:
+        """Return the snapshots of *writer*, newest first; unreadable ones are left out."""
+        found = []
+        for path in sorted(self.directory.glob(f"{writer}-*.json"), reverse=True):
+            try:
+                found.append((msgspec.json.decode(path.read_bytes(), type=SnapshotInfo), path))
+            except (OSError, msgspec.DecodeError):
+                continue
+        return found
+
+    def newest(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        """Return the newest usable state that is not after *upto*."""
+        for info, path in self.infos(decider.writer):
+            if max(info.upto, info.own) > upto or info.state_version != decider.state_version:
+                continue
+            try:
+                data = zlib.decompress(path.with_suffix(".state").read_bytes())
+                if hashlib.sha256(data).hexdigest() != info.digest:
+                    continue
+                fold = Fold(decider, decider.load(data), info.upto)
+            except (OSError, zlib.error, ValueError, KeyError, TypeError):
+                continue
+            fold.at, fold.own = info.at, info.own
+            return fold
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_bytes(data)
+    partial.replace(path)

@@ -1,0 +1,236 @@
+"""Where a log is read from: a running cell, read only, or an exported file. One interface for both.
+
+source = FileSource(Path("incident.slog"))
+for entries in source.read(start=100, until=200): ...
+"""
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from sluice.events.base import Micros
+from sluice.log.bulk import BulkReader
+from sluice.log.contract import Entry
+from sluice.log.decider import Decider
+from sluice.log.fold import Fold
+
+from . import jsonl, logfile
+from .logfile import LogFileError
+from .sidecar import Sidecar
+
+GAP = "presence.gap.import"
+"""Stands where the imported log had no message."""
+TIME_HEADER = b"Sluice-Imported-At"
+"""When the log from which it was imported had taken the message: microseconds."""
+
+
+class Source(Protocol):
+    """A log to look into. Reading has no effect on it."""
+
+    name: str
+    header: logfile.Header
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    def read(
+        self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
+    ) -> Iterator[list[Entry]]:
+        """Yield entries of *start* to *until*, both included, that match any of the patterns (none: all)."""
+        ...
+
+    def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        """Return the newest stored state that is not after *upto*, None if there is none."""
+        ...
+
+
+class Matcher:
+    """`subjects.matches_any` for long logs: it looks at the first token only, as all patterns allow."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._roots = frozenset(pattern.partition(".")[0] for pattern in patterns)
+        self._exact = tuple(p.removesuffix("*").removesuffix(">") for p in patterns if "." in p)
+
+    def __call__(self, suffix: str) -> bool:
+        root, dot, _ = suffix.partition(".")
+        if root not in self._roots:
+            return False
+        return not dot or any(suffix.startswith(prefix) for prefix in self._exact)
+
+
+class FileSource:
+    """An exported log: our own format, or JSON lines (`*.jsonl`).
+
+    Raises, here and while reading:
+        LogFileError: it is none, or it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = str(path)
+        self._lines: list[Entry] | None = None
+        self._blocks: list[tuple[logfile.Block, int]] = []
+        """Blocks of entries, and where their bytes begin."""
+        try:
+            if path.suffix == ".jsonl":
+                self._load_lines()
+            else:
+                self._index()
+        except OSError as error:
+            raise LogFileError(f"{path}: {error.strerror}") from error
+        except (LogFileError, jsonl.LineError) as error:
+            raise LogFileError(f"{path}: {error}") from error
+        if not self.end:
+            raise LogFileError(f"{path}: the log is empty")
+
+    def _load_lines(self) -> None:
+        with self.path.open("rb") as file:
+            self._lines = list(jsonl.read(file))
+        self.header = logfile.Header(source=self.name)
+
+    def _index(self) -> None:
+        with self.path.open("rb") as file:
+            self.header, crc = logfile.read_header(file)
+
+            def note(block: logfile.Block) -> bool:
+                self._blocks.append((block, file.tell()))
+                return False
+
+            for _ in logfile.blocks(file, note, crc):
+                pass
+
+    @property
+    def first(self) -> int:
+        return self._lines[0].seq if self._lines else self._blocks[0][0].first
+
+    @property
+    def end(self) -> int:
+        if self._lines is not None:
+            return self._lines[-1].seq if self._lines else 0
+        return self._blocks[-1][0].last if self._blocks else 0
+
+    def read(
+        self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
+    ) -> Iterator[list[Entry]]:
+        matches = Matcher(patterns) if patterns else None
+        last = self.end if until is None else until
+        if self._lines is not None:
+            begin = bisect.bisect_left(self._lines, start, key=_seq)
+            found = self._lines[begin : bisect.bisect_right(self._lines, last, key=_seq)]
+            if found:
+                yield [e for e in found if matches is None or matches(e.suffix)]
+            return
+        with self.path.open("rb") as file:
+            for block, offset in self._blocks:
+                if block.last < start or block.first > last:
+                    continue
+                file.seek(offset)
+                try:
+                    entries = list(logfile.entries_of(logfile.body(file, block)))
+                except LogFileError as error:
+                    raise LogFileError(f"{self.name}: {error}, in {block.first}-{block.last}") from error
+                if block.first < start or block.last > last:
+                    entries = [e for e in entries if start <= e.seq <= last]
+                if matches is not None:
+                    entries = [e for e in entries if matches(e.suffix)]
+                yield entries
+
+    @cached_property
+    def sidecar(self) -> Sidecar:
+        """Snapshots beside the file."""
+        return Sidecar(self.path.with_name(self.path.name + ".snapshots"))
+
+    def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        return self.sidecar.newest(decider, upto)
+
+
+class LiveSource:
+    """A running cell's log, read only, up to where it ended when this was made."""
+
+    def __init__(self, url: str, cell: str, snapshots: Callable[..., Fold[Any] | None] | None = None) -> None:
+        self.url, self.cell = url, cell
+        self.name = f"cell {cell}"
+        self.header = logfile.Header(cell=cell, source=self.name)
+        self._snapshots = snapshots
+        probe = BulkReader(url, cell, start=1)
+        for _ in probe:
+            break
+        self._end = probe.end
+
+    @property
+    def first(self) -> int:
+        return 1
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def read(
+        self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
+    ) -> Iterator[list[Entry]]:
+        last = self._end if until is None else min(until, self._end)
+        for entries in BulkReader(self.url, self.cell, start, tuple(patterns), last):
+            if any(TIME_HEADER in entry.header or entry.suffix == GAP for entry in entries):
+                yield [_imported(entry) for entry in entries if entry.suffix != GAP]
+            else:
+                yield entries
+
+    def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        return None if self._snapshots is None else self._snapshots(decider, upto)
+
+
+class ListSource:
+    """Entries at hand, for tests and what was made up."""
+
+    def __init__(self, entries: Sequence[Entry], name: str = "log") -> None:
+        self.entries, self.name = list(entries), name
+        self.header = logfile.Header(source=name)
+
+    @property
+    def first(self) -> int:
+        return self.entries[0].seq if self.entries else 1
+
+    @property
+    def end(self) -> int:
+        return self.entries[-1].seq if self.entries else 0
+
+    def read(
+        self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
+    ) -> Iterator[list[Entry]]:
+        matches = Matcher(patterns) if patterns else None
+        last = self.end if until is None else until
+        yield [e for e in self.entries if start <= e.seq <= last and (matches is None or matches(e.suffix))]
+
+    def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:  # noqa: ARG002
+        return None
+
+
+def sequence_at(source: Source, at: Micros) -> int:
+    """Return the last sequence that the log had taken at a time; 0 if it had begun later."""
+    found = 0
+    for entries in source.read():
+        for entry in entries:
+            if entry.at > at:
+                return found
+            found = entry.seq
+    return found
+
+
+def _seq(entry: Entry) -> int:
+    return entry.seq
+
+
+def _imported(entry: Entry) -> Entry:
+    _, found, rest = entry.header.partition(TIME_HEADER + b":")
+    return entry._replace(at=int(rest.split(b"\r\n", 1)[0])) if found else entry
+
+
+__all__ = [
+    "GAP", "TIME_HEADER", "FileSource", "ListSource", "LiveSource", "LogFileError",
+    "Matcher", "Source", "sequence_at",
+]  # fmt: skip

@@ -1,0 +1,127 @@
+"""The state at any point of a log: folded from the nearest snapshot, or from the start."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sluice.core.scheduler import Scheduler
+from sluice.core.slices import SliceAggregator
+from sluice.core.slices_state import State
+from sluice.core.state import SchedulerState
+from sluice.log.contract import Entry
+from sluice.log.decider import Decider
+from sluice.log.fold import Fold
+
+from .source import FileSource, Source
+
+Progress = Callable[[int], None]
+"""Told the last sequence that was worked on."""
+
+
+class RangeError(ValueError):
+    """A sequence or time that the log does not have."""
+
+
+def deciders() -> list[Decider[Any]]:
+    """Return all services' deciders, in the order in which a job meets them."""
+    return [SliceAggregator(), Scheduler()]
+
+
+def decider_of(writer: str) -> Decider[Any] | None:
+    return next((decider for decider in deciders() if decider.writer == writer), None)
+
+
+def patterns_of(decider: Decider[Any]) -> tuple[str, ...]:
+    """Return the subjects that the decider reads or writes."""
+    return (*sorted(decider.reads), decider.writer)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Put off the collection of cycles: folding makes many objects and few cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def check_range(source: Source, seq: int) -> None:
+    """Raise RangeError unless the log has come to *seq*."""
+    if not source.first <= seq <= source.end:
+        raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
+
+
+def fold_at[S](
+    source: Source, decider: Decider[S], seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[S]:
+    """Return the state after *seq*, what the decider had not yet answered included.
+
+    Raises:
+        RangeError: the log has no such sequence.
+    """
+    check_range(source, seq)
+    fold = (source.snapshot(decider, seq) if snapshots else None) or Fold(decider)
+    with unhurried():
+        for _ in steps(source, fold, seq, progress):
+            pass
+    fold.release()
+    return fold
+
+
+def steps(
+    source: Source, fold: Fold[Any], until: int, progress: Progress | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Fold on to *until*; yields own steps with their commit's seq, inputs after the last one held back."""
+    start = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
+    for entries in source.read(start, until, patterns_of(fold.decider)):
+        yield from fold.take_in(entries)
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+
+
+def scheduler_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[SchedulerState]:
+    return fold_at(source, Scheduler(), seq, snapshots=snapshots, progress=progress)
+
+
+def slices_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[State]:
+    return fold_at(source, SliceAggregator(), seq, snapshots=snapshots, progress=progress)
+
+
+def index(source: FileSource, every: int, progress: Progress | None = None) -> int:
+    """Store snapshots of all deciders beside the file, about every *every* sequences; return how many."""
+    count = 0
+    for decider in deciders():
+        fold: Fold[Any] = Fold(decider)
+        due = source.first + every
+        with unhurried():
+            for entries in source.read(1, None, patterns_of(decider)):
+                for part in _commits(entries, decider.writer):
+                    for _ in fold.take_in(part):
+                        pass
+                    # Only a settled state can be stored: what waits to be decided is no part of it.
+                    if fold.own >= due and not decider.decide(fold.state, fold.at):
+                        source.sidecar.put(fold)
+                        count += 1
+                        due = fold.own + every
+                if progress is not None and entries:
+                    progress(entries[-1].seq)
+    return count
+
+
+def _commits(entries: Sequence[Entry], writer: str) -> Iterator[Sequence[Entry]]:
+    """Cut entries behind each commit of *writer*."""
+    begin = 0
+    for index_, entry in enumerate(entries):
+        if entry.suffix == writer:
+            yield entries[begin : index_ + 1]
+            begin = index_ + 1
+    if begin < len(entries):
+        yield entries[begin:]

@@ -1,0 +1,395 @@
+"""Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help.
+
+report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sluice.api.quantity import format_value
+from sluice.core.eligibility import FlavorRule
+from sluice.core.entry import Entry
+from sluice.core.inadmissible import stopped
+from sluice.core.model import ClusterQueue, Workload
+from sluice.core.nomination import matches_namespace, nominate
+from sluice.core.preemption_candidates import Search
+from sluice.core.state import SchedulerState
+from sluice.events.base import Micros
+from sluice.events.codec import rfc3339
+
+from .remedies import Remedy, remedies
+from .summary import phase_of
+from .trying import Laboratory
+
+SHOWN = 20
+"""Candidates listed per cause."""
+
+
+class UnknownWorkloadError(KeyError):
+    """There is no such workload or job; `known` are the names there are."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(name)
+        self.name, self.known = name, known
+
+
+@dataclass
+class Numbers:
+    """One flavor and resource, in the resource's own unit as manifests write it."""
+
+    flavor: str
+    resource: str
+    pod_set: str
+    requested: str
+    nominal: str = "0"
+    used: str = "0"
+    borrowable: str = "0"
+    available: str = "0"
+    short: str = "0"
+    obstacle: str = ""
+    """Why the flavor is out of the question, apart from quota."""
+
+
+@dataclass
+class Candidate:
+    """Someone who holds what is needed: may it be preempted, and if not, why not."""
+
+    workload: str
+    cluster_queue: str
+    priority: int
+    usage: dict[str, str]
+    allowed: bool
+    why: str
+
+
+@dataclass
+class Report:
+    """Everything about one pending workload, at one sequence."""
+
+    workload: str
+    job: str
+    seq: int
+    at: str
+    phase: str
+    cluster_queue: str
+    local_queue: str
+    rule: str
+    """The blocking rule: a G6 reason, or what keeps the workload out of the queue."""
+    message: str
+    position: int = 0
+    """Place in the queue, 1 is the head; 0 when it does not queue."""
+    queue_size: int = 0
+    ahead: list[str] = field(default_factory=list)
+    """The first of those before it."""
+    numbers: list[Numbers] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    candidates_left_out: int = 0
+    remedies: list[Remedy] = field(default_factory=list)
+    trials: int = 0
+    """How many states were decided on to find the remedies."""
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find(state: SchedulerState, name: str) -> Workload:
+    """Return a workload by its own key or by its job's; without a namespace it is `default`.
+
+    Raises:
+        UnknownWorkloadError: none is meant.
+    """
+    key = name if "/" in name else f"default/{name}"
+    world = state.world
+    if (found := world.workloads.get(key)) is not None:  # type: ignore[call-overload]
+        return found  # type: ignore[no-any-return]
+    of_job = [w for w in world.workloads.values() if w.record.job is not None and w.record.job.key == key]
+    if of_job:
+        return max(of_job, key=lambda w: w.uid)
+    known = [*world.workloads, *(w.record.job.key for w in world.workloads.values() if w.record.job)]
+    raise UnknownWorkloadError(name, [str(k) for k in known])
+
+
+def explain(state: SchedulerState, name: str, seq: int, at: Micros, *, help_: bool = True) -> Report:
+    """Explain what keeps the workload from having quota, and find what would help.
+
+    Raises:
+        UnknownWorkloadError: there is none of this name.
+    """
+    workload = find(state, name)
+    record = workload.record
+    report = Report(
+        workload=workload.key,
+        job="" if record.job is None else record.job.key,
+        seq=seq,
+        at=rfc3339(at),
+        phase=phase_of(workload),
+        cluster_queue=workload.cluster_queue,
+        local_queue=f"{record.namespace}/{record.queue_name}",
+        rule="",
+        message="",
+    )
+    report.rule, report.message = _outside(state, workload, at)
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if workload.assignment is None and cq is not None and not workload.finished:
+        _place(state, workload, report)
+        _numbers(state, workload, cq, report)
+        if workload.peers is not None and not report.rule:
+            _verdict(state, workload, cq, report)
+        _candidates(state, workload, cq, report)
+    if help_ and workload.assignment is None and not workload.finished:
+        laboratory = Laboratory(state, seq, at)
+        report.remedies = remedies(laboratory, state, workload)
+        report.trials = laboratory.trials
+    return report
+
+
+def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str, str]:
+    """Return what keeps it from being considered at all; ("", "") if nothing does."""
+    world, record = state.world, workload.record
+    if workload.finished:
+        return "Finished", "It has finished."
+    if workload.evicted_at is not None:
+        return "Evicted", f"It was evicted ({workload.evicted_reason}) and has not stopped yet."
+    if workload.admitted_at is not None:
+        return "Admitted", "It is not pending: it was admitted."
+    if workload.assignment is not None:
+        said = f"; they say {workload.checks}" if workload.checks else ""
+        return "UnsatisfiedAdmissionChecks", f"It has quota and waits for its admission checks{said}."
+    if not workload.active:
+        return "Deactivated", workload.deactivated_message or "spec.active is false."
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is None:
+        return "Misconfigured", f"LocalQueue {record.queue_name} doesn't exist"
+    if local.cluster_queue not in world.cluster_queues:
+        return "Misconfigured", f"ClusterQueue {local.cluster_queue} doesn't exist"
+    if stopped(local.stop_policy):
+        return "Suspended", f"LocalQueue {local.key} is stopped ({local.stop_policy})"
+    cq = world.cluster_queues[local.cluster_queue]
+    if not cq.active:
+        _, reason, message = state.statuses.get(cq.name, (False, "", ""))
+        return "Suspended", f"ClusterQueue {cq.name} is inactive: {reason} {message}".rstrip()
+    if workload.held_for:
+        when = f" until {rfc3339(workload.requeue_at)}" if workload.requeue_at else ""
+        return "OnHold", f"It was evicted ({workload.held_for}) and is held back{when}."
+    if workload.peers is None:
+        return "AdmissionGated", "It is not queued: its admission is gated."
+    if not matches_namespace(world, workload, cq.spec.namespace_selector):
+        return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
+    del at
+    return "", ""
+
+
+def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
+    queue = state.pending.queues.get(workload.cluster_queue)
+    if queue is None or workload.peers is None:
+        return
+    for index, other in enumerate(queue.in_order(), 1):
+        report.queue_size = index
+        if other.key == workload.key:
+            report.position = index
+        elif not report.position and index <= SHOWN:
+            report.ahead.append(other.key)
+
+
+def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    """Look at it as its turn in a cycle would: the blocking rule as things are."""
+    assert workload.peers is not None
+    queue = state.pending.queues[workload.cluster_queue]
+    if report.position > 1 and queue.strict:
+        report.rule = "StrictFIFO"
+        report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
+    entry = Entry(workload, queue, cq)
+    nominate(state.world, entry)
+    recorded = workload.peers
+    found = entry.assignment
+    reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
+    if entry.targets:
+        victims = ", ".join(t.workload.key for t in entry.targets)
+        reason = reason or "WaitingForPreemptedWorkloads"
+        message = f"It needs the preemption of {victims}."
+        gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
+        if gates:
+            reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
+    else:
+        message = (found.message if found is not None else entry.message) or recorded.message
+    if report.rule:
+        report.message += f" {message}" if message else ""
+        return
+    if not message and found is not None:
+        message = "It fits now, and has not had its turn yet."
+    report.rule = reason or "PendingEvaluation"
+    report.message = message
+
+
+def _numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    node = cq.node
+    for pod_set in workload.record.pod_sets:
+        requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
+        if "pods" in cq.group_of:
+            requests["pods"] = pod_set.count
+        for resource, amount in sorted(requests.items()):
+            group = cq.group_of.get(resource)
+            text = format_value(resource, amount)
+            if group is None:
+                obstacle = f"resource {resource} unavailable in ClusterQueue"
+                report.numbers.append(Numbers("", resource, pod_set.name, text, obstacle=obstacle))
+                continue
+            for name in group.flavors:
+                fr = (name, resource)
+                used, nominal, available = node.used(fr), node.nominal(fr), node.available(fr)
+                report.numbers.append(
+                    Numbers(
+                        flavor=name,
+                        resource=resource,
+                        pod_set=pod_set.name,
+                        requested=text,
+                        nominal=format_value(resource, nominal),
+                        used=format_value(resource, used),
+                        borrowable=format_value(resource, max(0, available - max(0, nominal - used))),
+                        available=format_value(resource, available),
+                        short=format_value(resource, max(0, amount - available)),
+                        obstacle=obstacle_of(state, workload, name, pod_set),
+                    )
+                )
+
+
+def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set: Any) -> str:
+    """Return why the pods may not run on a flavor, whatever its quota; "" when they may."""
+    allowed = workload.record.allowed_flavors
+    if allowed and flavor not in allowed:
+        return f"flavor {flavor} is not in allowedResourceFlavors"
+    manifest = state.world.flavors.get(flavor)
+    if manifest is None:
+        return f"flavor {flavor} not found"
+    return FlavorRule(manifest).obstacle(pod_set)
+
+
+# Candidates
+
+
+def _candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    short = tuple(
+        dict.fromkeys((n.flavor, n.resource) for n in report.numbers if n.short != "0" and not n.obstacle)
+    )
+    if not short:
+        return
+    found: list[Candidate] = []
+    search = Search(state.world, cq, workload, dict.fromkeys(short, 0), short)
+    for queue in _queues_of_tree(state, cq):
+        over = search.is_over_quota(queue.node)
+        for holder in queue.workloads.values():
+            if not any(fr in holder.usage for fr in short):
+                continue
+            why = _why_not(state, workload, cq, queue, holder, over=over)
+            usage = {
+                f"{f}/{r}": format_value(r, holder.usage[f, r]) for f, r in short if (f, r) in holder.usage
+            }
+            found.append(Candidate(holder.key, queue.name, holder.priority, usage, not why, why))
+    found.sort(key=lambda c: (not c.allowed, c.cluster_queue != cq.name, c.priority, c.workload))
+    kinds: dict[tuple[bool, str, str], int] = {}
+    for candidate in found:
+        kind = (candidate.allowed, candidate.cluster_queue, candidate.why)
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] <= SHOWN and len(report.candidates) < 10 * SHOWN:
+            report.candidates.append(candidate)
+    report.candidates_left_out = len(found) - len(report.candidates)
+
+
+def _queues_of_tree(state: SchedulerState, cq: ClusterQueue) -> Iterator[ClusterQueue]:
+    todo = [cq.node.root()]
+    while todo:
+        node = todo.pop()
+        if node.is_cluster_queue:
+            yield state.world.cluster_queues[node.name]
+        todo += reversed(node.children)
+
+
+def _why_not(
+    state: SchedulerState,
+    workload: Workload,
+    cq: ClusterQueue,
+    queue: ClusterQueue,
+    holder: Workload,
+    *,
+    over: bool,
+) -> str:
+    """Return the rule that protects *holder*; "" if it may be preempted."""
+    if workload.record.cannot_preempt:
+        return "the pending workload must not preempt (cannot-preempt)"
+    policy = cq.spec.preemption
+    priority = f"its priority {holder.priority} is not below {workload.priority}"
+    if queue is cq:
+        within = (policy.within_cluster_queue if policy else "") or "Never"
+        if within == "Never":
+            return "withinClusterQueue is Never"
+        if holder.priority < workload.priority:
+            return ""
+        if within == "LowerPriority":
+            return f"withinClusterQueue is LowerPriority, and {priority}"
+        own = Search(state.world, cq, workload, {}, tuple(holder.usage))
+        if any(entry[1] is holder for entry in own.own(evicted=holder.evicted_at is not None)):
+            return ""
+        return "withinClusterQueue is LowerOrNewerEqualPriority, and it is neither lower nor newer"
+    reclaim = (policy.reclaim_within_cohort if policy else "") or "Never"
+    if reclaim == "Never":
+        return "reclaimWithinCohort is Never"
+    if not over:
+        return f"{queue.name} is within its nominal quota of what is short"
+    if reclaim == "LowerPriority" and holder.priority >= workload.priority:
+        return f"reclaimWithinCohort is LowerPriority, and {priority}"
+    return ""
+
+
+def plain_words(report: Report) -> Iterable[str]:
+    """Yield the report as lines for people."""
+    who = f"Workload {report.workload}" + (f" (job {report.job})" if report.job else "")
+    yield f"{who}, at sequence {report.seq}, {report.at}"
+    yield f"  is {report.phase}: {report.rule or 'no obstacle'}"
+    if report.message:
+        yield f"  {report.message}"
+    if report.position:
+        yield f"  It is number {report.position} of {report.queue_size} in {report.cluster_queue}."
+        if report.ahead:
+            more = f" and {report.position - 1 - 5} more" if report.position - 1 > 5 else ""
+            yield f"  Before it: {', '.join(report.ahead[:5])}{more}"
+    if report.numbers:
+        yield ""
+        yield "  What it asks for, and what there is:"
+        for n in report.numbers:
+            if n.obstacle:
+                yield f"    {n.pod_set}: {n.requested} {n.resource}: {n.obstacle}"
+                continue
+            lack = f", short of {n.short}" if n.short != "0" else ", enough"
+            yield (
+                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
+                f"nominal {n.nominal}, used {n.used}, borrowable {n.borrowable}{lack}"
+            )
+    yield from _candidate_lines(report)
+    if report.phase in ("Pending", "Deactivated"):
+        yield ""
+        if report.remedies:
+            yield "  What would admit it (each one decided on a copy of this state):"
+            for remedy in report.remedies:
+                yield f"    {'→' if remedy.smallest else '-'} {remedy.text}"
+        else:
+            yield "  No single change that was tried would admit it."
+
+
+def _candidate_lines(report: Report) -> Iterator[str]:
+    if not report.candidates:
+        return
+    yield ""
+    yield "  Who holds what is short:"
+    groups: dict[tuple[str, str], list[Candidate]] = {}
+    for c in report.candidates:
+        groups.setdefault((c.cluster_queue, c.why), []).append(c)
+    for (queue, why), members in groups.items():
+        names = ", ".join(
+            f"{c.workload} ({'; '.join(f'{v} {k}' for k, v in c.usage.items())})" for c in members[:3]
+        )
+        more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+        verdict = f"may not be preempted: {why}" if why else "may be preempted"
+        yield f"    in {queue}: {names}{more}: {verdict}"
+    if report.candidates_left_out:
+        yield f"    and {report.candidates_left_out} more"

@@ -1,0 +1,173 @@
+"""From JobSubmitted to its dispatch entry on an idle cell: `python -m tests.bench.idle_latency [JOBS]`.
+
+All services are processes of their own. One job at a time; the next one comes when the last one is over
+and all is quiet. The hops are from the log's own timestamps.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+import nats
+import uvloop
+
+from sluice.events.base import JobKey
+from sluice.events.dispatch import DispatchEntry, dispatch_key
+from sluice.log.bulk import read_all
+from sluice.log.contract import Entry
+from sluice.log.jetstream import JetStreamLog, JetStreamTail
+from tests.system import System
+
+from .end_to_end import SERVICES, apply, percentile
+from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
+
+JOBS = 300
+WARM_UP = 20
+PAUSE_S = 0.02
+WAIT_S = 10.0
+
+_CLASS = JobClass("only", 1, 1, 0, 0, 0)
+_SCENARIO = Scenario("idle", 1, 1, (_CLASS,), 0.0)
+
+HOPS = (
+    "publish to log",
+    "slice-aggregator: workload created",
+    "scheduler: quota reserved and admitted",
+    "slice-aggregator: job resumed",
+    "dispatch entry stored",
+    "dispatch entry received",
+)
+
+
+def run(jobs: int = JOBS) -> dict[str, object]:
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
+        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
+    ):
+        for name in SERVICES:
+            system.start(name)
+        try:
+            return uvloop.run(_run(system, jobs))
+        except BaseException:
+            print(system.tail_logs())
+            raise
+
+
+class Client:
+    """Upstream and executor in one: submits a job, awaits its entry, finishes it, awaits its end."""
+
+    def __init__(self, url: str) -> None:
+        self.log = JetStreamLog(url, name="bench")
+        self._arrived = asyncio.Event()
+        bucket = "sluice_main_dispatch"
+        self._tail = JetStreamTail(
+            url, "bench", f"KV_{bucket}", f"$KV.{bucket}.", 1, [">"], self._arrived.set, whole=False
+        )
+
+    async def next(self, key: str) -> tuple[Entry, int]:
+        """Return the next entry of *key*, and when it came (us since the epoch)."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                self._arrived.clear()
+                entries = self._tail.take()
+                now = time.time_ns() // 1000
+                for entry in entries:
+                    if entry.suffix == key:
+                        return entry, now
+                await self._arrived.wait()
+
+    async def publish(self, name: str, kind: str, data: object) -> None:
+        message = {
+            "specversion": "1.0",
+            "id": f"{kind}-{name}",
+            "source": "bench",
+            "type": kind,
+            "subject": f"default/{name}",
+            "time": "2026-01-01T00:00:00Z",
+            "data": data,
+        }
+        connection = await self.log.connection()
+        connection.publish(f"sluice.main.job.default.{name}", msgspec.json.encode(message))
+
+    async def close(self) -> None:
+        await self._tail.close()
+        await self.log.close()
+
+
+async def _run(system: System, jobs: int) -> dict[str, object]:
+    control = await nats.connect(system.url)
+    await apply(control, manifests(_SCENARIO))
+    await asyncio.sleep(1.0)
+    client = Client(system.url)
+    await client.log.open()
+    seen: dict[str, tuple[int, Entry, int]] = {}
+    try:
+        for number in range(WARM_UP + jobs):
+            name = f"job-{number}"
+            seen[name] = await _one(client, name)
+    finally:
+        await client.close()
+        await control.close()
+    for number in range(WARM_UP):
+        del seen[f"job-{number}"]
+    hops = _hops(system.url, seen)
+    totals = sorted(received - sent for sent, _, received in seen.values())
+    return {
+        "bench": "idle-latency",
+        "jobs": jobs,
+        "p50_ms": round(percentile(list(map(float, totals)), 0.5) / 1000, 2),
+        "p99_ms": round(percentile(list(map(float, totals)), 0.99) / 1000, 2),
+        "max_ms": round(totals[-1] / 1000, 2),
+        "hops_p50_ms": {hop: _share(times, 0.5) for hop, times in hops.items()},
+        "hops_p99_ms": {hop: _share(times, 0.99) for hop, times in hops.items()},
+    }
+
+
+async def _one(client: Client, name: str) -> tuple[int, Entry, int]:
+    """Bring one job through; returns when it was sent, its entry, and when that was received (us)."""
+    manifest = job_manifest(PlannedJob(0.0, name, "cq-0-0", _CLASS))
+    key = dispatch_key(JobKey(f"default/{name}"))
+    sent = time.time_ns() // 1000
+    await client.publish(name, "JobSubmitted", manifest)
+    entry, received = await client.next(key)
+    running = msgspec.json.decode(entry.payload, type=DispatchEntry)
+    assert running.state == "Running", running
+    await client.publish(name, "JobFinished", {"attempt": running.attempt})
+    await client.next(key)
+    await asyncio.sleep(PAUSE_S)
+    return sent, entry, received
+
+
+def _hops(url: str, seen: dict[str, tuple[int, Entry, int]]) -> dict[str, list[float]]:
+    """Return the times between a job's stations, sorted, in us."""
+    hops: dict[str, list[float]] = {hop: [] for hop in HOPS}
+    entries = [entry for batch in read_all(url) for entry in batch]
+    for index, first in enumerate(entries):
+        name = first.suffix.removeprefix("job.default.")
+        if name not in seen or b'"JobSubmitted"' not in first.payload[:200]:
+            continue
+        sent, dispatched, received = seen[name]
+        # Nothing else goes on, so what follows is about this job.
+        stations = [sent, first.at]
+        for entry in entries[index + 1 :]:
+            if entry.suffix != ("slices", "scheduler", "slices")[len(stations) - 2]:
+                continue
+            stations.append(entry.at)
+            if len(stations) == 5:
+                break
+        stations += [dispatched.at, received]
+        for hop, begin, end in zip(HOPS, stations, stations[1:], strict=False):
+            hops[hop].append(float(end - begin))
+    return {hop: sorted(times) for hop, times in hops.items()}
+
+
+def _share(times: list[float], share: float) -> float:
+    return round(percentile(times, share) / 1000, 2)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)))

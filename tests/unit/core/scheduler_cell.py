@@ -1,0 +1,193 @@
+"""A small cell to test the scheduler with: configure, submit, let things happen, read the events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sluice.core.invariants import reservation_violations, violations
+from sluice.core.model import Workload
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
+from sluice.events.base import Event, Micros, PodSet, WorkloadKey
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.ids import uid
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    FlavorScanAdvanced,
+    PreemptionIssued,
+    WorkloadsParked,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
+
+SECOND = 1_000_000
+RECLAIMS = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+
+
+class Cell:
+    """Folds what it is told, decides until settled, and checks every invariant on the way."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.state: SchedulerState = self.scheduler.initial()
+        self.seq = 0
+        self.now: Micros = SECOND
+        self.number = 0
+
+    # Configuration
+
+    def apply(
+        self,
+        kind: str,
+        name: str,
+        spec: Mapping[str, Any],
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+        manifest = {"kind": kind, "metadata": metadata, "spec": spec}
+        raw = msgspec.Raw(msgspec.json.encode(manifest))
+        self.put(ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw))
+
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        self.put(ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
+
+    def queue(
+        self,
+        name: str,
+        cpu: int | Mapping[str, int],
+        cohort: str = "",
+        *,
+        borrow: int | None = None,
+        lend: int | None = None,
+        **spec: Any,
+    ) -> None:
+        """A cluster queue, the flavors that it names, and a local queue `ns/<name>`."""
+        flavors = {"default": cpu} if isinstance(cpu, int) else cpu
+        entries = []
+        for flavor, nominal in flavors.items():
+            self.apply("ResourceFlavor", flavor, {})
+            quota: dict[str, Any] = {"name": "cpu", "nominalQuota": nominal}
+            if borrow is not None:
+                quota["borrowingLimit"] = borrow
+            if lend is not None:
+                quota["lendingLimit"] = lend
+            entries.append({"name": flavor, "resources": [quota]})
+        whole = {
+            "cohortName": cohort,
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": entries}],
+            **spec,
+        }
+        self.apply("ClusterQueue", name, whole)
+        self.apply("LocalQueue", name, {"clusterQueue": name}, "ns")
+
+    def settings(self, **spec: Any) -> None:
+        self.apply("Configuration", "default", spec)
+
+    # Workloads
+
+    def submit(
+        self, name: str, queue: str, cpu: int = 1, *, priority: int = 0, count: int = 1, **fields: Any
+    ) -> WorkloadKey:
+        self.number += 1
+        pod_set = PodSet(name="main", count=count, requests={"cpu": cpu * 1000}, **fields.pop("pod_set", {}))
+        record = WorkloadRecord(
+            namespace="ns",
+            name=name,
+            uid=uid(self.number),
+            queue_name=queue,
+            created_at=fields.pop("created_at", self.number * SECOND),
+            pod_sets=(pod_set,),
+            priority=priority,
+            **fields,
+        )
+        self.put(WorkloadCreated(cause=0, workload=record))
+        return record.key
+
+    def finish(self, *names: str) -> None:
+        for name in names:
+            self.put(WorkloadFinished(cause=0, workload=key(name)))
+
+    def stopped(self, *names: str) -> None:
+        for name in names:
+            self.put(WorkloadStopped(cause=0, workload=key(name)))
+
+    def put(self, event: Event) -> None:
+        self.seq += 1
+        self.scheduler.apply(self.state, event, self.seq, self.now)
+
+    # Deciding
+
+    def decide(self) -> Sequence[Event]:
+        """Take one step."""
+        events = tuple(self.scheduler.decide(self.state, self.now))
+        for event in events:
+            self.scheduler.apply(self.state, event, self.seq, self.now)
+            assert not reservation_violations(self.state, event)
+        return events
+
+    def settle(self) -> list[Event]:
+        """Decide until nothing follows, and return everything that was decided."""
+        found: list[Event] = []
+        for _ in range(100):
+            events = self.decide()
+            if not events:
+                assert not violations(self.state)
+                return found
+            found += events
+        raise AssertionError(f"does not settle: {found[-3:]}")
+
+    # Reading
+
+    def workload(self, name: str) -> Workload:
+        return self.state.world.workloads[key(name)]
+
+    def reason(self, name: str) -> tuple[str, str]:
+        """Return the recorded reason and message of a pending workload's class."""
+        peers = self.workload(name).peers
+        assert peers is not None
+        return peers.reason, peers.message
+
+    def waits_for(self, queue: str) -> list[str]:
+        waiting = self.state.pending.queues[queue].waiting
+        return [] if waiting is None else [names(victim) for victim in waiting.victims]
+
+    def flavor(self, name: str) -> str:
+        assignment = self.workload(name).assignment
+        assert assignment is not None
+        return assignment[0].flavors["cpu"]
+
+
+def key(name: str) -> WorkloadKey:
+    return WorkloadKey(f"ns/{name}")
+
+
+def names(workload: str) -> str:
+    return workload.partition("/")[2]
+
+
+def admitted(events: Sequence[Event]) -> list[str]:
+    return [names(event.workload) for event in events if isinstance(event, Admitted)]
+
+
+def evicted(events: Sequence[Event]) -> list[str]:
+    return [names(event.workload) for event in events if isinstance(event, Evicted)]
+
+
+def parked(events: Sequence[Event]) -> list[str]:
+    return [names(w) for event in events if isinstance(event, WorkloadsParked) for w in event.workloads]
+
+
+def preempting(events: Sequence[Event]) -> dict[str, list[str]]:
+    """Return preemptor -> those that it waits for."""
+    return {
+        names(event.workload): [names(victim) for victim in event.victims]
+        for event in events
+        if isinstance(event, PreemptionIssued)
+    }
+
+
+def scans(events: Sequence[Event]) -> list[Sequence[dict[str, int]]]:
+    return [event.tried for event in events if isinstance(event, FlavorScanAdvanced)]

@@ -1,0 +1,288 @@
+"""One cycle: who gets what, in which order, and what becomes of the others (SC1, SC5)."""
+
+from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
+from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady
+from tests.unit.core.scheduler_cell import (
+    RECLAIMS,
+    Cell,
+    admitted,
+    evicted,
+    key,
+    parked,
+    preempting,
+    scans,
+)
+
+
+def test_own_quota_goes_before_borrowing() -> None:
+    """A workload within its own quota is admitted before an older one that would borrow."""
+    cell = Cell()
+    cell.queue("borrower", cpu=0, cohort="c")
+    cell.queue("owner", cpu=2, cohort="c")
+    cell.submit("borrows", "borrower", cpu=2)
+    cell.submit("owns", "owner", cpu=2)
+
+    assert admitted(cell.settle()) == ["owns"]
+    assert cell.reason("borrows")[0] == "WaitingForQuota"
+
+
+def test_woken_workloads_keep_that_order() -> None:
+    """Freed quota goes to its owner before it is lent, whoever has waited longer."""
+    cell = Cell()
+    cell.queue("a", cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.submit("running-a", "a", cpu=2)
+    cell.submit("running-b", "b", cpu=2)
+    cell.settle()
+    cell.submit("older-b", "b", cpu=2)
+    cell.submit("newer-a", "a", cpu=2)
+    cell.settle()
+
+    cell.finish("running-a")
+
+    assert admitted(cell.settle()) == ["newer-a"]
+
+
+def test_a_preemptor_waits_and_its_claim_is_kept() -> None:
+    """Victims are told to stop; until they have, what they give up is the preemptor's, and nobody else's."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    cell.settle()
+    cell.submit("high", "a", cpu=3, priority=10)
+
+    events = cell.settle()
+    assert evicted(events) == ["low"]
+    assert preempting(events) == {"high": ["low"]}
+    assert cell.reason("high") == (
+        "WaitingForPreemptedWorkloads",
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, "
+        "3 more needed. Pending the preemption of 1 workload(s)",
+    )
+    cell.submit("other", "a", cpu=2)
+    assert cell.settle() == []
+    cell.stopped("low")
+    events = cell.settle()
+    assert admitted(events) == ["high"]
+    assert cell.workload("low").peers is not None
+
+
+def test_a_waiting_preemptor_holds_its_claim_against_the_cohort() -> None:
+    """In later cycles of the tree others see what it waits for as used."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=2)
+    cell.submit("lent", "b", cpu=3)
+    cell.settle()
+    cell.submit("high", "a", cpu=4, priority=10)
+    events = cell.settle()
+    assert preempting(events) == {"high": ["lent", "low"]} or preempting(events) == {"high": ["low", "lent"]}
+
+    cell.submit("late", "b", cpu=1)
+
+    # One cpu is free now, but with the claim of 4 there are only 2 for b, as soon as the victims have gone.
+    cell.settle()
+    cell.stopped("low", "lent")
+    assert "high" in admitted(cell.settle())
+
+
+def test_equal_targets_are_not_taken_twice() -> None:
+    """A second preemptor of the same cycle looks for victims that the first has left."""
+    cell = Cell()
+    for name in ("a", "b"):
+        cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("lender", cpu=0, cohort="c")
+    cell.submit("x", "lender", cpu=2)
+    cell.submit("y", "lender", cpu=2)
+    cell.settle()
+    cell.submit("to-a", "a", cpu=2)
+    cell.submit("to-b", "b", cpu=2)
+
+    events = cell.settle()
+
+    assert sorted(evicted(events)) == ["x", "y"]
+    assert sorted(victim for victims in preempting(events).values() for victim in victims) == ["x", "y"]
+
+
+def test_a_large_victim_serves_two_preemptors() -> None:
+    """Who fits as soon as the others' victims have gone only waits for them."""
+    cell = Cell()
+    for name in ("a", "b"):
+        cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("lender", cpu=0, cohort="c")
+    cell.submit("large", "lender", cpu=4)
+    cell.settle()
+    cell.submit("to-a", "a", cpu=2)
+    cell.submit("to-b", "b", cpu=2)
+
+    events = cell.settle()
+
+    assert evicted(events) == ["large"]
+    assert preempting(events) == {"to-a": ["large"], "to-b": ["large"]}
+    cell.stopped("large")
+    assert sorted(admitted(cell.settle())) == ["to-a", "to-b"]
+
+
+def test_what_a_victim_still_holds_is_not_handed_out() -> None:
+    """A victim larger than needed leaves a rest; it is free when the victim has gone, and not before."""
+    cell = Cell()
+    cell.queue("a", cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=1, cohort="c", preemption=RECLAIMS)
+    cell.queue("d", cpu=1, cohort="c", preemption=RECLAIMS)
+    cell.queue("lender", cpu=6, cohort="c")
+    cell.submit("victim", "lender", cpu=9)
+    cell.settle()
+    cell.submit("to-a", "a", cpu=2, priority=10)
+    cell.submit("to-b", "b", cpu=1)
+    cell.submit("to-d", "d", cpu=1)
+
+    cell.settle()
+
+    used = cell.state.world.tree.cohorts["c"].used(("default", "cpu"))
+    assert used <= 10_000
+
+
+def test_one_cycle_admits_one_workload_of_each_queue() -> None:
+    """The second of a queue comes in the next cycle, after the heads of the others."""
+    cell = Cell()
+    cell.queue("a", cpu=0, cohort="c")
+    cell.queue("b", cpu=0, cohort="c")
+    cell.apply("Cohort", "c", {"resourceGroups": _group(3)})
+    cell.settle()
+    cell.submit("a1", "a")
+    cell.submit("a2", "a")
+    cell.submit("b1", "b")
+
+    assert admitted(cell.decide()) == ["a1", "b1"]
+    assert admitted(cell.settle()) == ["a2"]
+
+
+def _group(cpu: int) -> list[object]:
+    quota = {"name": "cpu", "nominalQuota": cpu}
+    return [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}]
+
+
+def test_quota_that_cannot_be_reclaimed_is_kept_for_its_owner() -> None:
+    """Without a way to get it back, a queue does not lend what its own head waits for."""
+    cell = Cell()
+    cell.queue("owner", cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Never"})
+    cell.queue("borrower", cpu=0, cohort="c")
+    cell.submit("lent", "borrower", cpu=2)
+    cell.submit("kept", "borrower", cpu=2)
+    cell.settle()
+    cell.submit("head", "owner", cpu=4)
+    cell.submit("greedy", "borrower", cpu=2)
+    cell.settle()
+
+    cell.finish("lent")
+
+    assert admitted(cell.settle()) == []
+    cell.finish("kept")
+    assert admitted(cell.settle()) == ["head"]
+
+
+def test_a_closed_gate_blocks_preemption_only() -> None:
+    """A gated workload may take what is free, but nobody is preempted for it (CA11)."""
+    cell = Cell()
+    cell.queue("a", cpu=2, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=2)
+    cell.settle()
+    cell.submit("gated", "a", cpu=2, priority=10, preemption_gates=("gate",))
+
+    events = cell.settle()
+
+    assert evicted(events) == []
+    assert [e.message for e in events if isinstance(e, BlockedOnPreemptionGates)] == [
+        "Workload requires preemption, but it's gated"
+    ]
+    assert cell.reason("gated")[0] == "AdmissionGated"
+    cell.finish("low")
+    assert admitted(cell.settle()) == ["gated"]
+
+
+def test_one_at_a_time_until_pods_are_ready() -> None:
+    """With waitForPodsReady.blockAdmission the next is admitted when the pods of the last are ready (SC7)."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True})
+    cell.queue("a", cpu=4)
+    cell.queue("b", cpu=4)
+    cell.submit("one", "a")
+    cell.submit("two", "b")
+
+    assert admitted(cell.settle()) == ["one"]
+    assert cell.reason("two") == (
+        "WaitingForPodsReady",
+        "waiting for all admitted workloads to be in PodsReady condition",
+    )
+    cell.put(WorkloadPodsReady(cause=0, workload=key("one")))
+    assert admitted(cell.settle()) == ["two"]
+
+
+def test_the_search_goes_on_with_the_next_flavor() -> None:
+    """A search that stopped at a flavor without candidates goes on behind it in the next cycle (SC4)."""
+    cell = Cell()
+    cell.queue(
+        "a",
+        cpu={"first": 2, "second": 2},
+        cohort="c",
+        preemption={"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
+        flavorFungibility={"whenCanPreempt": "MayStopSearch", "whenCanBorrow": "MayStopSearch"},
+    )
+    cell.queue("b", cpu={"first": 0, "second": 0}, cohort="c")
+    cell.submit("same-priority", "a", cpu=2)
+    cell.settle()
+    assert cell.flavor("same-priority") == "first"
+    cell.submit("next", "a", cpu=2)
+
+    events = cell.settle()
+
+    assert admitted(events) == ["next"]
+    assert cell.flavor("next") == "second"
+    assert scans(events) in ([], [({"cpu": 0},)], [[{"cpu": 0}]])
+
+
+def test_partial_admission_takes_fewer_pods() -> None:
+    """Where all pods do not fit, as many as do are admitted, down to minCount (SC7)."""
+    cell = Cell()
+    cell.queue("a", cpu=3)
+    cell.submit("w", "a", count=5, pod_set={"min_count": 2})
+
+    assert admitted(cell.settle()) == ["w"]
+    assignment = cell.workload("w").assignment
+    assert assignment is not None
+    assert assignment[0].count == 3
+
+
+def test_a_preemptor_that_goes_away_frees_its_claim() -> None:
+    """Deleting the preemptor lets others have what it waited for."""
+    cell = Cell()
+    cell.queue("a", cpu=2, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=2)
+    cell.settle()
+    cell.submit("high", "a", cpu=2, priority=10)
+    cell.submit("middle", "a", cpu=2, priority=5)
+    assert preempting(cell.settle()) == {"high": ["low"]}
+    cell.put(WorkloadDeleted(cause=0, workload=key("high")))
+    cell.stopped("low")
+
+    assert admitted(cell.settle()) == ["middle"]
+
+
+def test_nothing_is_recorded_twice() -> None:
+    """A preemptor that goes on waiting, and a verdict that stays, cause no event (G7)."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=1, cohort="c", preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    cell.submit("in-b", "b", cpu=1)
+    cell.settle()
+    cell.submit("high", "a", cpu=4, priority=10)
+    cell.submit("more-b", "b", cpu=2)
+    cell.settle()
+
+    cell.finish("in-b")
+    events = cell.settle()
+
+    assert not [event for event in events if isinstance(event, PreemptionIssued)]
+    assert parked(events) == []

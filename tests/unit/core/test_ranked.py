@@ -1,0 +1,47 @@
+"""A ranked list against the plainest one there is."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.core import ranked
+from sluice.core.ranked import Ranked
+
+RANKS = st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from("abc"))
+
+
+@given(st.lists(st.tuples(st.booleans(), RANKS), max_size=200))
+def test_it_is_a_sorted_list(changes):
+    """Whatever was added and taken out, it holds what is left in the order of ranks, in small chunks."""
+    before, ranked.CHUNK = ranked.CHUNK, 2
+    try:
+        listed: Ranked[str] = Ranked()
+        model: dict[tuple[int, int, str], str] = {}
+        for add, rank in changes:
+            if add:
+                model[rank] = "".join(map(str, rank))
+                listed.add(rank, model[rank])
+            elif rank in model:
+                listed.discard(rank, model.pop(rank))
+            else:
+                listed.discard(rank, "nothing")
+
+            assert list(listed.ranks()) == sorted(model)
+            assert list(listed) == [model[each] for each in sorted(model)]
+            assert len(listed) == len(model)
+            assert listed.first() == (model[min(model)] if model else None)
+            assert all(0 < len(chunk) <= 4 for chunk in listed._chunks)
+    finally:
+        ranked.CHUNK = before
+
+
+def test_only_the_same_item_is_taken_out():
+    """Another item under the rank stays: what is discarded was replaced meanwhile."""
+    old, new = ["old"], ["new"]
+    listed: Ranked[list[str]] = Ranked()
+    listed.add((0, 0, "a"), old)
+    listed.add((0, 0, "a"), new)
+
+    listed.discard((0, 0, "a"), old)
+
+    assert list(listed) == [new]
+    assert listed[0, 0, "a"] is new

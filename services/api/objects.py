@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api import sluice_v1
+from sluice.api.labels import ELASTIC_JOB
 from sluice.core.config import KINDS, NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
@@ -19,6 +20,7 @@ from sluice.core.status import (
     to_manifest,
 )
 from sluice.core.status.job_status import current
+from sluice.core.status.slices import described
 from sluice.core.status.times import timestamp
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
@@ -217,6 +219,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "flavors": list(_flavors(workload)),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+        **({"slices": described(view)} if ELASTIC_JOB in workload.record.annotations else {}),
     }
     if submitted is not None and submitted.errors:
         # An edit that was refused; the job goes on as it was.

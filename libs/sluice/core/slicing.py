@@ -19,8 +19,7 @@ from .quota import FlavorResource
 
 def replaced_slice(world: World, workload: Workload) -> Workload | None:
     """Return the slice whose place *workload* is to take, if that holds quota; None for all others."""
-    key = workload.record.replaces
-    old = world.workloads.get(key) if key is not None else None
+    old = _old(world, workload)
     return old if old is not None and old.assignment is not None else None
 
 
@@ -29,11 +28,17 @@ def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
 
     It may queue next to one that holds quota of the same queue and is to keep it, or after it has gone.
     """
-    key = workload.record.replaces
-    old = world.workloads.get(key) if key is not None else None
+    old = _old(world, workload)
     if old is None:
         return False
     return old.assignment is None or old.evicted_at is not None or old.cluster_queue != cluster_queue
+
+
+def _old(world: World, workload: Workload) -> Workload | None:
+    """Nobody takes the place of a workload of another namespace."""
+    key = workload.record.replaces
+    old = world.workloads.get(key) if key is not None else None
+    return old if old is not None and old.record.namespace == workload.record.namespace else None
 
 
 def successor(world: World, key: WorkloadKey) -> Workload | None:

@@ -1,5 +1,6 @@
 """`sluice replay`: state at any point, what changed, deciding again, other rules. Reads only."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def verify(
     if output == "json":
         show_json(rows)
     if failed is not None:
-        ctx.exit(1)
+        sys.exit(1)
 
 
 @replay.command()
@@ -165,7 +166,7 @@ def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> Non
     else:
         click.echo(f"{name} was broken by {found.seq}, {clock(found.at)}: {found.text}")
     if found is not None:
-        ctx.exit(1)
+        sys.exit(1)
 
 
 @replay.command()
@@ -270,7 +271,7 @@ def what_if_command(
     else:
         click.echo("\n".join(report.compared_lines(found)))
     if found.reproduced and not found.identical:
-        ctx.exit(1)
+        sys.exit(1)
 
 
 def _moment(source: Any, text: str) -> int:

@@ -4,7 +4,7 @@
     blocks: kind, sizes, CRC-32 of the compressed bytes, first and last sequence and time; then the bytes
         H   what the log is (`Header`, JSON); the first block
         E   entries
-        Z   how many there were, and the SHA-256 over all CRCs (`Trailer`, JSON); the last block
+        Z   how many there were, and the SHA-256 over all heads (`Trailer`, JSON); the last block
 
 A reader skips blocks that it does not need without decompressing them. Without its Z a file is truncated.
 """
@@ -129,14 +129,15 @@ class Writer:
     def _block(self, kind: bytes, raw: bytes, first: int, last: int, begin: Micros, end: Micros) -> None:
         data = zlib.compress(raw, self._level)
         crc = zlib.crc32(data)
+        head = _BLOCK.pack(kind, len(data), len(raw), crc, first, last, begin, end)
         if kind != b"Z":
-            self._digest.update(crc.to_bytes(4, "big"))
-        self._file.write(_BLOCK.pack(kind, len(data), len(raw), crc, first, last, begin, end))
+            self._digest.update(head)
+        self._file.write(head)
         self._file.write(data)
 
 
-def read_header(file: BinaryIO) -> tuple[Header, int]:
-    """Return what the log is, and the CRC of the header's block.
+def read_header(file: BinaryIO) -> tuple[Header, Block]:
+    """Return what the log is, and the head of the header's block.
 
     Raises:
         LogFileError: no log, or one of a later format.
@@ -155,20 +156,20 @@ def read_header(file: BinaryIO) -> tuple[Header, int]:
     if block is None or block.kind != b"H":
         raise LogFileError("truncated: it has no header")
     try:
-        return msgspec.json.decode(body(file, block), type=Header), block.crc
+        return msgspec.json.decode(body(file, block), type=Header), block
     except msgspec.DecodeError as error:
         raise LogFileError(f"damaged header: {error}") from error
 
 
-def blocks(file: BinaryIO, wanted: Callable[[Block], bool], crc: int = 0) -> Iterator[tuple[Block, bytes]]:
+def blocks(file: BinaryIO, wanted: Callable[[Block], bool], header: Block) -> Iterator[tuple[Block, bytes]]:
     """Yield the wanted blocks of entries, decompressed; the others are skipped.
 
-    The digest over all CRCs is checked at the end, so it holds whichever blocks were wanted.
+    The digest over all heads is checked at the end, so it holds whichever blocks were wanted.
 
     Raises:
         LogFileError: truncated or damaged; the message says after which sequence.
     """
-    digest = hashlib.sha256(crc.to_bytes(4, "big"))
+    digest = hashlib.sha256(_packed(header))
     last = 0
     while True:
         try:
@@ -181,8 +182,8 @@ def blocks(file: BinaryIO, wanted: Callable[[Block], bool], crc: int = 0) -> Ite
                     raise LogFileError("checksum of the whole differs: blocks are missing or exchanged")
                 return
             if block.kind != b"E":
-                raise LogFileError(f"unknown block {block.kind!r}")
-            digest.update(block.crc.to_bytes(4, "big"))
+                raise LogFileError("damaged: a second header")
+            digest.update(_packed(block))
             if wanted(block):
                 yield block, body(file, block)
             else:
@@ -209,6 +210,10 @@ def entries_of(raw: bytes) -> Iterator[Entry]:
         yield new(Entry, (seq, suffix, at, raw[middle:position], b""))
 
 
+def _packed(block: Block) -> bytes:
+    return _BLOCK.pack(*(getattr(block, name) for name in block.__struct_fields__))
+
+
 def _head(file: BinaryIO) -> Block | None:
     data = file.read(_BLOCK.size)
     if not data:
@@ -216,8 +221,8 @@ def _head(file: BinaryIO) -> Block | None:
     if len(data) < _BLOCK.size:
         raise LogFileError("truncated")
     block = Block(*_BLOCK.unpack(data))
-    if max(block.size, block.raw_size) > MAX_BLOCK_BYTES:
-        raise LogFileError("damaged: a block's size makes no sense")
+    if block.kind not in (b"H", b"E", b"Z") or max(block.size, block.raw_size) > MAX_BLOCK_BYTES:
+        raise LogFileError("damaged: a block's head makes no sense")
     return block
 
 
@@ -228,13 +233,18 @@ def body(file: BinaryIO, block: Block) -> bytes:
         raise LogFileError("truncated")
     if zlib.crc32(data) != block.crc:
         raise LogFileError("damaged: checksum differs")
-    return zlib.decompress(data, bufsize=block.raw_size)
+    try:
+        return zlib.decompress(data, bufsize=block.raw_size)
+    except zlib.error as error:
+        raise LogFileError(f"damaged: {error}") from error
 
 
 def _skip(file: BinaryIO, size: int) -> None:
-    if file.seekable():
-        file.seek(size, 1)
-    elif len(file.read(size)) < size:
+    if file.seekable() and size > 1:
+        # Seeking behind the end is no error, so the last byte is really read.
+        file.seek(size - 1, 1)
+        size = 1
+    if len(file.read(size)) < size:
         raise LogFileError("truncated")
 
 

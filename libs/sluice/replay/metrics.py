@@ -30,9 +30,13 @@ class Collector:
 
     lives: dict[str, Life] = field(default_factory=dict)
     decisions: list[tuple[str, ...]] = field(default_factory=list)
-    """Who got which flavors, was evicted, or preempted whom; in order."""
+    """Who got which flavors, was evicted, or preempted whom; in order.
+
+    Jobs stand for their workloads, whose names hold a place in the log.
+    """
     preempted: dict[str, int] = field(default_factory=dict)
     evicted: dict[str, int] = field(default_factory=dict)
+    _jobs: dict[str, str] = field(default_factory=dict)
     begin: Micros = 0
     end: Micros = 0
     _held: dict[str, tuple[str, dict[tuple[str, str], int], Micros]] = field(default_factory=dict)
@@ -53,6 +57,8 @@ class Collector:
                     record = event.workload
                     self.begin = self.begin or at
                     kind = record.priority_class or str(record.priority)
+                    if record.job is not None:
+                        self._jobs[record.key] = record.job.key
                     self.lives[record.key] = Life(record.queue_name, kind, at)
                 case WorkloadFinished():
                     life = self.lives.get(event.workload)
@@ -63,14 +69,20 @@ class Collector:
                     self._release(event.workload, at)
                 case Evicted():
                     self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
-                    self.decisions.append(("Evicted", event.workload, event.reason))
+                    self.decisions.append(("Evicted", self.name(event.workload), event.reason))
                 case Preempted():
                     self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
-                    self.decisions.append(("Preempted", event.workload, event.preemptor, event.rule))
+                    self.decisions.append(
+                        ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
+                    )
                     if event.workload in self.lives:
                         self.lives[event.workload].preemptions += 1
                 case _:
                     pass
+
+    def name(self, workload: str) -> str:
+        """Return the job of a workload, or the workload where it has none."""
+        return self._jobs.get(workload, workload)
 
     def _reserve(self, event: QuotaReserved, at: Micros) -> None:
         usage: dict[tuple[str, str], int] = {}
@@ -80,7 +92,9 @@ class Collector:
                 flavor = pod_set.flavors.get(resource, "")
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
                 flavors.append(f"{pod_set.name}:{resource}={flavor}")
-        self.decisions.append(("QuotaReserved", event.workload, event.cluster_queue, *sorted(flavors)))
+        self.decisions.append(
+            ("QuotaReserved", self.name(event.workload), event.cluster_queue, *sorted(flavors))
+        )
         self._held[event.workload] = (event.cluster_queue, usage, at)
         for (flavor, resource), amount in usage.items():
             self._charges.append((at, event.cluster_queue, flavor, resource, amount))

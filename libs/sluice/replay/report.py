@@ -72,6 +72,7 @@ def compared(found: WhatIf) -> dict[str, Any]:
             {"name": r.name, "coversSeconds": round(r.covers_s, 3), "assumedRunTimes": r.assumed, **r.numbers}
             for r in found.runs
         ],
+        "sameDecisions": found.same_decisions,
         "reproduced": [checked(c) for c in found.reproduced],
     }
 
@@ -85,6 +86,10 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
             yield _row(label, ["-" if value is None else str(value) for value in values])
     if any(run.assumed for run in found.runs):
         yield _row("run times assumed", [str(run.assumed) for run in found.runs])
+    if found.same_decisions is not None:
+        count = len(found.runs[0].collector.decisions)
+        same = "the same in content and order" if found.same_decisions else "not all the same as recorded"
+        yield f"{count} decisions recorded; replayed without changes they are {same}"
     if found.reproduced:
         yield ""
         for check in found.reproduced:

@@ -95,13 +95,13 @@ class FileSource:
 
     def _index(self) -> None:
         with self.path.open("rb") as file:
-            self.header, crc = logfile.read_header(file)
+            self.header, head = logfile.read_header(file)
 
             def note(block: logfile.Block) -> bool:
                 self._blocks.append((block, file.tell()))
                 return False
 
-            for _ in logfile.blocks(file, note, crc):
+            for _ in logfile.blocks(file, note, head):
                 pass
 
     @property

@@ -82,6 +82,17 @@ class WhatIf:
     reproduced: list[Checked]
 
     @property
+    def same_decisions(self) -> bool | None:
+        """Did the free re-run without changes decide as recorded, in content and order? None: no record.
+
+        It goes on to the end of all jobs; what it decides after the record's end is not compared.
+        """
+        if len(self.runs) < 2 or self.runs[0].name != "recorded":
+            return None
+        before, after = (run.collector.decisions for run in self.runs[:2])
+        return before == after[: len(before)]
+
+    @property
     def identical(self) -> bool:
         return bool(self.reproduced) and all(c.divergence is None for c in self.reproduced)
 

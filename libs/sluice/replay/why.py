@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sluice.api.quantity import format_value
+from sluice.core.assignment import Mode
 from sluice.core.eligibility import FlavorRule
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import stopped
@@ -211,13 +212,14 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
         if gates:
             reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
+    elif found is not None and found.mode is Mode.FIT:
+        ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
+        reason, message = "PendingEvaluation", f"It would fit by itself, and has not had its turn{ahead}."
     else:
         message = (found.message if found is not None else entry.message) or recorded.message
     if report.rule:
         report.message += f" {message}" if message else ""
         return
-    if not message and found is not None:
-        message = "It fits now, and has not had its turn yet."
     report.rule = reason or "PendingEvaluation"
     report.message = message
 

@@ -20,11 +20,12 @@ def test_a_job_that_must_not_borrow_waits(run):
     assert "cannot-borrow" in run("describe", "job", "no-borrowing").ok().out
     run("submit", "-q", "careful", "--name", "borrower", "--cpu", "3", "--", "sleep", "5").ok()
     eventually(lambda: job(run, "borrower")["phase"] == "Admitted")
-    run("job", "delete", "no-borrowing", "borrower").ok()
+    run("job", "finish", "borrower").ok()
+    run("job", "delete", "no-borrowing").ok()
 
 
-def test_a_job_that_must_not_preempt_waits_but_can_be_preempted(run):
-    """One of lower priority stays; with the slot free the job gets in, and then it is a victim like others."""
+def test_a_job_that_must_not_preempt_waits(run):
+    """One of lower priority stays; with the slot free the job gets in."""
     run("apply", "-f", "examples/constraints/queues.yaml").ok()
     for name, queue in (("low-1", "careful"), ("low-2", "lender")):
         run("submit", "-q", queue, "--name", name, "--cpu", "2", "--", "sleep", "5").ok()
@@ -34,4 +35,5 @@ def test_a_job_that_must_not_preempt_waits_but_can_be_preempted(run):
     assert job(run, "low-1")["phase"] == "Admitted"
     run("job", "finish", "low-1").ok()
     eventually(lambda: job(run, "no-preemption")["phase"] == "Admitted")
-    run("job", "delete", "no-preemption", "low-2").ok()
+    run("job", "finish", "no-preemption").ok()
+    run("job", "finish", "low-2").ok()

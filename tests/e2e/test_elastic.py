@@ -1,4 +1,4 @@
-"""The stories of KEP-77 on real services and a real agent: `examples/elastic/`, as docs/elastic.md tells them."""
+"""The stories of KEP-77 on real services and a real agent: `examples/elastic/`."""
 
 import os
 

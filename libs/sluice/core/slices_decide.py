@@ -18,6 +18,7 @@ from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobDeleted, JobScaled
 from sluice.events.slices import (
+    JobResized,
     JobResumed,
     WorkloadCreated,
     WorkloadDeleted,
@@ -236,6 +237,11 @@ def turn(state: State, job: Job, at: Micros) -> Events:
             return recreated(job, job.cause, again(job, job.cause, at))
         case Todo.FORGET_SLICE:
             return _without_old(job)
+        case Todo.RESIZE:
+            pods = {placed.name: placed.count for placed in job.placement}
+            return (
+                JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods),
+            )
         case Todo.GROW:
             return grow(state, job, job.cause, at)
         case Todo.PRUNE:

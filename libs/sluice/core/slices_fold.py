@@ -28,6 +28,7 @@ from sluice.events.slices import (
     ExecutorSeen,
     InputsIgnored,
     JobClaimed,
+    JobResized,
     JobResumed,
     JobSuspended,
     ReclaimablePodsUpdated,
@@ -160,8 +161,8 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, _at: M
     if job.phase is not Phase.PENDING:
         job.placement = cut(placement(state, job), had)
         job.pods_ready = False
-        if job.phase is Phase.RUNNING and grows(had, counts(job.record.pod_sets)):
-            state.set_todo(job, Todo.GROW, seq)
+        if job.phase is Phase.RUNNING:
+            state.set_todo(job, Todo.RESIZE, seq)
     elif job.admitted:
         smaller = grows(had, counts(job.record.pod_sets))
         state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
@@ -365,6 +366,18 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     state.touch(job)
 
 
+def _resized(state: State, event: JobResized, seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    if grows(event.pods, counts(job.record.pod_sets)):
+        state.set_todo(job, Todo.GROW, seq)
+    else:
+        _prune(state, job, seq)
+    state.touch(job)
+
+
 def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
@@ -536,6 +549,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadCreated: _created,
     WorkloadUpdated: _updated,
     JobResumed: _resumed,
+    JobResized: _resized,
     JobSuspended: _suspended,
     JobClaimed: _claimed,
     WorkloadPodsReady: _pods_ready,

@@ -67,6 +67,8 @@ class Todo(IntEnum):
     """The old slice has lost its quota while a new one waits: only the new one is left."""
     GROW = 6
     """A slice was admitted smaller than it is wanted by now."""
+    RESIZE = 8
+    """Another slice was admitted while the job runs: executors must hear of the new size."""
     PRUNE = 7
     """There are more finished slices than are kept."""
 

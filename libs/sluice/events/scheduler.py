@@ -108,7 +108,7 @@ class WorkloadsParked(Event, frozen=True, kw_only=True):
 class PreemptionIssued(Event, frozen=True, kw_only=True):
     """The workload waits at the head of its queue for these workloads to give up their quota (SC5).
 
-    Meanwhile `usage` ("flavor/resource" -> amount) stays reserved for it, at the borrowing height `borrowing`.
+    Meanwhile `usage` ("flavor/resource" -> amount) stays reserved for it, at borrowing height `borrowing`.
     """
 
     workload: WorkloadKey

@@ -21,7 +21,8 @@ LEFT_OUT = {
 
 def run(case: Json, header: Json) -> None:  # noqa: ARG001
     manifests, expect = case["input"]["Workload"], case["expect"]
-    assert len(manifests) == 2 and is_true(manifests[0], "Evicted"), _MANY
+    assert len(manifests) == 2, _MANY
+    assert is_true(manifests[0], "Evicted"), _MANY
     state, job = job_of(manifests)
     assert job.pending is not None
     job.phase, job.admitted = Phase.PENDING, False

@@ -1,4 +1,4 @@
-"""The workload slices of a job: which live, which one speaks for it, and how they follow one another (WS9)."""
+"""The workload slices of a job: which live, which one speaks for it, how they follow (WS9)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from .records import JobView, WorkloadView
 
 
 def lineage(job: JobView) -> list[WorkloadView]:
-    """Return all slices that are kept, oldest first; at equal times the replaced one before its replacement."""
+    """Return all slices that are kept, oldest first; at equal times the replaced one first."""
     found = sorted(job.workloads.values(), key=_age)
     for i in range(len(found) - 1):
         first, second = found[i], found[i + 1]

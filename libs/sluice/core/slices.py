@@ -28,7 +28,7 @@ from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
 from .slices_reports import stopped
-from .slices_state import MICROS, Presence, State
+from .slices_state import MICROS, Presence, State, Todo
 
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
@@ -103,6 +103,9 @@ def _full(events: list[Event]) -> bool:
 def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey]) -> None:
     size = 0
     for key, queue in state.inbox.items():
+        job = state.jobs.get(key)
+        if job is not None and job.todo in (Todo.RESIZE, Todo.GROW):
+            continue  # the next change starts from what this one leads to
         for inbound in queue.values():
             answers = answer(state, key, inbound, at)
             if answers:

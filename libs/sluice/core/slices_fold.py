@@ -366,15 +366,15 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     state.touch(job)
 
 
-def _resized(state: State, event: JobResized, seq: int, _at: Micros) -> None:
+def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
     state.clear_todo(job)
     if grows(event.pods, counts(job.record.pod_sets)):
-        state.set_todo(job, Todo.GROW, seq)
+        state.set_todo(job, Todo.GROW, event.cause)
     else:
-        _prune(state, job, seq)
+        _prune(state, job, event.cause)
     state.touch(job)
 
 
@@ -462,7 +462,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         heappush(state.expiry, (due, key))
 
 
-def _deleted(state: State, event: WorkloadDeleted, seq: int, _at: Micros) -> None:
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     job = state.by_workload.get(event.workload)
     if job is not None and job.pending is not None and job.pending.key == event.workload:
@@ -475,7 +475,7 @@ def _deleted(state: State, event: WorkloadDeleted, seq: int, _at: Micros) -> Non
         owner.history.remove(event.workload)
         if owner.todo is Todo.PRUNE:
             state.clear_todo(owner)
-            _prune(state, owner, seq)
+            _prune(state, owner, event.cause)
     elif (key := state.finished_workloads.get(event.workload)) is not None:
         _drop_finished(state, key)
 

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import fcntl
+import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -17,10 +19,13 @@ from sluice.sdk.claims import Held
 
 from .config import Config
 from .execution import Execution, Machine, current_env
-from .orphans import earlier_outcome, end_orphans, remove_old
+from .guardian import GRACE_MOST_S
+from .orphans import KILL_S, earlier_outcome, end_orphans, remove_old
 from .plan import PlanError, make_plan
 
 CLEAN_EVERY_S = 3600.0
+LOCK_WAIT_S = GRACE_MOST_S + KILL_S + 1.0
+"""Longest time that a guardian works after its agent's death."""
 
 log = structlog.get_logger("sluice.agent")
 
@@ -70,8 +75,9 @@ class Agent:
             AgentError: another agent works in the same directory.
             DuplicateExecutorError: another agent has this name.
         """
-        self._take_directory()
+        await self._take_directory()
         await end_orphans(self.config.name, self.work_dir, self.config.grace_s)
+        guardian = await self._start_guardian()
         cleaning = asyncio.create_task(self._clean_regularly())
         try:
             await self.executor.serve()
@@ -80,16 +86,39 @@ class Agent:
             with contextlib.suppress(asyncio.CancelledError):
                 await cleaning
             await self.client.close()
+            # Everything has ended in order.
+            with contextlib.suppress(ProcessLookupError):
+                guardian.kill()
+            await guardian.wait()
 
-    def _take_directory(self) -> None:
+    async def _take_directory(self) -> None:
+        """Lock the directory; an earlier life's guardian may still be at work in it."""
         self.work_dir.mkdir(parents=True, exist_ok=True)
         lock = (self.work_dir / "agent.lock").open("ab")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise AgentError(f"{self.work_dir}: another agent works in this directory") from None
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    lock.close()
+                    raise AgentError(f"{self.work_dir}: another agent works in this directory") from None
+                await asyncio.sleep(0.05)
         self._lock = lock
+
+    async def _start_guardian(self) -> asyncio.subprocess.Process:
+        """Start the process that ends the pods if this one is killed."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "services.agent.guardian",
+            self.config.name,
+            str(self.work_dir),
+            str(self.config.grace_s),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
 
     async def _clean_regularly(self) -> None:
         while True:

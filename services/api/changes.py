@@ -52,9 +52,9 @@ class Changes:
         found.reverse()
         return found
 
-    def gone_since(self, kind: str, seq: int) -> Iterator[str]:
-        """Yield the keys deleted after *seq* that have not come back."""
+    def gone_since(self, kind: str, seq: int) -> Iterator[Gone]:
+        """Yield what was deleted after *seq* and has not come back, in order."""
         here = self._changed.get(kind, {})
         for gone in self._gone:
             if gone.seq > seq and gone.kind == kind and gone.key not in here:
-                yield gone.key
+                yield gone

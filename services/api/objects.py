@@ -25,7 +25,8 @@ from sluice.core.status.times import timestamp
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
 
-from .world import Presence, Submitted, World
+from .jobs import Submitted, offered_uid
+from .world import Presence, World
 
 CONFIG_KINDS = frozenset(KINDS)
 READ_KINDS = frozenset({"Job", "Workload", "Agent"})
@@ -34,6 +35,16 @@ NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload"}
 
 class UnknownKindError(LookupError):
     """No such kind can be asked for."""
+
+
+def known(kind: str) -> None:
+    """Check that there is such a kind.
+
+    Raises:
+        UnknownKindError: there is none.
+    """
+    if kind not in CONFIG_KINDS and kind not in READ_KINDS:
+        raise UnknownKindError(kind)
 
 
 def keys(world: World, kind: str) -> Iterable[str]:
@@ -47,7 +58,7 @@ def keys(world: World, kind: str) -> Iterable[str]:
         # A cohort exists as soon as a queue names it.
         return _cohorts(world) if kind == "Cohort" else found
     if kind == "Job":
-        return dict.fromkeys([*world.view.jobs, *world.jobs])
+        return dict.fromkeys([*world.view.jobs, *world.jobs.by_key])
     if kind == "Workload":
         return world.view.workloads
     if kind == "Agent":
@@ -155,6 +166,9 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     plain: Object = msgspec.to_builtins(to_manifest(world.view, workload))
     plain = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", **plain}
     plain["metadata"]["resourceVersion"] = _version(world, "Workload", workload.key)
+    for pod_set, written in zip(workload.record.pod_sets, plain["spec"]["podSets"], strict=True):
+        # A default, but what people look for first.
+        written["count"] = pod_set.count
     place = position(world.view, workload) if workload.key in workload.local_queue.pending else None
     if place is not None:
         plain["status"]["queuePosition"] = place
@@ -169,42 +183,56 @@ def _seconds(start: Micros, end: Micros) -> float:
 
 def _job(world: World, key: JobKey) -> Object | None:
     view, submitted = world.view.jobs.get(key), world.jobs.get(key)
-    if view is None and submitted is None:
-        return None
+    if submitted is None:
+        return None if view is None else _known_job(world, view)
+    new = view is None or (submitted.open and current(view).finished_at is not None)
+    offer = submitted.latest if new else submitted.shown
     namespace, _, name = key.partition("/")
     metadata: Object = {"name": name, "namespace": namespace}
-    kind, api_version = "Job", sluice_v1.API_VERSION
-    if submitted is not None:
-        kind = submitted.head.kind or kind
-        api_version = submitted.head.api_version or api_version
-        metadata |= {"uid": submitted.uid, "creationTimestamp": timestamp(submitted.created_at)}
-        for field in ("labels", "annotations"):
-            if found := getattr(submitted.head.metadata, field):
-                metadata[field] = found
-    elif view is not None:
-        kind, api_version = view.reference.kind, view.reference.api_version
-        workload = current(view)
-        metadata |= {"uid": view.reference.uid, "creationTimestamp": timestamp(workload.record.created_at)}
+    metadata["uid"] = offered_uid(offer) if new else submitted.uid
+    metadata["creationTimestamp"] = timestamp(offer.at if new else submitted.created_at)
+    for field in ("labels", "annotations"):
+        if found := getattr(offer.head.metadata, field):
+            metadata[field] = found
     metadata["resourceVersion"] = _version(world, "Job", key)
-    status = _unseen(submitted) if view is None else _job_status(world, view, submitted)
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": status}
+    return {
+        "apiVersion": offer.head.api_version or sluice_v1.API_VERSION,
+        "kind": offer.head.kind or "Job",
+        "metadata": metadata,
+        "status": _unseen(submitted) if new or view is None else _job_status(world, view, submitted),
+    }
 
 
-def _unseen(submitted: Submitted | None) -> Object:
-    """Return the status of a job that has no workload: not looked at yet, or refused, or over."""
-    assert submitted is not None
+def _known_job(world: World, view: JobView) -> Object:
+    """Return a job whose manifest is not known, only its workload."""
+    namespace, _, name = view.key.partition("/")
+    reference = view.reference
+    return {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": reference.uid,
+            "creationTimestamp": timestamp(current(view).record.created_at),
+            "resourceVersion": _version(world, "Job", view.key),
+        },
+        "status": _job_status(world, view, None),
+    }
+
+
+def _unseen(submitted: Submitted) -> Object:
+    """Return the status of a job that no workload was made of: not looked at yet, or refused."""
     if submitted.errors:
         message = "; ".join(str(error) for error in submitted.errors)
         return {"phase": "Rejected", "reason": "Invalid", "message": message}
-    if submitted.ended is not None:
-        phase = "Succeeded" if submitted.ended.success else "Failed"
-        return {"phase": phase, "message": submitted.ended.message}
-    return {"phase": "Deleted" if submitted.deleted else "Submitted"}
+    return {"phase": "Submitted"}
 
 
 def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Object:
     found: JobStatus = job_status(world.view, view)
     workload = current(view)
+    ended = submitted.ended if submitted is not None else None
     status: Object = {
         "phase": str(found.phase),
         "queue": found.queue_name,
@@ -220,12 +248,13 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
         **({"slices": described(view)} if ELASTIC_JOB in workload.record.annotations else {}),
+        "queuePosition": found.position,
+        "executor": (ended.executor if ended is not None else "") or view.executor,
+        "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,
     }
     if submitted is not None and submitted.errors:
         # An edit that was refused; the job goes on as it was.
         status["message"] = "; ".join(str(error) for error in submitted.errors)
-    if found.position is not None:
-        status["queuePosition"] = found.position
     if found.admitted_at is not None:
         status["startTime"] = timestamp(found.admitted_at)
         ran_before = workload.past_execution_s * 1_000_000
@@ -234,11 +263,6 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         status["completionTime"] = timestamp(found.finished_at)
         if found.admitted_at is not None:
             status["ranSeconds"] = _seconds(found.admitted_at, found.finished_at)
-    if submitted is not None:
-        if submitted.executor:
-            status["executor"] = submitted.executor
-        if submitted.ended is not None and submitted.ended.exit_codes:
-            status["exitCodes"] = submitted.ended.exit_codes
     return {key: value for key, value in status.items() if value not in ("", [], None)}
 
 
@@ -253,14 +277,6 @@ def _flavors(workload: WorkloadView) -> Iterable[str]:
 
 
 def _agent(world: World, presence: Presence) -> Object:
-    jobs = sum(
-        1
-        for key, submitted in world.jobs.items()
-        if submitted.executor == presence.name
-        and submitted.ended is None
-        and key in world.view.jobs
-        and world.view.jobs[key].running
-    )
     return {
         "apiVersion": sluice_v1.API_VERSION,
         "kind": "Agent",
@@ -270,6 +286,6 @@ def _agent(world: World, presence: Presence) -> Object:
             "since": timestamp(presence.since),
             "message": presence.message,
             "flavors": list(presence.flavors),
-            "jobs": jobs,
+            "jobs": world.running()[presence.name],
         },
     }

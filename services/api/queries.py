@@ -2,15 +2,15 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
-from nats.aio.client import Client as Nats
 
 from sluice.core.config_plan import status
-from sluice.core.status.notices import notices
+from sluice.core.status import notices, positions
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.events.codec import decode_message
 from sluice.events.query import (
     HistoryRequest,
     ListAnswer,
@@ -21,17 +21,20 @@ from sluice.events.query import (
     WatchAnswer,
     WatchRequest,
 )
-from sluice.log.subjects import Cell
 
 from .follower import Follower
-from .objects import NAMESPACED_KINDS, keys, render
+from .objects import NAMESPACED_KINDS, keys, known, render
 from .selector import Selector
 from .world import World
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""A page is ended early so that its answer stays well below the server's limit of a message."""
+"""A page ends here: with the last object, of at most 1 MiB, it fits into a message."""
+PAGE_ITEMS = 1000
 MAX_WATCH_S = 30.0
 MIN_SEQ_TIMEOUT_S = 3.0
+
+
+Enrich = Callable[[Object], Awaitable[Object]]
 
 
 class TooNewError(Exception):
@@ -51,30 +54,49 @@ async def wait_for(follower: Follower, min_seq: int) -> None:
         raise TooNewError(min_seq, follower.world.seq)
 
 
-def list_objects(world: World, request: ListRequest) -> ListAnswer:
-    """Return one page of objects of a kind.
+class _Page:
+    """The objects of one answer, ended early so that it stays well below the server's limit of a message."""
+
+    def __init__(self, limit: int, enrich: Enrich | None) -> None:
+        self.items: list[Object] = []
+        self._limit, self._enrich = limit, enrich
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.items) >= self._limit or self._size > PAGE_BYTES
+
+    async def add(self, obj: Object) -> None:
+        if self._enrich is not None:
+            obj = await self._enrich(obj)
+        self.items.append(obj)
+        if self._enrich is not None:
+            self._size += len(msgspec.json.encode(obj))
+        elif len(self.items) % 16 == 1:
+            # Sizes differ little within a kind, so a sample of them will do.
+            self._size += 16 * len(msgspec.json.encode(obj))
+
+
+async def list_objects(world: World, request: ListRequest, enrich: Enrich | None = None) -> ListAnswer:
+    """Return one page of objects of a kind; *enrich* completes each of them.
 
     Raises:
         UnknownKindError, SelectorError: the request makes no sense.
     """
     selector = Selector(request.label_selector, request.field_selector)
-    items: list[Object] = []
-    size = 0
+    seq = world.seq
+    page = _Page(request.limit, enrich)
     last = ""
     for key in _candidates(world, request):
         if request.continue_ and key <= request.continue_:
             continue
-        if len(items) >= request.limit or size > PAGE_BYTES:
-            return ListAnswer(seq=world.seq, items=items, continue_=last)
+        if page.full:
+            return ListAnswer(seq=seq, items=page.items, continue_=last)
         obj = render(world, request.kind, key)
-        if obj is None or not selector.matches(obj):
-            continue
-        items.append(obj)
-        last = key
-        # Sizes differ little within a kind, so a sample of them will do.
-        if len(items) % 16 == 1:
-            size += 16 * len(msgspec.json.encode(obj))
-    return ListAnswer(seq=world.seq, items=items)
+        if obj is not None and selector.matches(obj):
+            await page.add(obj)
+            last = key
+    return ListAnswer(seq=seq, items=page.items)
 
 
 def _candidates(world: World, request: ListRequest) -> list[str]:
@@ -93,37 +115,89 @@ def _candidates(world: World, request: ListRequest) -> list[str]:
     return sorted(found)
 
 
-async def watch(follower: Follower, request: WatchRequest) -> WatchAnswer:
+async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None = None) -> WatchAnswer:
     """Return what changed after `since`, waiting for a change for at most `timeout_ms`."""
     world = follower.world
     selector = Selector(request.label_selector, request.field_selector)
-    list(keys(world, request.kind))
+    known(request.kind)
     deadline = time.monotonic() + min(request.timeout_ms / 1000, MAX_WATCH_S)
     since = request.since
     if since and since < world.changes.forgotten:
         return WatchAnswer(seq=world.seq, reset=True)
     while True:
         seq = world.seq
-        items = [
-            obj
-            for key in world.changes.since(request.kind, since)
-            if _meant(request, key)
-            and (obj := render(world, request.kind, key)) is not None
-            and selector.matches(obj)
-        ]
-        deleted = [
-            _reference(request.kind, key)
-            for key in world.changes.gone_since(request.kind, since)
-            if _meant(request, key)
-        ]
+        answer = await _changes(world, request, selector, since, enrich)
         left = deadline - time.monotonic()
-        if items or deleted or left <= 0:
-            # Never back, also when the replica that answered before had come further.
-            return WatchAnswer(seq=max(seq, request.since), items=items, deleted=deleted)
+        if answer.items or answer.deleted or answer.continue_ or left <= 0:
+            return answer
         await follower.at_least(seq + 1, left)
         # Changes come in bursts; a moment later they fill one answer instead of many.
         await asyncio.sleep(0.01)
         since = seq
+
+
+async def _changes(
+    world: World, request: WatchRequest, selector: Selector, since: int, enrich: Enrich | None
+) -> WatchAnswer:
+    """Return the changes after *since*, or as many as an answer holds, in order of the objects' last change.
+
+    One event may change more objects than an answer holds; then the next request goes on within it.
+    """
+    seq = world.seq
+    changed = world.changes.since(request.kind, since)
+    if request.continue_:
+        version = world.changes.version(request.kind, request.continue_)
+        # One that has changed again meanwhile stands elsewhere: the rest of its event is sent once more.
+        if version == since + 1:
+            changed = changed[changed.index(request.continue_) + 1 :]
+    page = _Page(PAGE_ITEMS, enrich)
+    gone = list(world.changes.gone_since(request.kind, since))
+    last = ""
+    for key in changed:
+        if page.full:
+            at = world.changes.version(request.kind, last)
+            if since < at <= seq:
+                return WatchAnswer(
+                    seq=at - 1,
+                    items=page.items,
+                    deleted=[
+                        _reference(g.kind, g.key) for g in gone if g.seq < at and _meant(request, g.key)
+                    ],
+                    continue_=last,
+                )
+        if not _meant(request, key):
+            continue
+        obj = render(world, request.kind, key)
+        if obj is not None and selector.matches(obj):
+            await page.add(obj)
+            last = key
+    if request.places:
+        shown = set(changed)
+        for key in waiting_first(world, request.kind, since, request.places):
+            if key in shown or not _meant(request, key):
+                continue
+            obj = render(world, request.kind, key)
+            if obj is not None and selector.matches(obj):
+                await page.add(obj)
+    return WatchAnswer(
+        # Never back, also when the replica that answered before had come further.
+        seq=max(seq, request.since),
+        items=page.items,
+        deleted=[_reference(g.kind, g.key) for g in gone if _meant(request, g.key)],
+    )
+
+
+def waiting_first(world: World, kind: str, since: int, places: int) -> Iterator[str]:
+    """Yield those at the first *places* places of each cluster queue that changed after *since*."""
+    if kind not in ("Job", "Workload"):
+        return
+    for queue in world.changes.since("ClusterQueue", since):
+        for key in islice(positions(world.view, queue), places):
+            job = world.view.workloads[key].record.job
+            if kind == "Workload":
+                yield key
+            elif job is not None:
+                yield job.key
 
 
 def _meant(request: WatchRequest, key: str) -> bool:
@@ -142,7 +216,7 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
     """Return what happened to a workload, or to all workloads of a job, oldest first."""
     key = f"{request.namespace}/{request.name}"
     if request.kind == "Job":
-        job = next((job for name, job in world.view.jobs.items() if name == key), None)
+        job = world.view.jobs.get(JobKey(key))
         workloads = list(job.workloads.values()) if job is not None else []
     else:
         workload = world.view.workloads.get(WorkloadKey(key))
@@ -169,20 +243,3 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
 def refusal(reason: str, message: str) -> Status:
     """Return a Status for a request that makes no sense or cannot be served now."""
     return status(reason, message)
-
-
-async def manifest(world: World, connection: Nats, cell: Cell, request: ListRequest) -> ListAnswer:
-    """Return one job as it was submitted, with its status; the manifest is read from the log."""
-    key = JobKey(f"{request.namespace}/{request.name}")
-    obj = render(world, "Job", key)
-    submitted = world.jobs.get(key)
-    if obj is None:
-        return ListAnswer(seq=world.seq)
-    if submitted is not None:
-        stored = await connection.jetstream().get_msg(cell.stream, submitted.seq)
-        event = decode_message(stored.data or b"")
-        if not isinstance(event, tuple):
-            whole: Any = msgspec.json.decode(event.data)
-            if isinstance(whole, dict) and "spec" in whole:
-                obj = {**obj, "spec": whole["spec"], "status": obj["status"]}
-    return ListAnswer(seq=world.seq, items=[obj])

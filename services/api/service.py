@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from . import queries
 from .changer import Changer, OvertakenError
 from .config import Config
 from .follower import Follower
+from .manifests import with_spec
 from .objects import UnknownKindError, render
 from .selector import SelectorError
 
@@ -167,17 +169,16 @@ class ApiService:
 
     async def _list(self, request: ListRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
-        page = queries.list_objects(self.follower.world, request)
-        return await self._whole(page) if request.whole and request.kind == "Job" else page
+        return await queries.list_objects(self.follower.world, request, self._enrich(request))
 
     async def _watch(self, request: WatchRequest) -> object:
-        answer = await queries.watch(self.follower, request)
-        return await self._whole(answer) if request.whole and request.kind == "Job" else answer
+        return await queries.watch(self.follower, request, self._enrich(request))
 
-    async def _whole[A: ListAnswer | WatchAnswer](self, answer: A) -> A:
-        """Return the answer with its jobs as they were submitted."""
-        assert self._connection is not None
-        return await with_specs(self.follower.world, self._connection, self.log.cell, answer)
+    def _enrich(self, request: ListRequest | WatchRequest) -> queries.Enrich | None:
+        """Return what completes each object of the answer, None when nothing is to be."""
+        if not request.whole or request.kind != "Job" or self._connection is None:
+            return None
+        return partial(with_spec, self.follower.world, self._connection, self.log.cell)
 
     async def _history(self, request: HistoryRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
@@ -203,7 +204,7 @@ class ApiService:
             "end": await self.log.end(),
             "lag": self.follower.lag,
             "instance": self.config.instance,
-            "rejected": world.rejected,
+            "rejected": world.jobs.rejected,
             "writers": {writer: {"seq": seq, "at": at} for writer, (seq, at) in sorted(world.heads.items())},
             "agents": [
                 agent

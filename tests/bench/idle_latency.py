@@ -23,6 +23,7 @@ from sluice.log.jetstream import JetStreamLog, JetStreamTail
 from tests.system import System
 
 from .end_to_end import SERVICES, apply, percentile
+from .messages import job_message
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
 
 JOBS = 300
@@ -81,17 +82,9 @@ class Client:
                 await self._arrived.wait()
 
     async def publish(self, name: str, kind: str, data: object) -> None:
-        message = {
-            "specversion": "1.0",
-            "id": f"{kind}-{name}",
-            "source": "bench",
-            "type": kind,
-            "subject": f"default/{name}",
-            "time": "2026-01-01T00:00:00Z",
-            "data": data,
-        }
         connection = await self.log.connection()
-        connection.publish(f"sluice.main.job.default.{name}", msgspec.json.encode(message))
+        message = job_message(kind, f"default/{name}", data)
+        connection.publish(f"sluice.main.job.default.{name}", message)
 
     async def close(self) -> None:
         await self._tail.close()

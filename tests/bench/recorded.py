@@ -24,6 +24,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from .messages import job_message
 from .scenario import LARGE_SCALE, PlannedJob, Scenario, job_manifest, manifests, plan
 
 TICK_US = 4_000
@@ -169,7 +170,8 @@ class Recorder:
             self.now = max(self.now, at)
             if kind == "JobFinished" and not self._is_running(job, attempt):
                 continue
-            self._append(_suffix(job), _report(kind, job, attempt))
+            message = job_message(kind, job, {"attempt": attempt}, attempt=attempt)
+            self._append(_suffix(job), message)
         self._exchange()
 
     def _is_running(self, key: JobKey, attempt: int) -> bool:
@@ -179,7 +181,7 @@ class Recorder:
     def _submit(self, job: PlannedJob) -> None:
         key = JobKey(f"default/{job.name}")
         self._runs_us[key] = job.job_class.runs_ms * 1000
-        self._append(_suffix(key), _message("JobSubmitted", f"submit-{job.name}", key, job_manifest(job)))
+        self._append(_suffix(key), job_message("JobSubmitted", key, job_manifest(job)))
 
     def _exchange(self) -> None:
         """Let both decide and answer each other until neither has anything to say."""
@@ -211,21 +213,3 @@ class Recorder:
 
 def _suffix(job: JobKey) -> str:
     return "job." + job.replace("/", ".")
-
-
-def _report(kind: str, job: JobKey, attempt: int) -> bytes:
-    return _message(kind, f"{kind}-{job}-{attempt}", job, {"attempt": attempt})
-
-
-def _message(kind: str, message_id: str, job: JobKey, data: object) -> bytes:
-    return msgspec.json.encode(
-        {
-            "specversion": "1.0",
-            "id": message_id,
-            "source": "bench",
-            "type": kind,
-            "subject": job,
-            "time": "2026-01-01T00:00:00Z",
-            "data": data,
-        }
-    )

@@ -11,7 +11,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import msgspec
 import nats
 import uvloop
 
@@ -20,6 +19,7 @@ from tests.fault.probe import Probe, leader, standby
 from tests.system import System
 
 from .end_to_end import SERVICES, apply, percentile
+from .messages import job_message
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
 
 KILLS = 10
@@ -79,14 +79,9 @@ async def _submit(log: JetStreamLog) -> None:
     while True:
         number += 1
         name = f"job-{number}"
-        message = {
-            "specversion": "1.0",
-            "id": name,
-            "source": "bench",
-            "type": "JobSubmitted",
-            "data": job_manifest(PlannedJob(0.0, name, "cq-0-0", _CLASS)),
-        }
-        connection.publish(f"sluice.main.job.default.{name}", msgspec.json.encode(message))
+        manifest = job_manifest(PlannedJob(0.0, name, "cq-0-0", _CLASS))
+        message = job_message("JobSubmitted", f"default/{name}", manifest)
+        connection.publish(f"sluice.main.job.default.{name}", message)
         await asyncio.sleep(EVERY_S)
 
 

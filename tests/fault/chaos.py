@@ -1,10 +1,16 @@
 """Real faults, at random moments: SIGKILL of services and server, paused leaders, two leaders at once."""
 
 import asyncio
+import contextlib
+import os
 import random
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+
+import nats
+import nats.js.errors
 
 from sluice.log.service import Status
 from tests.system import Service, System
@@ -23,14 +29,32 @@ DECK = {
     "kill leader and server": 2,
     "kill server": 6,
     "kill api": 8,
-    "kill agent": 6,
+    "kill agent": 5,
+    "kill agent for long": 1,
+    "pause server": 2,
+    "forget snapshots": 1,
     "pause leader": 4,
     "two leaders": 4,
 }
 """How often each fault comes in one round of about 60 kills."""
 
+OF_DECIDERS = (
+    "kill leader",
+    "kill one",
+    "kill all",
+    "kill leader and server",
+    "pause leader",
+    "two leaders",
+    "forget snapshots",
+)
+"""Faults that befall one service with a leader."""
+
+AWAY_S = 12.0
+"""Longer than an agent may be silent before its jobs are given to others (heartbeat and patience: 8 s)."""
+
 TAKE_OVER_S = 2.0
 """Wanted: the longest time from a leader's kill to another one's lead."""
+
 PATIENCE_S = 20.0
 """After so long it will not come any more."""
 
@@ -44,6 +68,7 @@ class Chaos:
     random: random.Random
     deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
     agents: bool = True
+    take_over_s: float = TAKE_OVER_S
     kills: int = 0
     done: dict[str, int] = field(default_factory=dict)
     takeovers_s: list[float] = field(default_factory=list)
@@ -52,6 +77,7 @@ class Chaos:
     """Leaders that were seen to give way."""
     _cards: list[str] = field(default_factory=list)
     _turns: list[str] = field(default_factory=list)
+    _away: set[asyncio.Task[None]] = field(default_factory=set)
 
     # the cell
 
@@ -95,7 +121,7 @@ class Chaos:
             self._cards = [what for what, count in self.deck.items() for _ in range(count)]
             self.random.shuffle(self._cards)
         what = self._cards.pop()
-        if what == "kill agent" and not self.agents:
+        if what in ("kill agent", "kill agent for long") and not self.agents:
             return "nothing"
         faults: dict[str, Callable[[str], Awaitable[None]]] = {
             "kill leader": self._kill_leader,
@@ -105,10 +131,13 @@ class Chaos:
             "kill server": self._kill_server,
             "kill api": self._kill_api,
             "kill agent": self._kill_agent,
+            "kill agent for long": self._kill_agent_for_long,
+            "pause server": self._pause_server,
+            "forget snapshots": self._forget_snapshots,
             "pause leader": self._pause_leader,
             "two leaders": self._two_leaders,
         }
-        folder = self._next_folder() if what not in ("kill server", "kill api", "kill agent") else ""
+        folder = self._next_folder() if what in OF_DECIDERS else ""
         await faults[what](folder)
         self.done[what] = self.done.get(what, 0) + 1
         return f"{what} ({folder})" if folder else what
@@ -153,8 +182,8 @@ class Chaos:
             self.wrong.append(f"{folder}: no leader within {PATIENCE_S:.0f} s")
             return
         self.takeovers_s.append(took_s)
-        if took_s > TAKE_OVER_S:
-            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {TAKE_OVER_S} s")
+        if took_s > self.take_over_s:
+            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {self.take_over_s} s")
 
     @property
     def _paused(self) -> set[int]:
@@ -206,12 +235,50 @@ class Chaos:
         await self._sleep(0.5)
         self.system.start("api")
 
-    async def _kill_agent(self, _folder: str) -> None:
-        name = self.random.choice(AGENTS)
+    def _kill_some_agent(self) -> str | None:
+        here = [name for name in AGENTS if self.system.live(label=f"agent-{name}")]
+        if not here:
+            return None
+        name = self.random.choice(here)
         for service in self.system.live(label=f"agent-{name}"):
             self._kill(service)
-        await self._sleep(1.0)
+        return name
+
+    async def _kill_agent(self, _folder: str) -> None:
+        name = self._kill_some_agent()
+        if name is not None:
+            await self._sleep(1.0)
+            self._start_agent(name)
+
+    async def _kill_agent_for_long(self, _folder: str) -> None:
+        """Its jobs are given to the other one meanwhile."""
+        name = self._kill_some_agent()
+        if name is not None:
+            task = asyncio.create_task(self._back_later(name))
+            self._away.add(task)
+            task.add_done_callback(self._away.discard)
+
+    async def _back_later(self, name: str) -> None:
+        await asyncio.sleep(AWAY_S)
         self._start_agent(name)
+
+    async def back(self) -> None:
+        """Wait until all that was to come back is back."""
+        if self._away:
+            await asyncio.wait(self._away)
+
+    async def _pause_server(self, _folder: str) -> None:
+        """Nobody is disconnected, and nothing is answered."""
+        pid = self.system.server.pid
+        os.kill(pid, signal.SIGSTOP)
+        await self._sleep(2.5)
+        os.kill(pid, signal.SIGCONT)
+
+    async def _forget_snapshots(self, folder: str) -> None:
+        """Who starts now replays the whole log."""
+        with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError):
+            await self.probe.client.jetstream().delete_stream("OBJ_sluice_main_snapshots")
+        await self._kill_all(folder)
 
     async def _pause_leader(self, folder: str) -> None:
         """Stop the leader until another one leads; when it comes back, it must find itself fenced."""

@@ -105,7 +105,7 @@ async def answers(client: Client, entries: list[Entry], times: int = 4) -> list[
     wrong = []
     for kind in KINDS:
         request = ListRequest(kind=kind, min_seq=entries[-1].seq)
-        expected = list_objects(world, request)
+        expected = await list_objects(world, request)
         for _ in range(times):
             reply = await client.request("sluice.main.query.list", msgspec.json.encode(request), timeout=10)
             found = decode(reply.data, ListAnswer)

@@ -25,7 +25,7 @@ from tests.system import System
 
 from . import live
 from .audit import AuditedScheduler
-from .chaos import DECIDERS, DECK, Chaos
+from .chaos import DECIDERS, DECK, TAKE_OVER_S, Chaos
 from .configuration import Editor
 from .ledger import Ledger
 from .probe import Probe, leader
@@ -53,6 +53,8 @@ class Plan:
     deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
     pause_s: float = 0.8
     """Most time between two faults."""
+    take_over_s: float = TAKE_OVER_S
+    """A longer take-over is wrong."""
 
 
 @dataclass
@@ -113,13 +115,16 @@ async def run(system: System, plan: Plan, tell: Callable[[str], None]) -> Report
     sdk = AsyncClient(system.url, source="fault-client")
     editor = Editor(client, random.Random(rng.random()))
     world = World(sdk, random.Random(rng.random()), evidence, plan.agents)
-    chaos = Chaos(system, Probe(client), random.Random(rng.random()), plan.deck, plan.agents)
+    chaos = Chaos(
+        system, Probe(client), random.Random(rng.random()), plan.deck, plan.agents, plan.take_over_s
+    )
     chaos.start()
     try:
         await editor.set_up()
         with _going_on(world.execute(), world.finish_for_ever()) as executing:
             with _going_on(world.submit_for_ever(), editor.edit_for_ever()) as going:
                 await _damage(chaos, world, plan, [*executing, *going], tell)
+            await chaos.back()
             await editor.restore()
             entries = await _settle(world, chaos, system, tell)
         tell("comparing everything with the log")

@@ -23,6 +23,10 @@ echo "$SLUICE_ATTEMPT" >> ended
 """What a real job does. The lock is held as long as any process of its pod lives."""
 
 
+LONG, LONG_S = 0.05, 12.0
+"""Share of real jobs that run for long: longer than it takes to notice that their agent has gone."""
+
+
 @dataclass(slots=True)
 class Job:
     """A job and how far its execution has come, as far as this client runs it."""
@@ -98,7 +102,7 @@ class World:
                 queue=REAL if real else self.random.choice(SIMULATED),
                 priority_class=self.random.choice(sorted(CLASSES)),
                 cpu=1 if real else self.random.choice([1, 1, 2, 4, 8]),
-                runs_s=self.random.uniform(0.1, 1.5),
+                runs_s=self.random.uniform(0.1, 1.5) if not real or self.random.random() > LONG else LONG_S,
                 real=real,
             )
             self.jobs[job.name] = job

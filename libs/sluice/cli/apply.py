@@ -9,12 +9,13 @@ from sluice.core.config import KINDS
 from sluice.events.query import ApplyRequest, DeleteRequest, Reference, Result
 
 from .client import Api, run
+from .complete import complete_targets
 from .errors import CliError, describe_status, plural
 from .files import Source, file_option, read
 from .job import delete_jobs
 from .output import print_objects, to_json, to_yaml
 from .resources import BY_KIND, resource_named
-from .selectors import complete_types, namespace_option
+from .selectors import namespace_option
 from .submit import submit_sources
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -113,7 +114,9 @@ def _label(kind: str, name: str) -> str:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="[TYPE NAME... | TYPE/NAME...]", shell_complete=complete_types)
+@click.argument(
+    "arguments", nargs=-1, metavar="[TYPE NAME... | TYPE/NAME...]", shell_complete=complete_targets
+)
 @file_option(required=False)
 @namespace_option()
 @click.option("-R", "--recursive", is_flag=True, help="Directories below too.")

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,8 @@ import click
 import msgspec
 import nats
 from nats.aio.client import Client as Nats
-from nats.errors import NoRespondersError, NoServersError
+from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError, NoRespondersError, NoServersError
 from nats.errors import TimeoutError as NatsTimeout
 
 from sluice.events.query import (
@@ -25,14 +26,16 @@ from sluice.events.query import (
     ListAnswer,
     ListRequest,
     Object,
+    Reference,
     Request,
+    Result,
     Status,
     StatusRequest,
     WatchAnswer,
     WatchRequest,
 )
 
-from .errors import CliError, no_api, no_server, refused
+from .errors import EXIT_UNAVAILABLE, CliError, no_api, no_server, refused
 from .place import find
 from .settings import Settings
 
@@ -40,6 +43,7 @@ CONNECT_TIMEOUT_S = 2.0
 REQUEST_TIMEOUT_S = 15.0
 WATCH_PATIENCE_S = 15.0
 """A watch lives through a restart of the service."""
+BATCH_BYTES = 1024 * 1024
 DEFAULT_CELL = "main"
 
 
@@ -73,14 +77,14 @@ def find_target(settings: Settings) -> Target:
         raise CliError(
             "no cell here: there is no .sluice/ directory in this directory or above it",
             hint="Start one with `sluice up --detach`, or name a server with --server or SLUICE_NATS_URL.",
-            exit_code=4,
+            exit_code=EXIT_UNAVAILABLE,
         )
     state = place.running(wait_s=1.0)
     if state is None:
         raise CliError(
             f"the cell in {place.directory} is not running",
             hint="Start it again with `sluice up --detach`; its jobs and queues are kept in its log.",
-            exit_code=4,
+            exit_code=EXIT_UNAVAILABLE,
         )
     return Target(state.url, cell or state.cell, str(place.directory))
 
@@ -121,12 +125,24 @@ class Api:
             raise CliError(
                 f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
                 hint="See `sluice status`, and the api service's log.",
-                exit_code=4,
+                exit_code=EXIT_UNAVAILABLE,
             ) from None
+        except MaxPayloadError:
+            raise CliError(
+                f"the request is larger than the server takes ({self.connection.max_payload} bytes)"
+            ) from None
+        except NatsError as error:
+            raise no_server(self.target.shown, _reason(error)) from None
         return decode(reply.data, answer)
 
     async def apply(self, request: ApplyRequest) -> ChangeAnswer:
-        return await self.ask("api.apply", request, ChangeAnswer)
+        """Apply objects; so many that they do not fit into one message go in several."""
+        seq, results = 0, list[Result]()
+        for part in batches(request.objects):
+            answer = await self.ask("api.apply", msgspec.structs.replace(request, objects=part), ChangeAnswer)
+            seq = max(seq, answer.seq)
+            results += answer.results
+        return ChangeAnswer(seq=seq, results=results)
 
     async def delete(self, request: DeleteRequest) -> ChangeAnswer:
         return await self.ask("api.delete", request, ChangeAnswer)
@@ -151,14 +167,36 @@ class Api:
         return found.items[0] if found.items else None
 
     async def watch(self, request: WatchRequest) -> WatchAnswer:
+        """Return what changed, every page of it."""
         timeout_s = request.timeout_ms / 1000 + 10
-        return await self.ask("query.watch", request, WatchAnswer, timeout_s, WATCH_PATIENCE_S)
+        items, deleted = list[Object](), list[Reference]()
+        while True:
+            page = await self.ask("query.watch", request, WatchAnswer, timeout_s, WATCH_PATIENCE_S)
+            items += page.items
+            deleted += page.deleted
+            if not page.continue_:
+                return msgspec.structs.replace(page, items=items, deleted=deleted)
+            request = msgspec.structs.replace(request, since=page.seq, continue_=page.continue_)
 
     async def status(self) -> Object:
         return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0, 0.0)
 
     async def history(self, request: HistoryRequest) -> ListAnswer:
         return await self.ask("query.history", request, ListAnswer)
+
+
+def batches(objects: Sequence[Object]) -> Iterator[list[Object]]:
+    """Yield the objects, in order, in parts of which each fits well into a message."""
+    part: list[Object] = []
+    size = 0
+    for obj in objects:
+        weight = len(msgspec.json.encode(obj))
+        if part and size + weight > BATCH_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(obj)
+        size += weight
+    yield part
 
 
 class _Kind(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from sluice.api.quantity import format_value
 from sluice.events.query import HistoryRequest, ListRequest, Object
 
 from .client import Api, run
+from .complete import complete_targets
 from .durations import age, precise
 from .get import not_found
 from .history import clock
@@ -25,7 +26,7 @@ from .resources import (
     usage_cells,
     workload_status,
 )
-from .selectors import all_namespaces_option, complete_types, namespace_option, parse_targets, selector_option
+from .selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
 from .table import Column, bar, render
 
 Lines = list[str]
@@ -33,7 +34,9 @@ _LABEL = 18
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="TYPE [NAME...] | TYPE/NAME...", shell_complete=complete_types)
+@click.argument(
+    "arguments", nargs=-1, metavar="TYPE [NAME...] | TYPE/NAME...", shell_complete=complete_targets
+)
 @namespace_option()
 @all_namespaces_option()
 @selector_option()

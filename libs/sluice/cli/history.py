@@ -7,11 +7,12 @@ import click
 from sluice.events.query import HistoryRequest, Object
 
 from .client import Api, run
+from .complete import complete_targets
 from .errors import CliError
 from .get import not_found
 from .humane import describe
 from .resources import resource_named
-from .selectors import complete_types, namespace_option
+from .selectors import namespace_option
 from .table import Column, render
 
 COLUMNS = (
@@ -30,7 +31,7 @@ def clock(at: int) -> str:
 
 @click.command()
 @click.argument(
-    "arguments", nargs=-1, required=True, metavar="TYPE NAME | TYPE/NAME", shell_complete=complete_types
+    "arguments", nargs=-1, required=True, metavar="TYPE NAME | TYPE/NAME", shell_complete=complete_targets
 )
 @namespace_option()
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Newest so many.")

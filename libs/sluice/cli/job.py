@@ -8,6 +8,7 @@ from sluice.events.job import JobDeleted, JobFinished, JobScaled
 from sluice.events.query import Reference
 
 from .client import Api, run
+from .complete import complete_jobs
 from .errors import CliError
 from .get import not_found
 from .publish import publish_job_event
@@ -24,7 +25,7 @@ def job() -> None:
 
 
 @job.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_jobs)
 @click.argument("counts", nargs=-1, required=True, metavar="COUNT | PODSET=COUNT...")
 @namespace_option()
 @click.pass_context
@@ -67,7 +68,7 @@ def _shown(pod_sets: dict[str, int]) -> str:
 
 
 @job.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_jobs)
 @namespace_option()
 @click.option("--failed", is_flag=True, help="It ended without success.")
 @click.option("-m", "--message", default="", help="Why, for people.")
@@ -86,7 +87,7 @@ def finish(ctx: click.Context, name: str, namespace: str, failed: bool, message:
 
 
 @job.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_jobs)
 @namespace_option()
 @click.option("--ignore-not-found", is_flag=True, help="What does not exist is no error.")
 @click.pass_context

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import click
 
+from .complete import complete_namespaces
 from .errors import CliError
 from .options import Decorator
-from .resources import NAMES, RESOURCES, Resource, resource_named
+from .resources import RESOURCES, Resource, resource_named
 
 ALL = "all"
 _ALL_KINDS = ("LocalQueue", "ClusterQueue", "Job", "Workload")
@@ -47,11 +48,6 @@ def _types_hint() -> str:
     return "Types: " + ", ".join(resource.plural for resource in RESOURCES)
 
 
-def complete_types(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Complete resource types (first word only; names need a server)."""
-    return sorted(word for word in NAMES if word.startswith(incomplete))
-
-
 def namespace_option() -> Decorator:
     """`-n`, with SLUICE_NAMESPACE behind it."""
     return click.option(
@@ -60,6 +56,7 @@ def namespace_option() -> Decorator:
         default="default",
         envvar="SLUICE_NAMESPACE",
         metavar="NS",
+        shell_complete=complete_namespaces,
         help="Namespace (default: default; SLUICE_NAMESPACE sets another).",
     )
 

@@ -1,7 +1,7 @@
 """`sluice submit`: jobs into the log."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,10 +15,14 @@ from sluice.core.jobs import JobRequest, job_request
 from sluice.events.query import ListRequest
 
 from .client import Api, run
+from .complete import complete_priority_classes, complete_queues
 from .errors import CliError, plural
 from .files import Source, file_option, read
+from .logs import printed
 from .manifests import job_errors
+from .podlogs import JobLogs, agents_directory
 from .publish import SUBMITTED, publish_job_event
+from .resources import dig
 from .selectors import namespace_option
 from .suggest import did_you_mean
 from .wait import follow_jobs
@@ -29,16 +33,21 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 @click.command(context_settings={"ignore_unknown_options": False})
 @file_option(required=False)
 @namespace_option()
-@click.option("-q", "--queue", metavar="NAME", help="Local queue; overrides the manifest's.")
+@click.option(
+    "-q", "--queue", metavar="NAME", shell_complete=complete_queues,
+    help="Local queue; overrides the manifest's.",
+)  # fmt: skip
 @click.option("--name", metavar="NAME", help="Name of the job made from a command line.")
 @click.option("--cpu", default="1", show_default=True, help="CPUs per process of that job.")
 @click.option("--memory", default="", help="Memory per process, e.g. 512Mi.")
 @click.option("--replicas", type=click.IntRange(1), default=1, help="Processes of that job.")
 @click.option(
-    "--priority-class", default="", metavar="NAME", help="WorkloadPriorityClass; overrides the manifest's."
-)
+    "--priority-class", default="", metavar="NAME", shell_complete=complete_priority_classes,
+    help="WorkloadPriorityClass; overrides the manifest's.",
+)  # fmt: skip
 @click.option("--count", type=click.IntRange(1, 10_000), default=1, help="Submit so many, numbered.")
 @click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit 1 if any failed.")
+@click.option("--follow", is_flag=True, help="As --wait, and print what the jobs print (by agents here).")
 @click.option("--timeout", default="", metavar="TIME", help="Wait at most so long, e.g. 5m.")
 @click.option("--dry-run", is_flag=True, help="Check only.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -55,6 +64,7 @@ def submit(
     priority_class: str,
     count: int,
     wait: bool,
+    follow: bool,
     timeout: str,
     dry_run: bool,
     command: tuple[str, ...],
@@ -67,7 +77,7 @@ def submit(
     \b
     Examples:
       sluice submit -f job.yaml --wait
-      sluice submit -q team-a --cpu 2 -- python train.py --epochs 3
+      sluice submit -q team-a --cpu 2 --follow -- python train.py --epochs 3
       sluice submit -q team-a --count 20 -- sleep 5
       kubectl create job x --image=y --dry-run=client -o yaml | sluice submit -q team-a -f -
     """
@@ -95,16 +105,30 @@ def submit(
         sources = [_numbered(source, number) for source in sources for number in range(1, count + 1)]
 
     async def work(api: Api) -> int:
-        keys: list[str] = []
-        failed = await submit_sources(api, sources, namespace, dry_run=dry_run, keys=keys)
-        if wait and keys and not dry_run:
-            failed += await follow_jobs(api, keys, limit=timeout)
-        return failed
+        submitted: dict[str, int] = {}
+        failed = await submit_sources(api, sources, namespace, dry_run=dry_run, submitted=submitted)
+        if failed:
+            raise CliError(f"{plural(failed, 'job')} not submitted")
+        if not submitted or not (wait or follow):
+            return 0
+        async with printed(await _outputs(api, submitted) if follow else ()):
+            return await follow_jobs(api, list(submitted), limit=timeout, min_seq=max(submitted.values()))
 
     if failed := run(ctx, work):
-        raise CliError(
-            f"{plural(failed, 'job')} failed" if wait else f"{plural(failed, 'job')} not submitted"
-        )
+        raise CliError(f"{plural(failed, 'job')} failed")
+
+
+async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:
+    """Return the output of the jobs just submitted, told apart when they are several."""
+    directory = agents_directory()
+    found = []
+    for key, seq in submitted.items():
+        namespace, _, name = key.partition("/")
+        job = await api.get("Job", name, namespace, min_seq=seq)
+        # By its uid, as earlier jobs of the name may have left output too.
+        uid = str(dig(job or {}, "metadata", "uid"))
+        found.append(JobLogs(directory, namespace, name, uid=uid, label=name if len(submitted) > 1 else ""))
+    return found
 
 
 def _from_command(
@@ -170,9 +194,11 @@ async def submit_sources(
     *,
     dry_run: bool = False,
     if_absent: bool = False,
-    keys: list[str] | None = None,
+    submitted: dict[str, int] | None = None,
 ) -> int:
-    """Check and submit jobs; return how many were refused. *keys* collects what was submitted.
+    """Check and submit jobs; return how many were refused.
+
+    *submitted* collects `namespace/name` of what was submitted, and the sequence of the event.
 
     Nothing is submitted when any manifest is wrong. *if_absent* leaves jobs that exist alone.
     """
@@ -193,10 +219,10 @@ async def submit_sources(
             click.echo(f"{label} unchanged (a job is not changed by applying it)")
             continue
         if not dry_run:
-            await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
+            seq = await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
+            if submitted is not None:
+                submitted[request.key] = seq
         click.echo(f"{label} submitted{' (dry run)' if dry_run else ''}")
-        if keys is not None:
-            keys.append(request.key)
     return 0
 
 

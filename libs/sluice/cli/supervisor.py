@@ -153,13 +153,7 @@ class Supervisor:
 
     def server_alive(self) -> bool:
         """Tell whether the server still runs."""
-        if self.server is None:
-            return False
-        try:
-            os.kill(self.server.pid, 0)
-        except ProcessLookupError:
-            return False
-        return not _is_zombie(self.server.pid)
+        return self.server is not None and is_running(self.server.pid)
 
     def revive_server(self) -> None:
         """Start the server again at its old address after it died."""
@@ -239,10 +233,17 @@ def _code_root() -> Path:
     return Path(__file__).resolve().parents[3]
 
 
-def _is_zombie(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Tell whether a process lives; one that has ended and was not waited for yet does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
     with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return True
 
 
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None

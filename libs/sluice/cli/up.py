@@ -22,7 +22,7 @@ from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
 from .place import DEMO, DIRECTORY, CellState, Place, find
 from .settings import Settings
-from .supervisor import Supervisor, tail
+from .supervisor import Supervisor, is_running, tail
 
 START_TIMEOUT_S = 30.0
 TEND_EVERY_S = 0.3
@@ -290,7 +290,8 @@ def down(directory: str | None, timeout: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(state.pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    while place.held():
+    # The lock is given back a moment before the process has gone.
+    while place.held() or is_running(state.pid):
         if time.monotonic() > deadline:
             raise CliError(
                 f"the cell (pid {state.pid}) does not stop", hint=f"See {place.logs}.", exit_code=EXIT_TIMEOUT

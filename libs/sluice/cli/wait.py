@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sluice.events.query import Object, WatchRequest
+from sluice.events.query import ListRequest, Object, WatchRequest
 
 from .client import Api, run
+from .complete import complete_targets
 from .durations import parse, precise
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .get import not_found
 from .resources import BY_KIND, dig, job_reason, job_status, key
 from .selectors import namespace_option
 
+AT_ONCE = 50
 OVER = ("Succeeded", "Failed", "Rejected", "Deleted")
 _CONDITIONS: dict[str, Callable[[Object], bool]] = {
     "finished": lambda job: job_status(job) in ("Succeeded", "Failed"),
@@ -27,7 +29,13 @@ _CONDITIONS: dict[str, Callable[[Object], bool]] = {
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, required=True, metavar="job NAME... | job/NAME...")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    required=True,
+    metavar="job NAME... | job/NAME...",
+    shell_complete=complete_targets,
+)
 @namespace_option()
 @click.option(
     "--for", "condition", type=click.Choice(sorted(_CONDITIONS)), default="finished", show_default=True,
@@ -72,8 +80,19 @@ def _names(arguments: Sequence[str]) -> list[str]:
     return names
 
 
-async def follow_jobs(api: Api, keys: Sequence[str], *, limit: str = "", condition: str = "finished") -> int:
-    """Wait for jobs, showing where they are; return how many ended without meeting the condition.
+async def follow_jobs(
+    api: Api,
+    keys: Sequence[str],
+    *,
+    limit: str = "",
+    condition: str = "finished",
+    min_seq: int = 0,
+    quiet: bool = False,
+) -> int:
+    """Wait for jobs, showing where they are (unless *quiet*); return how many did not meet the condition.
+
+    *min_seq*: they are looked at as of this sequence or later, so of those just submitted, not of older
+    ones of the same names.
 
     Raises:
         CliError: the time was up.
@@ -82,7 +101,7 @@ async def follow_jobs(api: Api, keys: Sequence[str], *, limit: str = "", conditi
         limit_s = parse(limit) if limit else None
     except ValueError as error:
         raise CliError(str(error), exit_code=2) from None
-    follower = _Follower(keys, condition)
+    follower = _Follower(keys, condition, min_seq=min_seq, quiet=quiet)
     try:
         async with asyncio.timeout(limit_s):
             await follower.run(api)
@@ -100,30 +119,59 @@ async def follow_jobs(api: Api, keys: Sequence[str], *, limit: str = "", conditi
 class _Follower:
     """Follows some jobs of possibly several namespaces, and says what changes."""
 
-    def __init__(self, keys: Sequence[str], condition: str) -> None:
+    def __init__(self, keys: Sequence[str], condition: str, *, min_seq: int, quiet: bool) -> None:
         self.open = dict.fromkeys(keys)
         self.condition = condition
+        self.min_seq, self.quiet = min_seq, quiet
         self.said: dict[str, str] = {}
         self.failed = 0
         self.started = time.monotonic()
-        self.terminal = sys.stderr.isatty()
+        self.terminal = sys.stderr.isatty() and not quiet
         self.many = len(keys) > 8
 
     async def run(self, api: Api) -> None:
         for namespace in dict.fromkeys(name.split("/", 1)[0] for name in self.open):
             await self._namespace(api, namespace)
 
+    def _of(self, namespace: str) -> list[str]:
+        return [name.split("/", 1)[1] for name in self.open if name.startswith(f"{namespace}/")]
+
     async def _namespace(self, api: Api, namespace: str) -> None:
-        since = 0
-        while any(name.startswith(f"{namespace}/") for name in self.open):
-            request = WatchRequest(kind="Job", namespace=namespace, since=since, timeout_ms=2000)
-            answer = await api.watch(request)
-            since = 0 if answer.reset else answer.seq
+        since = await self._now(api, namespace)
+        while names := self._of(namespace):
+            answer = await api.watch(
+                WatchRequest(
+                    kind="Job",
+                    namespace=namespace,
+                    name=names[0] if len(names) == 1 else "",
+                    since=since,
+                    timeout_ms=2000,
+                )
+            )
+            since = await self._now(api, namespace) if answer.reset else answer.seq
             for job in answer.items:
                 self._see(job)
             for gone in answer.deleted:
                 self._end(f"{gone.namespace}/{gone.name}", "Deleted", ok=False)
             self._line()
+
+    async def _now(self, api: Api, namespace: str) -> int:
+        """Look at each job once; return the sequence to watch from.
+
+        Job by job, since of a namespace they may be the smallest part.
+        """
+        names = self._of(namespace)
+        since = None
+        for begin in range(0, len(names), AT_ONCE):
+            requests = [
+                ListRequest(kind="Job", namespace=namespace, name=name, min_seq=self.min_seq)
+                for name in names[begin : begin + AT_ONCE]
+            ]
+            for answer in await asyncio.gather(*(api.list(request) for request in requests)):
+                since = answer.seq if since is None else min(since, answer.seq)
+                for job in answer.items:
+                    self._see(job)
+        return since or 0
 
     def _see(self, job: Object) -> None:
         name = key(job)
@@ -148,8 +196,9 @@ class _Follower:
                 self._say(f"{name}: {text}")
 
     def _say(self, text: str) -> None:
-        self.clear()
-        click.echo(text, err=True)
+        if not self.quiet:
+            self.clear()
+            click.echo(text, err=True)
 
     def _line(self) -> None:
         if self.terminal and self.open:

@@ -106,8 +106,8 @@ class Objects:
     """All configuration objects, by kind and key, in order of creation."""
 
     by_kind: dict[str, dict[str, Stored]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
-    terminating: dict[tuple[str, str], None] = field(default_factory=dict)
-    """(kind, key) of those that wait for their users to go."""
+    terminating: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(kind, key) of those that wait for their users to go -> sequence of what last let go of them."""
 
     def apply(self, event: Event, seq: int) -> None:
         """Fold one event; events of other writers change nothing."""
@@ -117,13 +117,30 @@ class Objects:
                     return
                 stored = Stored(msgspec.json.decode(event.object, type=KINDS[kind]), seq)
                 key = object_key(kind, event.namespace, event.name)
+                before = self.by_kind[kind].get(key)
                 self.by_kind[kind][key] = stored
+                self._no_longer_named(before, stored, seq)
                 if stored.terminating:
-                    self.terminating[kind, key] = None
+                    self.terminating[kind, key] = seq
             case ObjectDeleted(kind=kind):
                 key = object_key(kind, event.namespace, event.name)
-                self.by_kind.get(kind, {}).pop(key, None)
+                before = self.by_kind.get(kind, {}).pop(key, None)
                 self.terminating.pop((kind, key), None)
+                self._no_longer_named(before, None, seq)
+
+    def _no_longer_named(self, before: Stored | None, after: Stored | None, seq: int) -> None:
+        """Note which terminating objects a changed or deleted cluster queue has let go of."""
+        if not self.terminating or before is None or not isinstance(before.object, kueue.ClusterQueue):
+            return
+        named = references(after.object) if after is not None else ()
+        for kind, name in references(before.object):
+            if (kind, name) not in named:
+                self.let_go(kind, name, seq)
+
+    def let_go(self, kind: str, key: str, seq: int) -> None:
+        """Note that what happened at *seq* freed the object of a user, maybe its last."""
+        if (kind, key) in self.terminating:
+            self.terminating[kind, key] = seq
 
     def get(self, kind: str, key: str) -> Stored | None:
         return self.by_kind[kind].get(key)
@@ -239,13 +256,30 @@ class Draft:
         )
         return self._put(kind, msgspec.structs.replace(target, metadata=metadata))
 
-    def remove(self, kind: str, target: ConfigObject) -> None:
-        """Plan that *target* goes at once."""
+    def remove(self, kind: str, target: ConfigObject, *, cause: int = 0) -> None:
+        """Plan that *target* goes at once; *cause* is the sequence of what let it go, 0 for a request."""
         metadata = target.metadata
         self._changed[kind, object_key(kind, metadata.namespace, metadata.name)] = None
         self.events.append(
-            ObjectDeleted(cause=0, kind=kind, name=metadata.name, namespace=metadata.namespace)
+            ObjectDeleted(cause=cause, kind=kind, name=metadata.name, namespace=metadata.namespace)
         )
+
+
+def references(whole: ConfigObject) -> tuple[tuple[str, str], ...]:
+    """Return (kind, name) of the objects that a queue names, each once."""
+    if isinstance(whole, kueue.LocalQueue):
+        return (("ClusterQueue", whole.spec.cluster_queue),)
+    if not isinstance(whole, kueue.ClusterQueue):
+        return ()
+    spec = whole.spec
+    found = {
+        ("ResourceFlavor", quota.name): None for group in spec.resource_groups for quota in group.flavors
+    }
+    if spec.admission_checks_strategy is not None:
+        found |= {
+            ("AdmissionCheck", rule.name): None for rule in spec.admission_checks_strategy.admission_checks
+        }
+    return tuple(found)
 
 
 def cohort_cycle(draft: Draft, name: str, parent: str) -> tuple[str, ...]:
@@ -265,30 +299,16 @@ def cohort_cycle(draft: Draft, name: str, parent: str) -> tuple[str, ...]:
 
 def users(draft: Draft, usage: Usage, kind: str, name: str) -> tuple[str, ...]:
     """Return what keeps an object in use, in people's words; () when it may go."""
-    match kind:
-        case "ClusterQueue":
-            count = usage.reserving(name)
-            return (f"{count} workload{'' if count == 1 else 's'} holding its quota",) if count else ()
-        case "ResourceFlavor":
-            return tuple(
-                f'ClusterQueue "{queue.metadata.name}"'
-                for queue in _cluster_queues(draft)
-                if any(quota.name == name for group in queue.spec.resource_groups for quota in group.flavors)
-            )
-        case "AdmissionCheck":
-            return tuple(
-                f'ClusterQueue "{queue.metadata.name}"'
-                for queue in _cluster_queues(draft)
-                if queue.spec.admission_checks_strategy
-                and any(rule.name == name for rule in queue.spec.admission_checks_strategy.admission_checks)
-            )
+    if kind == "ClusterQueue":
+        count = usage.reserving(name)
+        return (f"{count} workload{'' if count == 1 else 's'} holding its quota",) if count else ()
+    if kind in ("ResourceFlavor", "AdmissionCheck"):
+        return tuple(
+            f'ClusterQueue "{queue.metadata.name}"'
+            for queue in draft.all("ClusterQueue")
+            if (kind, name) in references(queue)
+        )
     return ()
-
-
-def _cluster_queues(draft: Draft) -> Iterator[kueue.ClusterQueue]:
-    for queue in draft.all("ClusterQueue"):
-        if isinstance(queue, kueue.ClusterQueue):
-            yield queue
 
 
 def contents(draft: Draft, usage: Usage, namespace: str) -> tuple[str, ...]:
@@ -307,8 +327,8 @@ def plan_finalize(objects: Objects, usage: Usage, clock: Clock) -> Sequence[Even
     if not objects.terminating:
         return ()
     draft = Draft(objects, clock)
-    for kind, key in objects.terminating:
+    for (kind, key), cause in objects.terminating.items():
         target = draft.get(kind, key)
         if target is not None and not users(draft, usage, kind, target.metadata.name):
-            draft.remove(kind, target)
+            draft.remove(kind, target, cause=cause)
     return draft.events

@@ -27,14 +27,18 @@ from .config import (
     contents,
     manifest_of,
     object_key,
+    references,
     users,
 )
 
 _PLURAL = {kind.kind: kind.plural for kind in BY_GVK.values()}
 _CODES = {
     "BadRequest": 400, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Invalid": 422,
-    "InternalError": 500, "ServiceUnavailable": 503,
+    "RequestEntityTooLarge": 413, "InternalError": 500, "ServiceUnavailable": 503,
 }  # fmt: skip
+
+MAX_BYTES = 1024 * 1024
+"""Largest object taken, about what an API server takes: every reader of the log must hold it."""
 
 
 def status(
@@ -79,11 +83,9 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
         return _refused(manifest, refusal.status)
     name, namespace = desired.metadata.name, desired.metadata.namespace
     before = draft.get(kind, object_key(kind, namespace, name))
-    errors = check(draft, desired, before)
-    if errors:
-        return _result("refused", kind, desired, status_=invalid_status(kind, name, errors))
-    if claimed.resource_version and not draft.is_current(kind, desired, claimed.resource_version):
-        return _result("refused", kind, desired, status_=status("Conflict", _STALE, kind=kind, name=name))
+    against = _reason_against(draft, kind, desired, before, claimed)
+    if against is not None:
+        return _result("refused", kind, desired, status_=against)
     warnings = list(_warnings(draft, kind, desired, before))
     if before is not None and not _differs(before, desired):
         return _result("unchanged", kind, before, warnings)
@@ -93,6 +95,22 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
     spec_changed = before is None or _differs(before, desired, metadata=False)
     whole = draft.store(kind, desired, spec_changed=spec_changed)
     return _result("created" if before is None else "configured", kind, whole, warnings)
+
+
+def _reason_against(
+    draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None, claimed: ObjectMeta
+) -> Status | None:
+    """Return the refusal of an object that could be decoded, None when it may be stored."""
+    name = desired.metadata.name
+    size = len(msgspec.json.encode(desired))
+    if size > MAX_BYTES:
+        message = f'{kind} "{name}" has {size} bytes, the limit is {MAX_BYTES}'
+        return status("RequestEntityTooLarge", message, kind=kind, name=name)
+    if errors := check(draft, desired, before):
+        return invalid_status(kind, name, errors)
+    if claimed.resource_version and not draft.is_current(kind, desired, claimed.resource_version):
+        return status("Conflict", _STALE, kind=kind, name=name)
+    return None
 
 
 class _Refusal(Exception):
@@ -174,22 +192,9 @@ def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObje
     """Yield what is allowed but probably not meant: what refers to nothing works once that exists."""
     if before is not None and before.metadata.deletion_timestamp is not None:
         yield f"this {kind} is being deleted; the change does not stop that"
-    for other, name in _references(desired):
+    for other, name in references(desired):
         if draft.get(other, name) is None:
             yield f'there is no {other} "{name}" (yet); until there is, the queue is inactive'
-
-
-def _references(desired: ConfigObject) -> Iterator[tuple[str, str]]:
-    """Yield (kind, name) of the objects that a queue names, each once."""
-    if isinstance(desired, kueue.LocalQueue):
-        yield "ClusterQueue", desired.spec.cluster_queue
-    elif isinstance(desired, kueue.ClusterQueue):
-        spec = desired.spec
-        for name in dict.fromkeys(quota.name for group in spec.resource_groups for quota in group.flavors):
-            yield "ResourceFlavor", name
-        if spec.admission_checks_strategy is not None:
-            for rule in spec.admission_checks_strategy.admission_checks:
-                yield "AdmissionCheck", rule.name
 
 
 def _cohort_errors(draft: Draft, desired: kueue.Cohort) -> list[FieldError]:

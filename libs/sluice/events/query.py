@@ -1,7 +1,7 @@
 """What the api service is asked and what it answers, over NATS request/reply (JSON).
 
 Not events: nothing here is in the log. Requests go to `sluice.<cell>.api.apply|delete` and
-`sluice.<cell>.query.list|watch|status|log`; a request that cannot be served is answered with a
+`sluice.<cell>.query.list|watch|history|status`; a request that cannot be served is answered with a
 Kubernetes `Status` (`kind: "Status"`, `status: "Failure"`), field errors in `details.causes`.
 Objects travel as Kubernetes objects: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 """
@@ -99,6 +99,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
 
     `min_seq`: answer only with a state at least as new. `continue_` is an earlier answer's: the next page.
     `label_selector` and `field_selector` are written as for kubectl (`a=b,c!=d`, `x in (y,z)`).
+    `whole`: jobs with the spec that they were submitted with, read from the log.
     """
 
     kind: str
@@ -108,6 +109,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     field_selector: str = ""
     min_seq: int = 0
     limit: int = 500
+    whole: bool = False
     continue_: str = msgspec.field(default="", name="continue")
 
 
@@ -119,7 +121,11 @@ class ListAnswer(Wire, frozen=True, kw_only=True):
 
 
 class WatchRequest(Request, frozen=True, kw_only=True):
-    """As a list, of what changed after `since`; the answer waits up to `timeout_ms` for a change."""
+    """As a list, of what changed after `since`; the answer waits up to `timeout_ms` for a change.
+
+    `places`: of jobs and workloads, also the first so many that wait in each cluster queue that changed:
+    their places may have.
+    """
 
     kind: str
     since: int
@@ -128,18 +134,23 @@ class WatchRequest(Request, frozen=True, kw_only=True):
     label_selector: str = ""
     field_selector: str = ""
     timeout_ms: int = 10_000
+    whole: bool = False
+    places: int = 0
+    continue_: str = msgspec.field(default="", name="continue")
 
 
 class WatchAnswer(Wire, frozen=True, kw_only=True):
     """`items` changed after `since`, `deleted` are gone. `seq` is the next request's `since`.
 
-    `reset` says that `since` was too long ago to tell: list again.
+    With `continue_` there is more: ask at once, with both. `reset` says that `since` was too long ago to
+    tell: list again.
     """
 
     seq: int
     items: list[Object] = []
     deleted: list[Reference] = []
     reset: bool = False
+    continue_: str = msgspec.field(default="", name="continue")
 
 
 class StatusRequest(Request, frozen=True, kw_only=True):

@@ -62,13 +62,8 @@ def happenings(entries: Iterable[Entry]) -> Iterator[Happening]:
 
 
 def of_event(seq: int, writer: str, at: Micros, event: Event) -> Happening:
-    data = msgspec.to_builtins(event, builtin_types=(bytes,))
-    return Happening(seq, writer, at, event.cause, type(event).__name__, _plain(data))
-
-
-def _plain(data: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(data))
-    return found
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    return Happening(seq, writer, at, event.cause, type(event).__name__, data)
 
 
 def of_message(entry: Entry) -> Happening:

@@ -42,6 +42,8 @@ class Run:
     ready_us: int | None = None
     stop_us: int | None = None
     success: bool = True
+    least_us: int = 0
+    """It ran for so long at the log's end, and had not finished."""
     finish_seq: int = 0
     """Orders jobs that end at the same moment, as the log has them."""
 
@@ -64,7 +66,7 @@ class Inputs:
         if self._median is None:
             known = [r.seconds_us for r in self.runs.values() if r.seconds_us is not None]
             self._median = int(median(known)) if known else 60_000_000
-        return Run(self._median, run.ready_us, run.stop_us), True
+        return Run(max(self._median, run.least_us + 1), run.ready_us, run.stop_us), True
 
     _median: int | None = None
 
@@ -93,6 +95,10 @@ def inputs_of(source: Source, until: int | None = None, progress: Progress | Non
                 found.items.append(Input(entry.at, entry.suffix, entry.payload, (), entry.seq))
         if progress is not None and entries:
             progress(entries[-1].seq)
+    for job, at in started.items():
+        run = found.runs.setdefault(job, Run())
+        if run.seconds_us is None and stopping.get(job, 0) < at:
+            run.least_us = found.end - at
     return found
 
 

@@ -34,6 +34,20 @@ async def test_killed_agent_that_comes_back_ends_its_orphans(cluster: Cluster) -
     assert await cluster.events(ExecutorLost) == []
 
 
+async def test_killed_agent_that_stays_away_leaves_nothing_running(cluster: Cluster) -> None:
+    """Its pods have ended before its jobs are given to another agent."""
+    agent = cluster.agent("x", heartbeat_ttl_s="9")
+    await cluster.run("a", f"trap '' TERM; {FOREVER}")
+    await eventually(lambda: "began" in cluster.log("a"))
+    cluster.agent("y")
+    await eventually(lambda: seen(cluster, "y"))
+    orphans = cluster.pods("a")
+    cluster.system.kill(agent)
+    await eventually(lambda: cluster.events(ExecutorLost))
+    assert not any(process.is_running() for process in orphans)
+    await eventually(lambda: "began" in cluster.log("a", attempt=2, agent="y"))
+
+
 async def test_result_survives_the_agent(cluster: Cluster) -> None:
     """A job that had finished when its agent died is reported finished by the next life, not run again."""
     agent = cluster.agent(heartbeat_ttl_s="30")

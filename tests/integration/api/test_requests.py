@@ -8,7 +8,14 @@ import pytest
 
 from sluice.cli.errors import CliError
 from sluice.events.codec import decode_commit
-from sluice.events.query import ApplyRequest, DeleteRequest, ListRequest, Reference, WatchRequest
+from sluice.events.query import (
+    ApplyRequest,
+    DeleteRequest,
+    ListRequest,
+    Reference,
+    WatchAnswer,
+    WatchRequest,
+)
 from sluice.log.jetstream import JetStreamLog
 
 from .conftest import connected
@@ -21,6 +28,16 @@ def flavor(name, **labels):
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",
         "metadata": {"name": name, "labels": labels},
+    }
+
+
+def priority(name, description=""):
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": name},
+        "value": 1,
+        "description": description,
     }
 
 
@@ -124,6 +141,57 @@ async def test_a_watch_tells_each_change_once(system):
         gone = await api.watch(WatchRequest(kind="ResourceFlavor", since=seen.seq, timeout_ms=5000))
         assert [reference.name for reference in gone.deleted] == ["watched"]
         assert gone.items == []
+
+
+async def test_a_watch_of_many_comes_in_pages(system):
+    """One event's worth of changes larger than an answer, and changes in between: nothing is left out."""
+    async with connected(system) as api:
+        before = (await api.apply(ApplyRequest(objects=[flavor("flood-first")]))).seq
+        names = [f"flood-{number:04}" for number in range(1300)]
+        await api.apply(ApplyRequest(objects=[flavor(name) for name in names]))
+        request = WatchRequest(kind="ResourceFlavor", since=before, timeout_ms=5000)
+        first = await api.ask("query.watch", request, WatchAnswer)
+        assert first.continue_
+        assert len(first.items) < len(names)
+        await api.apply(ApplyRequest(objects=[flavor(names[5], changed="yes"), flavor("flood-last")]))
+        await api.delete(DeleteRequest(objects=[Reference(kind="ResourceFlavor", name=names[7])]))
+        rest = await api.watch(msgspec.structs.replace(request, since=first.seq, continue_=first.continue_))
+        seen = {obj["metadata"]["name"]: obj for obj in (*first.items, *rest.items)}
+        assert set(seen) == {*names, "flood-last"}
+        assert seen[names[5]]["metadata"]["labels"] == {"changed": "yes"}
+        assert [gone.name for gone in rest.deleted] == [names[7]]
+
+
+async def test_objects_that_are_too_large(system):
+    """Beyond a megabyte an object is refused by name; the others of the request are applied. A request
+    beyond the server's limit of a message says so at once."""
+    async with connected(system) as api:
+        fat = priority("fat", "x" * 1_100_000)
+        answer = await api.apply(ApplyRequest(objects=[flavor("lean-1"), fat, flavor("lean-2")]))
+        assert [result.outcome for result in answer.results] == ["created", "refused", "created"]
+        assert answer.results[1].status.reason == "RequestEntityTooLarge"
+        assert "the limit is 1048576" in answer.results[1].status.message
+        with pytest.raises(CliError, match="larger than the server takes"):
+            await api.apply(ApplyRequest(objects=[priority("fat", "x" * 9_000_000)]))
+        many = [priority(f"heavy-{number}", "x" * 900_000) for number in range(4)]
+        answer = await api.apply(ApplyRequest(objects=many))
+        assert {result.outcome for result in answer.results} == {"created"}
+        assert len((await api.list(ListRequest(kind="WorkloadPriorityClass"))).items) == 4
+
+
+async def test_a_request_whose_commit_is_too_large(system):
+    """A raw request may be as large as a message; what it would make may not: refused whole, and told how."""
+    async with connected(system) as api:
+        end = (await api.status())["end"]
+        room = api.connection.max_payload // 8 - 200
+        objects = [priority(f"bulky-{number}", "x" * room) for number in range(8)]
+        reply = await api.connection.request(
+            "sluice.main.api.apply", msgspec.json.encode(ApplyRequest(objects=objects)), timeout=10
+        )
+        results = json.loads(reply.data)["results"]
+        assert {result["outcome"] for result in results} == {"refused"}
+        assert "apply fewer objects at once" in results[0]["status"]["message"]
+        assert (await api.status())["end"] == end
 
 
 async def test_selectors_select(system):

@@ -240,7 +240,8 @@ def test_a_queue_with_reservations_terminates(cell):
     assert cell.finalize() == []
 
     cell.usage.reserved["a"] = 0
-    assert cell.finalize() == [ObjectDeleted(cause=0, kind="ClusterQueue", name="a")]
+    cell.objects.let_go("ClusterQueue", "a", 41)
+    assert cell.finalize() == [ObjectDeleted(cause=41, kind="ClusterQueue", name="a")]
     assert cell.finalize() == ()
 
 
@@ -263,7 +264,9 @@ def test_a_flavor_waits_for_its_queues(cell):
     cell.delete("ClusterQueue", "a")
     assert cell.finalize() == []
     cell.delete("ClusterQueue", "b")
-    assert [event.name for event in cell.finalize()] == ["spot"]
+    let_go = cell.seq
+    cell.apply(queue("c", flavor="other"))
+    assert [(event.name, event.cause) for event in cell.finalize()] == [("spot", let_go)]
 
 
 def test_a_namespace_in_use_is_refused(cell):

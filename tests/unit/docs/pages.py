@@ -49,7 +49,9 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
                 yield line[2:], False
     for match in _SPAN.finditer(prose(text)):
         if match[1].startswith("sluice "):
-            yield match[1], True
+            # As in a usage line: optional parts in brackets, a number where there is a name for one.
+            text = re.sub(r" *\[[^]]*\]", "", match[1])
+            yield re.sub(r"\b(SEQ|COUNT)\b", "1", text), True
 
 
 def _segments(line: str) -> Iterator[list[str]]:

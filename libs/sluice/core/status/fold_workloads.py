@@ -55,6 +55,7 @@ from .state import State
 PARENT_LABEL = "kueue.x-k8s.io/concurrent-admission-parent"
 
 REPLACED = "WorkloadSliceReplaced"
+_CHANGEABLE = ("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations")
 
 _VERDICTS_LIMIT = 1000
 """Verdicts kept per cluster queue beyond what its pending workloads can need."""
@@ -73,6 +74,11 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
         job = state.jobs.get(record.job.key)
         if job is None:
             job = state.jobs[record.job.key] = JobView(record.job.key, record.job, changed_at=at)
+        elif job.reference.uid != record.job.uid:
+            # A new job under the name of one that is over and goes with the next event.
+            job.reference, job.changed_at = record.job, at
+            job.attempt, job.running = 0, False
+            job.executor = job.reason = job.message = ""
         job.workloads[key] = workload
     _enqueue(workload)
 
@@ -82,11 +88,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     if workload is None:
         return
     _remember(workload, event, seq, at)
-    changes = {
-        name: value
-        for name in ("queue_name", "priority", "priority_class", "active", "pod_sets", "annotations")
-        if (value := getattr(event, name)) is not None
-    }
+    changes = {name: value for name in _CHANGEABLE if (value := getattr(event, name)) is not None}
     if event.maximum_execution_time_s is not None:
         changes["maximum_execution_time_s"] = event.maximum_execution_time_s
     _dequeue(workload)

@@ -1,0 +1,226 @@
+"""Jobs as they were submitted: which manifests came, what became of them, how the jobs ended."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from sluice.events import job, slices
+from sluice.events.base import Event, FieldError, JobKey, Micros
+from sluice.events.codec import decode_message
+from sluice.events.ids import uid
+from sluice.log.contract import Entry
+from sluice.log.subjects import names
+
+REFUSED = 1_000
+"""Jobs that exist only as refused manifests: so many are shown, `log rejected` has all."""
+
+CLAIMS = 8
+"""Reports of a job's end that are kept until one of them is believed."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    """What is kept of a submitted manifest; the rest stays in the log."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: _Metadata = _Metadata()
+
+
+_HEADS = msgspec.json.Decoder(Head)
+
+
+class Offer(NamedTuple):
+    """One submitted manifest: where in the log it stands, when it came, what it is."""
+
+    seq: int
+    at: Micros
+    head: Head
+
+
+@dataclass(slots=True)
+class Submitted:
+    """A job by what was submitted for it."""
+
+    key: JobKey
+    latest: Offer
+    in_force: Offer | None = None
+    """The manifest that the job goes by; None while no workload was made of any."""
+    uid: str = ""
+    """Of the job that was made of it."""
+    created_at: Micros = 0
+    open: int = 0
+    """Manifests that were not answered yet."""
+    errors: tuple[FieldError, ...] = ()
+    """Why `latest` was refused; () while it was not."""
+    claims: dict[int, job.JobFinished] | None = None
+    ended: job.JobFinished | None = None
+
+    @property
+    def shown(self) -> Offer:
+        return self.in_force or self.latest
+
+
+@dataclass(slots=True)
+class Jobs:
+    """All jobs that were submitted and are not forgotten; only `message` and `event` change it."""
+
+    by_key: dict[JobKey, Submitted] = field(default_factory=dict)
+    rejected: int = 0
+    """Messages of all kinds that were refused so far."""
+    _offers: dict[int, tuple[JobKey, Offer]] = field(default_factory=dict)
+    _refused: deque[JobKey] = field(default_factory=deque)
+
+    def get(self, key: str) -> Submitted | None:
+        return self.by_key.get(JobKey(key))
+
+    # Messages from outside
+
+    def message(self, key: JobKey, entry: Entry) -> bool:
+        """Fold a message about a job; tell whether people see a change."""
+        message = decode_message(entry.payload)
+        if isinstance(message, tuple):
+            return False
+        if message.type == "JobSubmitted":
+            self._submitted(key, bytes(message.data), entry)
+            return True
+        submitted = self.by_key.get(key)
+        if submitted is None:
+            return False
+        if message.type == "JobDeleted" and submitted.in_force is None and not submitted.open:
+            # It was never more than a refused manifest.
+            del self.by_key[key]
+            return True
+        if message.type == "JobFinished":
+            _claim(submitted, bytes(message.data), entry.seq)
+        return False
+
+    def _submitted(self, key: JobKey, data: bytes, entry: Entry) -> None:
+        try:
+            head = _HEADS.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            head = Head()
+        offer = Offer(entry.seq, entry.at, head)
+        self._offers[entry.seq] = (key, offer)
+        submitted = self.by_key.get(key)
+        if submitted is None:
+            submitted = self.by_key[key] = Submitted(key, offer)
+        submitted.latest = offer
+        submitted.errors = ()
+        submitted.open += 1
+
+    # What the slice-aggregator makes of them
+
+    def event(self, event: Event) -> Iterable[JobKey]:
+        """Fold an event; return the jobs that were forgotten with it."""
+        match event:
+            case slices.WorkloadCreated():
+                self._created(event)
+            case slices.WorkloadUpdated():
+                self._take(event.cause)
+            case slices.Rejected():
+                return self._rejected(event)
+            case slices.InputsIgnored():
+                return [key for seq in event.seqs for key in self._ignored(seq)]
+        return ()
+
+    def finished(self, key: str, cause: int) -> None:
+        """Note that the job has ended, by the report at *cause*."""
+        submitted = self.get(key)
+        if submitted is not None and submitted.claims is not None:
+            submitted.ended = submitted.claims.get(cause)
+            submitted.claims = None
+
+    def forget(self, key: str) -> None:
+        """Forget a job that lost its last workload; what was submitted since under its name stays."""
+        submitted = self.get(key)
+        if submitted is None:
+            return
+        if not submitted.open:
+            del self.by_key[submitted.key]
+            return
+        submitted.in_force = submitted.ended = submitted.claims = None
+        submitted.uid = ""
+
+    def _answered(self, seq: int) -> tuple[Submitted, Offer] | None:
+        found = self._offers.pop(seq, None)
+        submitted = self.by_key.get(found[0]) if found is not None else None
+        if found is None or submitted is None:
+            return None
+        submitted.open -= 1
+        return submitted, found[1]
+
+    def _take(self, seq: int) -> None:
+        answered = self._answered(seq)
+        if answered is not None:
+            answered[0].in_force = answered[1]
+
+    def _created(self, event: slices.WorkloadCreated) -> None:
+        self._take(event.cause)
+        reference = event.workload.job
+        submitted = self.by_key.get(reference.key) if reference is not None else None
+        if reference is not None and submitted is not None and submitted.uid != reference.uid:
+            submitted.uid, submitted.created_at = reference.uid, event.workload.created_at
+            submitted.ended = submitted.claims = None
+
+    def _rejected(self, event: slices.Rejected) -> Iterable[JobKey]:
+        self.rejected += 1
+        answered = self._answered(event.cause)
+        if answered is None:
+            return ()
+        submitted, offer = answered
+        if offer is submitted.latest:
+            submitted.errors = tuple(event.errors)
+        if submitted.in_force is None:
+            self._refused.append(submitted.key)
+        forgotten = []
+        while len(self._refused) > REFUSED:
+            key = self._refused.popleft()
+            old = self.by_key.get(key)
+            if old is not None and old.in_force is None and not old.open:
+                del self.by_key[key]
+                forgotten.append(key)
+        return forgotten
+
+    def _ignored(self, seq: int) -> Iterable[JobKey]:
+        answered = self._answered(seq)
+        if answered is None:
+            return ()
+        submitted = answered[0]
+        if submitted.in_force is None and not submitted.open and not submitted.errors:
+            del self.by_key[submitted.key]
+            return (submitted.key,)
+        return ()
+
+
+def _claim(submitted: Submitted, data: bytes, seq: int) -> None:
+    try:
+        claim = msgspec.json.decode(data, type=job.JobFinished)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    claims = submitted.claims
+    if claims is None:
+        claims = submitted.claims = {}
+    claims[seq] = claim
+    if len(claims) > CLAIMS:
+        del claims[next(iter(claims))]
+
+
+def job_of(suffix: str) -> JobKey | None:
+    """Return the job that a subject `job.<namespace>.<name>` is about; None of any other subject."""
+    parts = names(suffix)
+    return JobKey(f"{parts[1]}/{parts[2]}") if len(parts) == 3 and parts[0] == "job" else None
+
+
+def offered_uid(offer: Offer) -> str:
+    """Return the uid that a job gets which is made of *offer*."""
+    return uid(offer.seq)

@@ -104,6 +104,8 @@ def roles(cell: str) -> Iterator[Role]:
 
     yield decider(names, "scheduler", "scheduler", "The scheduler: quota, and nothing else")
 
+    yield decider(names, "variant_controller", "variants", "The variant-controller: variants and parents")
+
     slices = decider(names, "slice_aggregator", "slices", "The slice-aggregator: jobs, workloads, dispatch")
     dispatch, heartbeats = names.bucket("dispatch"), names.bucket("heartbeats")
     slices.publish += [

@@ -20,6 +20,7 @@ from sluice.core.status import (
     to_manifest,
 )
 from sluice.core.status.job_status import current
+from sluice.core.status.records import Migration
 from sluice.core.status.slices import described
 from sluice.core.status.times import timestamp
 from sluice.events.base import JobKey, Micros, WorkloadKey
@@ -29,8 +30,8 @@ from .jobs import Submitted, offered_uid
 from .world import Presence, World
 
 CONFIG_KINDS = frozenset(KINDS)
-READ_KINDS = frozenset({"Job", "Workload", "Agent"})
-NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload"}
+READ_KINDS = frozenset({"Job", "Workload", "Variant", "Agent"})
+NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant"}
 
 
 class UnknownKindError(LookupError):
@@ -61,6 +62,8 @@ def keys(world: World, kind: str) -> Iterable[str]:
         return dict.fromkeys([*world.view.jobs, *world.jobs.by_key])
     if kind == "Workload":
         return world.view.workloads
+    if kind == "Variant":
+        return [w.key for parent in world.view.workloads.values() for w in parent.variants.values()]
     if kind == "Agent":
         return [name for who, name in world.presence if who == "agent"]
     raise UnknownKindError(kind)
@@ -86,6 +89,9 @@ def render(world: World, kind: str, key: str) -> Object | None:
         case "Workload":
             workload = world.view.workloads.get(WorkloadKey(key))
             return None if workload is None else _workload(world, workload)
+        case "Variant":
+            workload = world.view.workloads.get(WorkloadKey(key))
+            return None if workload is None or not workload.variant else _workload(world, workload)
         case "Agent":
             presence = world.presence.get(("agent", key))
             return None if presence is None else _agent(world, presence)
@@ -169,12 +175,33 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     for pod_set, written in zip(workload.record.pod_sets, plain["spec"]["podSets"], strict=True):
         # A default, but what people look for first.
         written["count"] = pod_set.count
-    place = position(world.view, workload) if workload.key in workload.local_queue.pending else None
+    queues = workload.key in workload.local_queue.pending or (workload.parent and workload.assignment is None)
+    place = position(world.view, workload) if queues else None
     if place is not None:
         plain["status"]["queuePosition"] = place
+    if workload.variant:
+        plain["status"]["variant"] = workload.variant
+    if workload.migrations:
+        plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:
         plain["status"]["waitedSeconds"] = _seconds(workload.record.created_at, workload.admitted_at)
     return plain
+
+
+def _migration(one: Migration) -> Object:
+    """Return a stop of a job and how it went on; `lostSeconds` is until its pods were ready again."""
+    found: Object = {
+        "seq": one.seq,
+        "reason": one.reason,
+        "from": one.source,
+        "evictedAt": timestamp(one.evicted_at),
+    }
+    if one.admitted_at is not None:
+        found |= {"to": one.target, "variant": one.variant, "admittedAt": timestamp(one.admitted_at)}
+        found["lostSeconds"] = _seconds(one.evicted_at, one.ready_at or one.admitted_at)
+    if one.ready_at is not None:
+        found["readyAt"] = timestamp(one.ready_at)
+    return found
 
 
 def _seconds(start: Micros, end: Micros) -> float:

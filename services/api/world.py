@@ -9,7 +9,7 @@ import structlog
 
 from sluice.core.config import Objects, object_key
 from sluice.core.status.view import View
-from sluice.events import checks, config, job, scheduler, slices
+from sluice.events import checks, config, job, scheduler, slices, variants
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.log.contract import Entry
@@ -115,7 +115,7 @@ class World:
         match event:
             case config.ObjectApplied() | config.ObjectDeleted():
                 return ((event.kind, object_key(event.kind, event.namespace, event.name)),)
-            case slices.WorkloadCreated():
+            case slices.WorkloadCreated() | variants.VariantCreated():
                 return self._workload(event.workload.key)
             case scheduler.PendingReasonChanged() | scheduler.WorkloadsParked():
                 return tuple(pair for key in event.workloads for pair in self._workload(key, queues=False))
@@ -145,6 +145,8 @@ class World:
         if workload is None:
             return (("Workload", key),)
         found = [("Workload", key)]
+        if workload.record.parent is not None:
+            found += [("Variant", key), ("Workload", workload.record.parent)]
         if workload.record.job is not None:
             found.append(("Job", workload.record.job.key))
         if queues:
@@ -159,7 +161,7 @@ class World:
         """Tell whether people can get the object."""
         if kind == "Job":
             return JobKey(key) in self.view.jobs or JobKey(key) in self.jobs.by_key
-        if kind == "Workload":
+        if kind in ("Workload", "Variant"):
             return key in self.view.workloads
         if kind == "Agent":
             return ("agent", key) in self.presence

@@ -104,9 +104,27 @@ def _apply(state: SchedulerState, kind: str, manifest: Json) -> None:
     fold(state, event, 0, 0)
 
 
+def _of_family(state: SchedulerState, record: WorkloadRecord) -> WorkloadRecord:
+    """Return the variant with its preference; its parent, which the cases leave out, is folded first."""
+    parent = record.parent
+    assert parent is not None
+    if parent not in state.world.workloads:
+        name = parent.partition("/")[2]
+        made = msgspec.structs.replace(record, name=name, uid=name, queue_name="", parent=None)
+        fold(state, WorkloadCreated(cause=0, workload=made), 0, 0)
+    local = state.world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    cq = state.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    flavors = [flavor for group in cq.groups for flavor in group.flavors] if cq is not None else []
+    allowed = record.allowed_flavors[0] if record.allowed_flavors else ""
+    place = flavors.index(allowed) if allowed in flavors else 0
+    return msgspec.structs.replace(record, preference=place, parent_uid=parent)
+
+
 def add_workload(state: SchedulerState, manifest: Json) -> Workload:
     """Fold a workload and what its status says: quota, admission, eviction."""
     record = record_of(manifest)
+    if record.parent is not None:
+        record = _of_family(state, record)
     fold(state, WorkloadCreated(cause=0, workload=record), 0, 0)
     workload = state.world.workloads[record.key]
     status = manifest.get("status") or {}

@@ -17,7 +17,7 @@ from tests.system import Service, System
 
 from .probe import Probe, leader, standby
 
-DECIDERS = ("scheduler", "slice_aggregator")
+DECIDERS = ("scheduler", "slice_aggregator", "variant_controller")
 """Services with a leader and stand-bys; two replicas of each are kept."""
 APIS = 2
 AGENTS = ("left", "right")

@@ -20,6 +20,8 @@ SIMULATED = tuple(f"q{index}" for index in range(6))
 """Queues whose jobs are run by the client of the test."""
 REAL = "metal"
 """Queue and flavor of the jobs that agents run as processes."""
+RACING, BETTER = ("q0", "q3", "q4"), "better"
+"""Queues with concurrent admission, and the flavor that their jobs move up to."""
 NOMINAL, LEAST, MOST = 8, 5, 10
 """Quota of a queue, and between what it is edited. Three queues of the least still hold the largest job."""
 EDIT = "edit"
@@ -32,7 +34,7 @@ Manifest = dict[str, Any]
 
 def cluster_queue(name: str, nominal: int = NOMINAL, edit: int = 0) -> Manifest:
     index = SIMULATED.index(name)
-    return _queue(
+    found = _queue(
         name,
         "default",
         {"name": "cpu", "nominalQuota": nominal, "borrowingLimit": 16},
@@ -40,6 +42,11 @@ def cluster_queue(name: str, nominal: int = NOMINAL, edit: int = 0) -> Manifest:
         strategy="StrictFIFO" if index == 5 else "BestEffortFIFO",
         edit=edit,
     )
+    if name in RACING:
+        better = {"name": BETTER, "resources": [{"name": "cpu", "nominalQuota": 4, "borrowingLimit": 4}]}
+        found["spec"]["resourceGroups"][0]["flavors"].insert(0, better)
+        found["spec"]["concurrentAdmissionPolicy"] = {"migration": {"mode": "TryPreferredFlavors"}}
+    return found
 
 
 def _queue(name: str, flavor: str, quota: Manifest, *, cohort: str, strategy: str, edit: int = 0) -> Manifest:
@@ -63,7 +70,7 @@ def objects() -> list[Manifest]:
     """Return the whole configuration: two cohorts of three queues, and one for real processes."""
     found: list[Manifest] = [
         {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": {"name": name}}
-        for name in ("default", REAL)
+        for name in ("default", BETTER, REAL)
     ]
     found += [
         {"apiVersion": VERSION, "kind": "WorkloadPriorityClass", "metadata": {"name": n}, "value": v}

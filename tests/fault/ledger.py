@@ -102,7 +102,7 @@ class Ledger:
     def _edit(self, event: ObjectApplied, seq: int) -> None:
         queue = msgspec.json.decode(event.object, type=kueue.ClusterQueue)
         number = int(queue.metadata.annotations.get(EDIT, "0"))
-        nominal = queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota
+        nominal = queue.spec.resource_groups[0].flavors[-1].resources[0].nominal_quota
         self.edits.append((seq, event.name, number, resource_value("cpu", nominal) // 1000))
 
     def _created(self, event: WorkloadCreated, seq: int) -> None:

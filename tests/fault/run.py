@@ -14,6 +14,7 @@ from nats.aio.client import Client
 
 from sluice.cli.errors import CliError
 from sluice.core.slices import SliceAggregator
+from sluice.core.variants import VariantController
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
@@ -221,16 +222,17 @@ async def _compare(
     found.double += world.wrong + world.traces(ledger.finished())
     found.wrong += chaos.wrong + editor.check(ledger.edits)
     found.wrong += [f"rejected: {text}" for text in ledger.rejected if not text.startswith(EXECUTOR_REPORTS)]
-    scheduler, slices = AuditedScheduler(), SliceAggregator()
+    scheduler, slices, variants = AuditedScheduler(), SliceAggregator(), VariantController()
     # A third replica, started now, has nothing but snapshot and tail.
     for folder in DECIDERS:
         system.start(folder)
     log = await JetStreamLog(system.url, name="fault-check").open()
-    deciders: dict[str, Decider[Any]] = dict(zip(DECIDERS, (scheduler, slices), strict=True))
+    deciders: dict[str, Decider[Any]] = dict(zip(DECIDERS, (scheduler, slices, variants), strict=True))
     states = {}
     for folder, decider in deciders.items():
         verdict = await asyncio.to_thread(_redecide, decider, entries, found)
         states[folder] = verdict.fold.state
+        scheduler.auditing = False
         expected = live.digest_of(decider, verdict.fold)
         found.divergent += await live.snapshot(log, decider, entries, expected)
         found.divergent += await live.replicas(chaos.probe, system, folder, expected)

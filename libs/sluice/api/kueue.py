@@ -300,6 +300,15 @@ class PodSetRequest(Manifest, frozen=True):
     resources: dict[str, Quantity] = {}
 
 
+class WorkloadVariantStatus(Manifest, frozen=True):
+    """What a parent says of one of its variants (CA8)."""
+
+    name: str
+    resource_flavors: list[str] = []
+    active: bool = True
+    conditions: list[Condition] = []
+
+
 class WorkloadStatus(Manifest, frozen=True):
     """What is known of a workload; unknown extra status fields are the API service's to add."""
 
@@ -315,6 +324,8 @@ class WorkloadStatus(Manifest, frozen=True):
     cluster_name: str | None = None
     nominated_cluster_names: list[str] = []
     unhealthy_nodes: list[dict[str, object]] = []
+    variants: list[WorkloadVariantStatus] = []
+    """Of a concurrent-admission parent, the most preferred first."""
 
 
 class Workload(KueueObject, frozen=True):

@@ -18,6 +18,7 @@ from .output import to_yaml
 from .resources import (
     Resource,
     amount,
+    condition,
     dig,
     key,
     name,
@@ -196,7 +197,7 @@ async def _job(api: Api, obj: Object) -> Lines:
     lines = [line for line in lines if line]
     lines += _slices(status.get("slices", ()))
     if workload is not None:
-        lines += _assignment(workload) + _conditions(workload)
+        lines += _assignment(workload) + _family(workload) + _migrations(workload) + _conditions(workload)
     return lines + await _history(api, obj, "Job")
 
 
@@ -228,13 +229,39 @@ async def _workload(api: Api, obj: Object) -> Lines:
         field("Active", dig(obj, "spec", "active", default=True)),
     ]
     lines = [line for line in lines if line]
-    lines += _pod_sets(obj) + _assignment(obj) + _checks(obj)
+    lines += _pod_sets(obj) + _assignment(obj) + _checks(obj) + _family(obj) + _migrations(obj)
     requeue = dig(obj, "status", "requeueState", default=None)
     if requeue:
         lines.append(
             field("Requeue", f"{requeue.get('count', 0)} times, next {requeue.get('requeueAt', 'now')}")
         )
     return lines + _conditions(obj) + await _history(api, obj, "Workload")
+
+
+def _family(obj: Object) -> Lines:
+    """Return the tree of a parent and its variants, the most preferred first."""
+    variants = dig(obj, "status", "variants", default=())
+    if not variants:
+        return []
+    lines = [f"  {obj['metadata']['name']}"]
+    for number, variant in enumerate(variants, 1):
+        branch = "└──" if number == len(variants) else "├──"
+        like: Object = {"spec": {"active": variant.get("active", True)}, "status": variant}
+        state = workload_status(like) if variant.get("active", True) else "Inactive"
+        names = ",".join(variant.get("resourceFlavors", ()))
+        why = condition(like, "QuotaReserved").get("message", "") if state in ("Pending", "Evicted") else ""
+        lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
+    return ["Variants:", *lines]
+
+
+def _migrations(obj: Object) -> Lines:
+    """Return each stop of a job that runs through variants, and the time that it cost."""
+    lines = []
+    for one in dig(obj, "status", "migrations", default=()):
+        target = one.get("to", "...")
+        lost = f", {precise(float(one['lostSeconds']))} lost" if "lostSeconds" in one else ""
+        lines.append(f"  {one['evictedAt']}  {one.get('from', '')} -> {target}  {one['reason']}{lost}")
+    return ["Migrations:", *lines] if lines else []
 
 
 def _pod_sets(obj: Object) -> Lines:

@@ -120,6 +120,25 @@ def flavors(obj: Object) -> str:
     return ",".join(found)
 
 
+def variant_parent(obj: Object) -> str:
+    """Return the name of the workload whose variant this is, empty for others."""
+    owners = dig(obj, "metadata", "ownerReferences", default=())
+    return next((str(owner["name"]) for owner in owners if owner.get("kind") == "Workload"), "")
+
+
+def allowed_flavors(obj: Object) -> str:
+    """Return the flavors that the workload may use, empty when it may use all."""
+    return ",".join(dig(obj, "spec", "admissionConstraints", "allowedResourceFlavors", default=()))
+
+
+def variant_gate(obj: Object) -> str:
+    """Return whether a variant may preempt: Open, Closed, or Blocked when it needs to and may not."""
+    if is_true(obj, "BlockedOnPreemptionGates"):
+        return "Blocked"
+    gates = dig(obj, "status", "preemptionGates", default=())
+    return "Open" if gates and all(gate.get("position") == "Open" for gate in gates) else "Closed"
+
+
 def _reserved_in(obj: Object) -> str:
     return str(dig(obj, "status", "admission", "clusterQueue"))
 
@@ -267,6 +286,23 @@ RESOURCES: tuple[Resource, ...] = (
             Column("WORKLOAD", _text("status", "workload"), wide=True),
             Column("REASON", job_reason),
             Column("MESSAGE", _text("status", "message"), wide=True),
+        ),
+    ),
+    Resource(
+        "Variant",
+        "variants",
+        namespaced=True,
+        columns=(
+            _NAME,
+            Column("PARENT", variant_parent),
+            Column("VARIANT", _text("status", "variant")),
+            Column("STATUS", workload_status),
+            Column("ACTIVE", lambda obj: "yes" if dig(obj, "spec", "active", default=True) else "no"),
+            Column("FLAVORS", allowed_flavors),
+            Column("GATE", variant_gate),
+            Column("POSITION", position),
+            _AGE,
+            Column("REASON", pending_reason),
         ),
     ),
     Resource(

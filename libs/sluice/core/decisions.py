@@ -21,7 +21,8 @@ from sluice.events.scheduler import (
 from .check_states import relevant_checks
 from .cycle import Cycle
 from .entry import Entry, Outcome
-from .eviction import PREEMPTED
+from .eviction import FLAVOR_MIGRATION, PREEMPTED
+from .families import migration_message
 from .model import ClusterQueue, World
 from .pending import TreeQueues
 from .preemption import preemption_message
@@ -127,6 +128,12 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
                 preemptee_path=node.path(),
             )
         )
+    migrates = entry.migrates
+    if migrates is not None and migrates.key not in evicted:
+        evicted.add(migrates.key)
+        issued = True
+        message = migration_message(workload)
+        events.append(Evicted(cause=cause, workload=migrates.key, reason=FLAVOR_MIGRATION, message=message))
     waiting = entry.queue.waiting
     victims = sorted({victim.key for victim in entry.victims})
     if (

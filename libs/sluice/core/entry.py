@@ -28,6 +28,8 @@ DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
 GATED: Final = "Workload requires preemption, but it's gated"
 PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
 
+MIGRATING: Final = "Pending the migration of 1 workload(s)"
+
 PREEMPTED_EPSILON_US: Final = 1000
 """A reclaimed borrower queues just behind its preemptor, which has the same time (a millisecond)."""
 
@@ -60,6 +62,7 @@ class Entry:
         "cq",
         "deferred",
         "message",
+        "migrates",
         "outcome",
         "peers",
         "pod_sets",
@@ -90,6 +93,8 @@ class Entry:
         """Targets are to be looked for when its turn comes."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
+        self.migrates: Workload | None = None
+        """With PREEMPTING: the admitted sibling that a variant takes over from."""
         self.usage: dict[FlavorResource, int] = {}
         self.outcome = Outcome.NOMINATED
         self.reason = ""

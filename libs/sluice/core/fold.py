@@ -42,19 +42,22 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
+from .families import siblings
 from .fold_config import check_changed, fold_object
-from .lifecycle import consider, note
+from .lifecycle import forget, look, note
 from .model import Workload
 from .ordering import effective_priority
 from .pending import TreeQueues, Waiting
-from .placing import place
+from .placing import place, place_siblings
 from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
 from .slicing import beyond, inherit, replaced_slice, scaled, successor
 from .state import SchedulerState
+from .variant_events import as_workload_event
 from .wake import is_hopeless
 
 Handler = Callable[[SchedulerState, Any, int, Micros], None]
@@ -65,6 +68,10 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     if at > state.at:
         state.at = at
     handler = _HANDLERS.get(type(event))
+    if handler is None:
+        # What is said of variants means what is said of other workloads.
+        event = as_workload_event(event)
+        handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(state, event, seq, at)
 
@@ -100,8 +107,9 @@ def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: i
 def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:
     record = event.workload
     key = record.key
-    if key in state.world.workloads:
-        return
+    parent = record.parent
+    if key in state.world.workloads or (parent is not None and parent not in state.world.workloads):
+        return  # its parent has gone since
     workload = Workload(
         record, key, record.uid, effective_priority(record, state.world.config), record.active
     )
@@ -110,6 +118,8 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     state.members.setdefault(_local_key(workload), {})[key] = None
     if record.replaces is not None:
         state.world.replacements[record.replaces] = key
+    if parent is not None:
+        state.world.families.setdefault(parent, {})[key] = workload
     place(state, workload)
 
 
@@ -136,6 +146,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
         _shrink(state, workload, seq)
     note(world, state.lifecycle, event, seq, at)
     place(state, workload, changed=True)
+    _tell_siblings(state, workload, seq, at)
 
 
 def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
@@ -226,15 +237,33 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> No
         workload.assignment = None
         _wake(state, workload, seq)
     _forget(state, workload)
+    _family_moves(state, workload, seq, at)
     _successor_moves(state, key, seq, at)
 
 
 def _forget(state: SchedulerState, workload: Workload) -> None:
     _leave(state, workload)
     _ready_or_gone(state, workload.key)
+    world = state.world
     old = workload.record.replaces
-    if old is not None and state.world.replacements.get(old) == workload.key:
-        del state.world.replacements[old]
+    if old is not None and world.replacements.get(old) == workload.key:
+        del world.replacements[old]
+
+
+def _family_moves(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> None:
+    """No variant outlives its parent, and what may become of one depends on its siblings."""
+    families = state.world.families
+    for variant in list(families.get(workload.key, ())):
+        forget(state.lifecycle, variant)
+        _remove(state, variant, seq, at)
+    parent = workload.record.parent
+    if parent is not None and (family := families.get(parent)) is not None:
+        family.pop(workload.key, None)
+        if not family:
+            del families[parent]
+        for other in family.values():
+            place(state, other)
+            look(state.world, state.lifecycle, other, seq, state.at)
 
 
 def _successor_moves(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> None:
@@ -244,7 +273,7 @@ def _successor_moves(state: SchedulerState, key: WorkloadKey, seq: int, at: Micr
         return
     workload.changed_by = max(workload.changed_by, seq)
     if workload.assignment is not None:
-        consider(state.world, state.lifecycle, workload, seq, at)
+        look(state.world, state.lifecycle, workload, seq, at)
     else:
         place(state, workload, changed=True)
 
@@ -266,7 +295,8 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     change_usage(world, new, usage)
     state.pending.victim_gone(old.key)
     _forget(state, old)
-    consider(world, state.lifecycle, new, event.cause, at)
+    _family_moves(state, old, seq, at)
+    look(world, state.lifecycle, new, event.cause, at)
     if beyond(before, usage):
         _wake(state, new, event.cause)
 
@@ -291,6 +321,41 @@ def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
         state.pending.wake(queue, cause)
     if workload.assignment is None:
         state.pending.victim_gone(workload.key)
+
+
+# Variants
+
+
+def _tell_siblings(state: SchedulerState, workload: Workload, cause: int, at: Micros) -> None:
+    """What may become of a variant depends on which of its siblings is admitted (CA10)."""
+    if workload.record.parent is None:
+        return
+    place_siblings(state, workload)
+    for other in siblings(state.world, workload):
+        if other.assignment is not None:
+            look(state.world, state.lifecycle, other, cause, at)
+
+
+def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and event.preference is not None:
+        workload.record = msgspec.structs.replace(workload.record, preference=event.preference)
+    fold(state, as_workload_event(event), seq, at)
+
+
+def _gate_moved(
+    state: SchedulerState, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, _at: Micros
+) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    gates = [gate for gate in workload.open_gates if gate != event.gate]
+    if isinstance(event, PreemptionGateOpened):
+        gates.append(event.gate)
+    workload.open_gates = tuple(sorted(gates))
+    workload.blocked_on_gates = False
+    workload.changed_by = seq
+    place(state, workload, changed=True)
 
 
 # Quota
@@ -326,6 +391,7 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
         state.not_ready[workload.key] = None
     note(state.world, state.lifecycle, event, seq, at)
+    _tell_siblings(state, workload, event.cause, at)
 
 
 def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> None:
@@ -335,6 +401,7 @@ def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> Non
         reorder(state.world, workload)
         place(state, workload)
         _successor_moves(state, workload.key, event.cause, at)
+        _tell_siblings(state, workload, event.cause, at)
 
 
 def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
@@ -360,6 +427,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     _ready_or_gone(state, workload.key)
     place(state, workload)
     _successor_moves(state, workload.key, event.cause, at)
+    _tell_siblings(state, workload, event.cause, at)
 
 
 def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
@@ -390,6 +458,7 @@ def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         place(state, workload)
+        _tell_siblings(state, workload, event.cause, at)
 
 
 def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
@@ -496,6 +565,8 @@ _HANDLERS: dict[type[Event], Handler] = {
     ObjectDeleted: _object,
     PendingReasonChanged: _reason,
     Preempted: _preempted,
+    PreemptionGateClosed: _gate_moved,
+    PreemptionGateOpened: _gate_moved,
     PreemptionIssued: _preempting,
     PreemptionWaitEnded: _wait_ended,
     QuotaReleased: _released,
@@ -504,6 +575,7 @@ _HANDLERS: dict[type[Event], Handler] = {
     RequeueBackoffStarted: _life,
     Requeued: _requeued,
     TreesSettled: _settled,
+    VariantUpdated: _variant_updated,
     WorkloadCreated: _created,
     WorkloadDeactivated: _life,
     WorkloadDeleted: _deleted,

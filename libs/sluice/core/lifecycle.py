@@ -64,7 +64,7 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
     """Return the state that folding the history of a settled *world* would have left."""
     lc = Lifecycle()
     for workload in world.workloads.values():
-        _look(world, lc, workload, 0, at)
+        look(world, lc, workload, 0, at)
     heapify(lc.heap)
     return lc
 
@@ -87,14 +87,18 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     workloads = [world.workloads[key] for key in causes]
     workloads.sort(key=_uid)
     events: list[Event] = []
+    moved: dict[WorkloadKey, None] = {}
     for workload in workloads:
-        events += transitions(world, workload, at, causes[workload.key])
+        parent = workload.record.parent
+        if parent is None:
+            events += transitions(world, workload, at, causes[workload.key])
+        elif parent not in moved:
+            # What is due for its siblings depends on what becomes of this one.
+            found = transitions(world, workload, at, causes[workload.key])
+            if found:
+                moved[parent] = None
+                events += found
     return events
-
-
-def consider(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
-    """Look at *workload* again, after something else has changed that it depends on."""
-    _look(world, lc, workload, cause, at)
 
 
 def deadline(lc: Lifecycle) -> Micros | None:
@@ -111,10 +115,10 @@ def deadline(lc: Lifecycle) -> Micros | None:
 def _one(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
     workload = world.workloads.get(event.workload)
     if workload is None:
-        _forget(lc, event.workload)
+        forget(lc, event.workload)
         return
     fold_lifecycle(workload, event, at)
-    _look(world, lc, workload, cause, at)
+    look(world, lc, workload, cause, at)
 
 
 def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> None:
@@ -123,7 +127,7 @@ def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> N
         fold_lifecycle(workload, event, at)
         if lc.held:
             _unhold(lc, workload)
-    _forget(lc, event.workload)
+    forget(lc, event.workload)
 
 
 def _pods_ready(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
@@ -131,7 +135,7 @@ def _pods_ready(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros)
     if workload is not None:
         fold_lifecycle(workload, event, at)
         if world.config.wait_for_pods_ready.enable:
-            _look(world, lc, workload, cause, at)
+            look(world, lc, workload, cause, at)
 
 
 def _admitted(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
@@ -143,9 +147,10 @@ def _admitted(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -
     if (
         workload.key in lc.due
         or workload.record.maximum_execution_time_s is not None
+        or workload.record.parent is not None
         or world.config.wait_for_pods_ready.enable
     ):
-        _look(world, lc, workload, cause, at)
+        look(world, lc, workload, cause, at)
 
 
 def _config(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
@@ -193,10 +198,10 @@ def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
 
 def _look_all(world: World, lc: Lifecycle, workloads: Iterable[Workload], cause: int, at: Micros) -> None:
     for workload in workloads:
-        _look(world, lc, workload, cause, at)
+        look(world, lc, workload, cause, at)
 
 
-def _look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
+def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
     """Put *workload* on the lists where it belongs, and off the others."""
     key = workload.key
     if workload.assignment is None and workload.held_for in (
@@ -234,7 +239,7 @@ def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:
     return list(late)
 
 
-def _forget(lc: Lifecycle, key: WorkloadKey) -> None:
+def forget(lc: Lifecycle, key: WorkloadKey) -> None:
     lc.due.pop(key, None)
     lc.armed.pop(key, None)
 
@@ -276,4 +281,4 @@ _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None
     WorkloadUpdated: _one,
 }
 
-__all__ = ["Lifecycle", "consider", "deadline", "decide", "note", "rebuild"]
+__all__ = ["Lifecycle", "deadline", "decide", "forget", "look", "note", "rebuild"]

@@ -161,6 +161,8 @@ class World:
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     replacements: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
     """Workload slice -> the one that is to replace it. Derived from the records, never dumped."""
+    families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
+    """Parent -> its variants. Derived from the workloads, never dumped."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)
     """Workloads whose reservation a trial has taken out (`reservations.Trial`); empty between decisions."""

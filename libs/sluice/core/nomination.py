@@ -6,7 +6,8 @@ from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
-from .entry import MISCONFIGURED, Entry, Outcome
+from .entry import MISCONFIGURED, PENDING_EVALUATION, Entry, Outcome
+from .families import Standing, standing
 from .flavors import Pinned, assign
 from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
@@ -75,6 +76,11 @@ def nominate(world: World, entry: Entry) -> bool:
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
         return False
+    if workload.record.parent is not None:
+        how, _, why = standing(world, workload)
+        if how is Standing.BARRED:
+            entry.finish(Outcome.PARKED, PENDING_EVALUATION, why)
+            return False
     propose(world, entry)
     return True
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from .families import backs_off, is_parent, siblings
 from .inadmissible import GATED_BY_ANNOTATION, stopped
 from .model import Workload, World
 from .slicing import must_wait
@@ -23,6 +24,11 @@ def queue_for(world: World, workload: Workload) -> str:
         return ""
     if record.replaces is not None and must_wait(world, workload, local.cluster_queue):
         return ""
+    if record.parent is None:
+        if is_parent(world.config, workload, world.cluster_queues[local.cluster_queue]):
+            return ""
+    elif backs_off(world, workload):
+        return ""
     return local.cluster_queue
 
 
@@ -41,9 +47,15 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
         workload.cluster_queue = ""
 
 
+def place_siblings(state: SchedulerState, workload: Workload) -> None:
+    """Something has happened to a variant that its siblings' place, or what is due for them, depends on."""
+    for other in siblings(state.world, workload):
+        place(state, other)
+
+
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
     for workload in workloads:
         place(state, workload)
 
 
-__all__ = ["place", "place_all", "queue_for"]
+__all__ = ["place", "place_all", "place_siblings", "queue_for"]

@@ -196,6 +196,9 @@ class Search:
         return (entry for entry in entries if is_usable(entry[1]))
 
     def _is_newer(self, candidate: Workload) -> bool:
+        parent = self.workload.record.parent
+        if parent is not None and candidate.record.parent == parent:
+            return False  # a variant takes its sibling's place by migration only (CA10)
         if self._queued_at is None:
             self._queued_at = queue_order_timestamp(self.workload, self.world.config)
         return queue_order_timestamp(candidate, self.world.config) > self._queued_at

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
+from sluice.events.base import PodSetAssignment
 
 from . import entry as texts
 from .assignment import Mode, pending_flavors
+from .check_states import relevant_checks
 from .entry import Entry, Outcome
+from .families import Standing, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
 from .preemption import get_targets
@@ -111,11 +114,21 @@ class Processing:
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self._blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
-        else:
+        elif not self._migrate(entry):
             self.trial.charge(entry.cq.node, entry.usage)
             self._admitted = True
             entry.finish(Outcome.ADMITTED)
             self._blocked = blocks_admission(self._config)
+
+    def _migrate(self, entry: Entry) -> bool:
+        """CA10: let a variant wait for its admitted sibling to go. What has checks to pass waits later."""
+        how, sibling, _ = standing(self._world, entry.workload)
+        if sibling is None or needs_checks(entry.cq, entry.pod_sets):
+            return False
+        self._wait_for(entry, entry.usage, [sibling])
+        entry.migrates = sibling if how is Standing.MIGRATES else None
+        entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.MIGRATING)
+        return True
 
     def _wait_for(self, entry: Entry, usage: dict[FlavorResource, int], victims: Sequence[Workload]) -> None:
         """Keep *usage* for the entry until the victims have gone."""
@@ -225,6 +238,11 @@ class Processing:
         reserved = self._reserved.pop(cq.name, None)
         if reserved is not None:
             self.trial.discharge(cq.node, reserved)
+
+
+def needs_checks(cq: ClusterQueue, pod_sets: Sequence[PodSetAssignment]) -> bool:
+    """Must admission checks pass before a workload with this assignment is admitted (AC1)?"""
+    return bool(relevant_checks(cq.spec, {flavor for p in pod_sets for flavor in p.flavors.values()}))
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

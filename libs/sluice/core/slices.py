@@ -42,7 +42,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 2
+    state_version: ClassVar[int] = 3
 
     def initial(self) -> State:
         return State()

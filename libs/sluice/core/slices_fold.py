@@ -40,6 +40,7 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
 from .slices_answers import DELETED, REPLACED, SLICE_REPLACED
 from .slices_dispatch import cut, placement
@@ -97,7 +98,7 @@ def _object_deleted(state: State, event: ObjectDeleted, _seq: int, _at: Micros) 
 # Folding what other services say
 
 
-def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -106,6 +107,7 @@ def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -
         return
     job.reserved = True
     job.evicting = False
+    job.through_variant = isinstance(event, ParentAdmitted)
     job.assignment = event.pod_sets
     if job.edited:
         job.edited = False
@@ -113,7 +115,7 @@ def _quota_reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -
             state.set_todo(job, Todo.RECREATE, seq)
 
 
-def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
+def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> bool:
     """Tell whether the reservation is for the workload as it is now, not as it was before an edit."""
     record = job.record
     expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
@@ -137,7 +139,7 @@ def _matches(state: State, job: Job, event: QuotaReserved) -> bool:
     return True
 
 
-def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
+def _admitted(state: State, event: Admitted | ParentAdmitted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -204,7 +206,7 @@ def _prune(state: State, job: Job, seq: int) -> None:
         state.set_todo(job, Todo.PRUNE, seq)
 
 
-def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None or job.record.key != event.workload:
         return
@@ -220,14 +222,14 @@ def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
         state.set_todo(job, Todo.CONFIRM_STOP, seq)
 
 
-def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
     if job.record.key != event.workload:
         job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
         return
-    job.reserved = job.admitted = job.evicting = False
+    job.reserved = job.admitted = job.evicting = job.through_variant = False
     _begin_sizes(job)
     job.assignment = ()
     job.updates = {}
@@ -241,7 +243,18 @@ def _quota_released(state: State, event: QuotaReleased, seq: int, _at: Micros) -
         state.set_todo(job, Todo.FORGET_SLICE, seq)
 
 
-def _deactivated(state: State, event: WorkloadDeactivated, _seq: int, _at: Micros) -> None:
+def _parent_admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
+    """What a job's workload gets through one of its variants is as good as its own (CA7)."""
+    _quota_reserved(state, event, seq, at)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.updates = dict(event.updates)
+    _admitted(state, event, seq, at)
+
+
+def _deactivated(
+    state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros
+) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -300,6 +313,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         job.revision += 1
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
+        job.through_variant = False
         job.assignment, job.updates, job.reclaimable = (), {}, {}
         _begin_sizes(job)
     state.by_workload[record.key] = job
@@ -545,6 +559,10 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     QuotaReleased: _quota_released,
     WorkloadDeactivated: _deactivated,
     WorkloadSliceReplaced: _slice_replaced,
+    ParentAdmitted: _parent_admitted,
+    ParentDeactivated: _deactivated,
+    ParentEvicted: _evicted,
+    ParentReleased: _quota_released,
     CheckStateChanged: _check_state,
     WorkloadCreated: _created,
     WorkloadUpdated: _updated,

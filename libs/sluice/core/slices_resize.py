@@ -37,8 +37,11 @@ def is_elastic(state: State, record: WorkloadRecord) -> bool:
 
 
 def resizes(state: State, job: Job) -> bool:
-    """Does the job change its size without stopping? It must have quota, and be about to keep it."""
-    return job.reserved and not job.evicting and is_elastic(state, job.record)
+    """Does the job change its size without stopping? It must have quota of its own, and be about to keep it.
+
+    Concurrent admission and slices do not go together: with a variant's quota, the job is stopped instead.
+    """
+    return job.reserved and not job.evicting and not job.through_variant and is_elastic(state, job.record)
 
 
 def wanted(job: Job) -> Sequence[PodSet]:

@@ -134,6 +134,8 @@ class Job:
     """The workload was changed in place since its last reservation, which may then be for the old one."""
     evicting: bool = False
     """Evicted, and its quota not released yet."""
+    through_variant: bool = False
+    """Its quota is that of a variant (CA7), which is resized by stopping, elastic or not."""
     pending: WorkloadRecord | None = None
     """The slice that is to replace the present one (WS4)."""
     pending_assignment: Sequence[PodSetAssignment] = ()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sluice.events.base import Micros, WorkloadKey
 
 from .equivalence import equivalence_key
+from .families import queue_identity, queue_time
 from .lifecycle import Lifecycle
 from .model import Workload, World
 from .ordering import queue_order_timestamp
@@ -47,7 +48,8 @@ def new_state() -> SchedulerState:
     world = World(tree=Tree())
 
     def rank_of(workload: Workload) -> Rank:
-        return (-workload.priority, queue_order_timestamp(workload, world.config), workload.uid)
+        time = queue_time(workload, queue_order_timestamp(workload, world.config))
+        return (-workload.priority, time, queue_identity(workload, workload.uid))
 
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(workload, world.cluster_queues[queue])

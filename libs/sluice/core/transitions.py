@@ -17,6 +17,7 @@ from sluice.events.scheduler import (
 
 from . import eviction as ev
 from .backoff import MICROS_PER_S, backoff_s
+from .families import Standing, migration_message, past_execution_s, standing
 from .inadmissible import MISCONFIGURED, PENDING_EVALUATION, SUSPENDED, drains, stopped, why_reservation_ends
 from .model import Workload, World
 from .slicing import must_wait, replacement
@@ -59,7 +60,7 @@ def deadline_of(world: World, workload: Workload) -> Micros | None:
     if workload.admitted_at is None or workload.evicted_at is not None or workload.stopped:
         return None
     ready_by, _ = pods_ready_deadline(world, workload)
-    end_by = execution_deadline(workload)
+    end_by = execution_deadline(world, workload)
     if ready_by is None or end_by is None:
         return end_by if ready_by is None else ready_by
     return min(ready_by, end_by)
@@ -78,12 +79,12 @@ def pods_ready_deadline(world: World, workload: Workload) -> tuple[Micros | None
     return workload.pods_lost_at + settings.recovery_timeout_seconds * MICROS_PER_S, ev.WAIT_FOR_RECOVERY
 
 
-def execution_deadline(workload: Workload) -> Micros | None:
+def execution_deadline(world: World, workload: Workload) -> Micros | None:
     """Return when an admitted workload's maximum execution time is used up, earlier attempts counted."""
     limit_s = workload.record.maximum_execution_time_s
     if limit_s is None or workload.admitted_at is None:
         return None
-    return workload.admitted_at + (limit_s - workload.past_execution_s) * MICROS_PER_S
+    return workload.admitted_at + (limit_s - past_execution_s(world, workload)) * MICROS_PER_S
 
 
 # With quota
@@ -107,7 +108,7 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
     ready_by, waits_for = pods_ready_deadline(world, workload)
     if ready_by is not None and ready_by <= at:
         return _not_ready(world, workload, waits_for, at, cause)
-    end_by = execution_deadline(workload)
+    end_by = execution_deadline(world, workload)
     if end_by is not None and end_by <= at:
         reason, message = ev.MAXIMUM_EXECUTION_TIME_EXCEEDED, ev.MAXIMUM_EXECUTION_TIME_MESSAGE
         return _deactivate(workload, reason, message, cause)
@@ -122,6 +123,9 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     if ended is None and workload.checks == READY:
         ended = _why_not_admitted(world, workload)
         if ended is None:
+            first = _take_over(world, workload, cause)
+            if first is not None:
+                return first
             return [Admitted(workload=workload.key, cause=cause), *replacement(world, workload, cause)]
     if ended is None:
         return []
@@ -138,6 +142,17 @@ def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | No
     if workload.delta and (old not in world.workloads or must_wait(world, workload, workload.cluster_queue)):
         return (PENDING_EVALUATION, "The workload slice to be replaced has no quota any more")
     return None
+
+
+def _take_over(world: World, workload: Workload, cause: int) -> list[Event] | None:
+    """CA10: a variant is admitted when its sibling has gone. None: no sibling is in its way."""
+    how, sibling, _ = standing(world, workload)
+    if sibling is None:
+        return None
+    if how is not Standing.MIGRATES:
+        return []
+    message = migration_message(workload)
+    return [Evicted(workload=sibling.key, reason=ev.FLAVOR_MIGRATION, message=message, cause=cause)]
 
 
 def _why_not_admitted(world: World, workload: Workload) -> tuple[str, str] | None:

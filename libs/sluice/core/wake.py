@@ -8,6 +8,7 @@ of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
 from sluice.api import kueue
+from sluice.api.features import enabled
 
 from .model import ClusterQueue, Workload, World
 from .pending import Peers, Queue, TreeQueues
@@ -59,11 +60,18 @@ def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
     least = peers.least if peers.indexed else least_request(peers.head(), cq)
     node = cq.node
+    allowed = (
+        peers.head().record.allowed_flavors
+        if enabled(world.config.feature_gates, "ConcurrentAdmission")
+        else ()
+    )
     for resource, amount in least:
         group = cq.group_of.get(resource)
         if group is None:
             continue
         for flavor in group.flavors:
+            if allowed and flavor not in allowed:
+                continue
             fr = (flavor, resource)
             if node.available(fr) >= amount or _most_by_preemption(world, cq, peers.head(), fr) >= amount:
                 break

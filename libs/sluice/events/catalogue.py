@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
-from . import checks, config, scheduler, slices
+from . import checks, config, scheduler, slices, variants
 from .base import Event
 
-_MODULES: tuple[ModuleType, ...] = (config, slices, scheduler, checks)
+_MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks)
 
 
 def _tag(cls: type[Event]) -> str:

@@ -39,6 +39,9 @@ class WorkloadRecord(Value, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     parent: WorkloadKey | None = None
     """The concurrent-admission parent whose variant this is."""
+    parent_uid: str = ""
+    preference: int = 0
+    """Of a variant: its place among its siblings, 0 is the most preferred."""
     replaces: WorkloadKey | None = None
     """The workload slice that this one replaces."""
 

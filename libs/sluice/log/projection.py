@@ -153,10 +153,18 @@ class Publisher[S](Hooks[S]):
         while True:
             try:
                 await self._repair()
-                break
+                await self._follow()
             except (EventLogError, ConnectionError, TimeoutError) as error:
                 log.info("projection not repaired yet", bucket=self.bucket, error=str(error) or "timeout")
                 await asyncio.sleep(0.2)
+            except Exception:
+                # A fault of ours must not leave readers with what is no longer true.
+                log.exception("projection failed, comparing everything", bucket=self.bucket)
+                self._floor = self._own
+                await asyncio.sleep(1.0)
+
+    async def _follow(self) -> None:
+        """Write what is committed, for ever."""
         while True:
             self._wake.clear()
             if self._queue:

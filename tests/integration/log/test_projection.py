@@ -20,11 +20,15 @@ class Shown:
 
     def __init__(self):
         self.all = {}
+        self.faults = 0
 
     def changes(self, _state, _step):
         return ()
 
     def everything(self, _state):
+        if self.faults:
+            self.faults -= 1
+            raise LookupError("a fault")
         return self.all.items()
 
 
@@ -104,6 +108,21 @@ async def test_a_bucket_of_an_older_log_is_written_anew(open_log):
     await publisher._stand()
     connection = await log.connection()
     await connection.request(f"{publisher.prefix}a", b'{"seq":500,"n":9}')
+
+    publisher.leading({}, 1)
+    await drained(publisher)
+    publisher.following()
+
+    assert await keys(publisher) == {"a": b'{"seq":1,"n":1}'}
+
+
+async def test_a_fault_does_not_end_it(open_log):
+    """After an error of the projection itself everything is compared, and written."""
+    log = await open_log()
+    await log.append("scheduler", b"1")
+    projection = Shown()
+    projection.all, projection.faults = {"a": b'{"n":1}'}, 1
+    publisher = Publisher(projection, log, yes)
 
     publisher.leading({}, 1)
     await drained(publisher)

@@ -52,8 +52,6 @@ from .records import (
 )
 from .state import State
 
-PARENT_LABEL = "kueue.x-k8s.io/concurrent-admission-parent"
-
 REPLACED = "WorkloadSliceReplaced"
 _CHANGEABLE = ("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations")
 
@@ -80,18 +78,18 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
             job.attempt, job.running = 0, False
             job.executor = job.reason = job.message = ""
         job.workloads[key] = workload
-    _enqueue(workload)
+    enqueue(workload)
 
 
 def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     changes = {name: value for name in _CHANGEABLE if (value := getattr(event, name)) is not None}
     if event.maximum_execution_time_s is not None:
         changes["maximum_execution_time_s"] = event.maximum_execution_time_s
-    _dequeue(workload)
+    dequeue(workload)
     workload.record = msgspec.structs.replace(workload.record, **changes)
     workload.peers = None
     # Another spec, another verdict.
@@ -100,29 +98,29 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     if event.queue_name is not None:
         workload.local_queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
     if event.active is not None:
-        _set_active(workload, event.active, at)
+        set_active(workload, event.active, at)
     if event.pod_sets is not None and workload.assignment is not None:
         workload.assignment = shrunk(workload.assignment, event.pod_sets)
         _recharge(workload)
-    _enqueue(workload)
+    enqueue(workload)
 
 
-def _set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
+def set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
     workload.active = active
     if active:
         kept = {k: c for k, c in workload.conditions.items() if k != "DeactivationTarget"}
         workload.conditions = kept
     elif not workload.holds_quota and workload.finished_at is None:
         # Nothing has to stop, so the scheduler writes no Evicted for it.
-        _condition(workload, "Evicted", True, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at)
+        condition(workload, "Evicted", True, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at)
 
 
 def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
-    _dequeue(workload)
+    remember(workload, event, seq, at)
+    dequeue(workload)
     queue = state.cluster_queue(event.cluster_queue)
     workload.cluster_queue = queue
     workload.assignment = event.pod_sets
@@ -141,14 +139,14 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
         for kind in ("Evicted", "Preempted"):
             before = workload.conditions.get(kind)
             if before is not None and before.status:
-                _condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+                condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
 
 
 def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or workload.cluster_queue is None:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     workload.admitted_at = at
     queue = workload.cluster_queue
     queue.admitted += 1
@@ -160,17 +158,17 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     workload.evicted = True
     reason = ev.condition_reason(event.reason, event.underlying_cause)
-    _condition(workload, "Evicted", True, reason, event.message, at)
+    condition(workload, "Evicted", True, reason, event.message, at)
     times = (event.reason, event.underlying_cause)
     workload.evictions = {**workload.evictions, times: workload.evictions.get(times, 0) + 1}
     if workload.checks:
         states = reset_on_eviction(workload.checks.values(), at)
         workload.checks = {state.name: state for state in states}
     if "BlockedOnPreemptionGates" in workload.conditions:
-        _condition(workload, "BlockedOnPreemptionGates", False, "Evicted", event.message, at)
+        condition(workload, "BlockedOnPreemptionGates", False, "Evicted", event.message, at)
     strategy = state.config.wait_for_pods_ready.requeuing_strategy
     if event.reason == ev.ADMISSION_CHECK or (
         event.reason == ev.PODS_READY_TIMEOUT and strategy.timestamp == "Eviction"
@@ -181,15 +179,15 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
 def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
-        _condition(workload, "Preempted", True, event.rule, event.message, at)
+        remember(workload, event, seq, at)
+        condition(workload, "Preempted", True, event.rule, event.message, at)
 
 
 def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or not workload.holds_quota:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     if workload.admitted_at is not None:
         workload.past_execution_s += (at - workload.admitted_at) // MICROS_PER_S
         workload.unadmitted_at = at
@@ -201,20 +199,20 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     workload.peers = None
     workload.released_at = at
     if "PodsReady" in workload.conditions:
-        _condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
     evicted = workload.conditions.get("Evicted")
     if workload.evicted and evicted is not None:
         workload.evicted = False
-        _condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
-    _enqueue(workload)
+        condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
+    enqueue(workload)
 
 
 def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
-    _condition(workload, "Requeued", True, event.reason, event.message, at)
+    remember(workload, event, seq, at)
+    condition(workload, "Requeued", True, event.reason, event.message, at)
     workload.requeue_at = None
     if event.reason == ev.REACTIVATED:
         workload.requeue_count = workload.past_execution_s = 0
@@ -223,7 +221,7 @@ def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
 def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
         workload.requeue_count = event.count
         workload.requeue_at = event.requeue_at
 
@@ -232,17 +230,17 @@ def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros)
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
-    _dequeue(workload)
-    _set_active(workload, False, at)
-    _condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
+    remember(workload, event, seq, at)
+    dequeue(workload)
+    set_active(workload, False, at)
+    condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 
 def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     before = workload.conditions.get("PodsReady")
     if event.ready:
         recovered = before is not None and before.reason == ev.WAIT_FOR_RECOVERY
@@ -252,25 +250,31 @@ def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) ->
         reason, message = ev.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
     else:
         reason, message = ev.WAIT_FOR_START, "Not all pods are ready or succeeded"
-    _condition(workload, "PodsReady", event.ready, reason, message, at)
+    condition(workload, "PodsReady", event.ready, reason, message, at)
+    if event.ready and workload.migrations and workload.migrations[-1].ready_at is None:
+        last = workload.migrations[-1]._replace(ready_at=at)
+        workload.migrations = (*workload.migrations[:-1], last)
 
 
 def _stopped(state: State, event: WorkloadStopped, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
 
 
 def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is None or workload.finished_at is not None:
         return
-    _remember(workload, event, seq, at)
-    _dequeue(workload)
+    remember(workload, event, seq, at)
+    dequeue(workload)
     if workload.holds_quota:
         _give_back(workload)
     workload.finished_at = at
-    _condition(workload, "Finished", True, event.reason, event.message, at)
+    condition(workload, "Finished", True, event.reason, event.message, at)
+    for key in workload.variants:
+        # Its variants finish with it (CA7).
+        _finished(state, msgspec.structs.replace(event, workload=key), seq, at)
 
 
 def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
@@ -278,10 +282,10 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
     if old is None or old.finished_at is not None:
         return
-    _remember(old, event, seq, at)
+    remember(old, event, seq, at)
     _give_back(old)
     old.finished_at = at
-    _condition(old, "Finished", True, REPLACED, event.message, at)
+    condition(old, "Finished", True, REPLACED, event.message, at)
     state.replaced_slices += 1
     if new is None:
         return
@@ -293,11 +297,13 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     _recharge(new)
 
 
-def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+def _deleted(state: State, event: WorkloadDeleted, seq: int, at: Micros) -> None:
     workload = state.workloads.pop(event.workload, None)
     if workload is None:
         return
-    _dequeue(workload)
+    for key in workload.variants:
+        _deleted(state, msgspec.structs.replace(event, workload=key), seq, at)
+    dequeue(workload)
     if workload.holds_quota:
         _give_back(workload)
     queue = workload.local_queue
@@ -316,7 +322,7 @@ def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) ->
         workload = state.workloads.get(key)
         if workload is not None:
             workload.pending = verdict
-            _remember(workload, event, seq, at)
+            remember(workload, event, seq, at)
 
 
 def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
@@ -326,7 +332,7 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
         if workload is None:
             continue
         workload.pending = verdict
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
         queue = workload.local_queue.cluster_queue
         if queue is not None:
             verdicts = queue.verdicts
@@ -338,22 +344,22 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
         workload.pending = PendingReason(event.reason, event.message, seq, at)
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
         workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
-        _condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
+        condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
 
 
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
-        _remember(workload, event, seq, at)
+        remember(workload, event, seq, at)
         workload.reclaimable = dict(event.pods)
         workload.peers = None
         _recharge(workload)
@@ -363,7 +369,7 @@ def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    _remember(workload, event, seq, at)
+    remember(workload, event, seq, at)
     before = workload.checks.get(event.check)
     since = before.at if before is not None and before.state == event.state else at
     said = CheckState(
@@ -404,16 +410,14 @@ def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None
 # Common parts
 
 
-def _condition(
-    workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros
-) -> None:
+def condition(workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros) -> None:
     before = workload.conditions.get(kind)
     since = before.since if before is not None and before.status == status else at
     recorded = Recorded(status, reason, message, since, workload.generation)
     workload.conditions = {**workload.conditions, kind: recorded}
 
 
-def _remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
+def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
     history = workload.history
     history.append(Transition(seq, at, event))
     if len(history) > HISTORY_LIMIT:
@@ -421,25 +425,29 @@ def _remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> Non
         del history[1]
 
 
-def _enqueue(workload: WorkloadView) -> None:
+def enqueue(workload: WorkloadView) -> None:
     """Count the workload as pending if it is: active, without quota, and no concurrent-admission parent."""
     if (
         workload.assignment is None
         and workload.active
         and workload.finished_at is None
-        and workload.record.labels.get(PARENT_LABEL) != "true"
+        and not workload.parent
     ):
         workload.local_queue.pending[workload.key] = workload
         workload.local_queue.version += 1
 
 
-def _dequeue(workload: WorkloadView) -> None:
+def dequeue(workload: WorkloadView) -> None:
     if workload.local_queue.pending.pop(workload.key, None) is not None:
         workload.local_queue.version += 1
 
 
 def _give_back(workload: WorkloadView) -> None:
     queue = workload.cluster_queue
+    if workload.parent:
+        # What a parent runs on is its variant's.
+        workload.local_queue.running_parents.pop(workload.key, None)
+        return
     if queue is None:
         return
     queue.workloads.pop(workload.key, None)
@@ -454,7 +462,7 @@ def _give_back(workload: WorkloadView) -> None:
 def _recharge(workload: WorkloadView) -> None:
     """The charge follows pods that have ended and counts that were cut in place."""
     queue = workload.cluster_queue
-    if queue is None or not workload.holds_quota:
+    if queue is None or workload.parent or not workload.holds_quota:
         return
     charge = _charge(workload)
     for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
@@ -496,4 +504,4 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadsParked: _parked,
 }
 
-__all__ = ["WORKLOAD_FOLDS"]
+__all__ = ["WORKLOAD_FOLDS", "condition", "dequeue", "enqueue", "remember", "set_active"]

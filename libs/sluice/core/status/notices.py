@@ -21,6 +21,15 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadFinished
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentEvicted,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+)
 
 from .records import Transition, WorkloadView
 
@@ -94,6 +103,21 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):
             return Notice(seq, at, "Normal", event.reason, event.message)
+        case VariantCreated():
+            return Notice(seq, at, "Normal", "CreatedVariant", event.message)
+        case VariantDeleted():
+            return Notice(seq, at, "Normal", "DeletedVariant", event.message)
+        case VariantActivated():
+            return Notice(seq, at, "Normal", "ActivatedVariant", event.message)
+        case VariantDeactivated():
+            return Notice(seq, at, "Normal", "DeactivatedVariant", event.message)
+        case PreemptionGateOpened():
+            return Notice(seq, at, "Normal", "PreemptionUngatedVariant", event.message)
+        case ParentAdmitted():
+            return Notice(seq, at, "Normal", "Admitted", event.message)
+        case ParentEvicted():
+            why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
+            return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
         case WorkloadFinished():
             kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
             return Notice(seq, at, kind, f"Finished{event.reason}", event.message)

@@ -29,6 +29,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     """
     recorded = _recorded(view, workload)
     derived = _derived(workload)
+    if workload.parent and derived is None:
+        return _family_pending(view, workload)
     if derived is not None:
         if recorded is not None and recorded.reason == derived[0]:
             return (recorded.reason, recorded.message)
@@ -36,6 +38,18 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     if recorded is None or recorded.reason in _ALWAYS_DERIVED or recorded.seq < _queues_changed(workload):
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     return (recorded.reason, recorded.message)
+
+
+def _family_pending(view: State, parent: WorkloadView) -> Reason:
+    """A parent waits for what its variants wait for: the reason of the most preferred one, all messages."""
+    reasons = [
+        (variant.variant, why_pending(view, variant))
+        for variant in sorted(parent.variants.values(), key=lambda v: v.record.preference)
+        if variant.active and variant.assignment is None
+    ]
+    if not reasons:
+        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    return (reasons[0][1][0], "; ".join(f"{name}: {message}" for name, (_, message) in reasons))
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
@@ -94,11 +108,20 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
 def position(view: State, workload: WorkloadView) -> int | None:
     """Return the workload's place in its cluster queue, from 1; None when it does not queue."""
     queue = workload.local_queue.cluster_queue
-    return positions(view, queue.name).get(workload.key) if queue is not None else None
+    if queue is None:
+        return None
+    places = positions(view, queue.name)
+    if workload.parent:
+        return min((places[key] for key in workload.variants if key in places), default=None)
+    return places.get(workload.key)
 
 
 def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
     record = workload.record
+    if record.parent is not None:
+        # Siblings stand together, at their parent's time (CA6).
+        identity = f"{record.parent_uid}/{record.preference:04}/{record.uid}"
+        return (-effective_priority(record, view.config), record.created_at, identity)
     created_at = record.created_at if workload.order_at is None else workload.order_at
     return (-effective_priority(record, view.config), created_at, record.uid)
 

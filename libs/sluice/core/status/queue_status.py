@@ -6,6 +6,7 @@ from typing import Any
 from sluice.api.kueue import ResourceGroup
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.inadmissible import stopped
+from sluice.events.base import WorkloadKey
 
 from .charges import add
 from .records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
@@ -21,7 +22,7 @@ def cluster_queue_status(queue: ClusterQueueView) -> Status:
     nominal = nominal_quota(queue)
     return {
         "conditions": [_active(queue.active or _assumed(queue))],
-        "pendingWorkloads": queue.pending,
+        "pendingWorkloads": sum(_pending(local) for local in queue.local_queues.values()),
         "reservingWorkloads": len(queue.workloads),
         "admittedWorkloads": queue.admitted,
         "flavorsReservation": _flavors(nominal, queue.reservation, borrowing=True),
@@ -43,12 +44,25 @@ def local_queue_status(queue: LocalQueueView) -> Status:
                     add(usage, workload.charge)
     return {
         "conditions": [_active(queue.active or _assumed_local(queue))],
-        "pendingWorkloads": len(queue.pending),
+        "pendingWorkloads": _pending(queue),
         "reservingWorkloads": queue.reserving,
         "admittedWorkloads": queue.admitted,
         "flavorsReservation": _flavors(nominal, reservation, borrowing=False),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
     }
+
+
+def _pending(queue: LocalQueueView) -> int:
+    """Return how many jobs wait: a family counts once, and not while one of its variants runs (CA14)."""
+    parents: set[WorkloadKey] = set()
+    plain = 0
+    for workload in queue.pending.values():
+        parent = workload.record.parent
+        if parent is None:
+            plain += 1
+        elif parent not in queue.running_parents:
+            parents.add(parent)
+    return plain + len(parents)
 
 
 def cohort_status(view: State, name: str) -> Status:

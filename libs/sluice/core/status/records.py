@@ -86,10 +86,34 @@ class WorkloadView:
     evictions: dict[tuple[str, str], int] = field(default_factory=_empty)
     """(reason, underlying cause) -> how often."""
     history: list[Transition] = field(default_factory=list)
+    parent: bool = False
+    """It has variants instead of queueing itself (CA4)."""
+    variants: dict[WorkloadKey, "WorkloadView"] = field(default_factory=_empty)
+    variant: str = ""
+    """Of a variant: the flavor, or the explicit variant, that it is for."""
+    admitted_message: str = ""
+    gates: dict[str, tuple[bool, Micros]] = field(default_factory=_empty)
+    """Preemption gate -> whether it is open, since when; others are closed since the creation."""
+    migrations: "tuple[Migration, ...]" = ()
+    """Of a parent: each time its job had to stop, the latest last."""
 
     @property
     def holds_quota(self) -> bool:
         return self.assignment is not None and self.finished_at is None
+
+
+class Migration(NamedTuple):
+    """A stop of a job that runs through variants, and how it went on. Times are microseconds."""
+
+    seq: int
+    evicted_at: Micros
+    reason: str
+    """FlavorMigration, or why else the variant that ran was evicted."""
+    source: str
+    target: str = ""
+    variant: str = ""
+    admitted_at: Micros | None = None
+    ready_at: Micros | None = None
 
 
 class PendingReason(NamedTuple):
@@ -116,6 +140,8 @@ class LocalQueueView:
     version: int = 0
     """Changes with `pending`."""
     active: "ActiveState | None" = None
+    running_parents: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Parents one of whose variants runs."""
 
     @property
     def name(self) -> str:

@@ -7,13 +7,15 @@
 The api service answers queries from it, replay shows any moment of the past with it.
 """
 
+from sluice.core.variant_events import as_workload_event
 from sluice.events.base import Event, Micros
 
 from .fold_config import CONFIG_FOLDS
+from .fold_variants import VARIANT_FOLDS
 from .fold_workloads import WORKLOAD_FOLDS
 from .state import State
 
-_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS}
+_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS}
 
 
 class View(State):
@@ -22,6 +24,10 @@ class View(State):
     def apply(self, event: Event, seq: int, at: Micros) -> None:
         """Fold *event*, of the message at *seq*, decided at *at*. What no object is known for is ignored."""
         self.seq = seq
+        same = as_workload_event(event)
+        if same is not event:
+            # What is said of variants means what is said of other workloads.
+            _FOLDS[type(same)](self, same, seq, at)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(self, event, seq, at)

@@ -50,10 +50,8 @@ def status(view: State, workload: WorkloadView) -> kueue.WorkloadStatus:
         resource_requests=[] if workload.assignment is not None else _requests(workload.record),
         accumulated_past_execution_time_seconds=workload.past_execution_s or None,
         scheduling_stats=_stats(workload),
-        preemption_gates=[
-            {"name": name, "position": "Closed", "lastTransitionTime": timestamp(workload.record.created_at)}
-            for name in workload.record.preemption_gates
-        ],
+        preemption_gates=[_gate(workload, name) for name in workload.record.preemption_gates],
+        variants=[_variant(view, variant) for variant in _in_order(workload)],
     )
 
 
@@ -70,8 +68,30 @@ def conditions(view: State, workload: WorkloadView) -> list[Condition]:
     return found
 
 
+def _in_order(workload: WorkloadView) -> list[WorkloadView]:
+    return sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+
+
+def _variant(view: State, variant: WorkloadView) -> kueue.WorkloadVariantStatus:
+    """Return what a parent's status says of a variant (CA8)."""
+    return kueue.WorkloadVariantStatus(
+        name=variant.record.name,
+        resource_flavors=list(variant.record.allowed_flavors),
+        active=variant.active,
+        conditions=conditions(view, variant),
+    )
+
+
+def _gate(workload: WorkloadView, name: str) -> dict[str, object]:
+    is_open, since = workload.gates.get(name, (False, workload.record.created_at))
+    position = "Open" if is_open else "Closed"
+    return {"name": name, "position": position, "lastTransitionTime": timestamp(since)}
+
+
 def check_states(workload: WorkloadView) -> list[CheckState]:
     """Return the states of the checks that concern the workload, Pending where none was reported (AC1)."""
+    if workload.parent:
+        return []  # its variants have them
     queue = workload.cluster_queue or workload.local_queue.cluster_queue
     spec = queue.spec if queue is not None else None
     if spec is None or workload.finished_at is not None:
@@ -103,7 +123,13 @@ def _admitted(workload: WorkloadView) -> Condition:
     if workload.admitted_at is not None:
         return _condition(
             "Admitted",
-            Recorded(True, "Admitted", "The workload is admitted", workload.admitted_at, generation),
+            Recorded(
+                True,
+                "Admitted",
+                workload.admitted_message or "The workload is admitted",
+                workload.admitted_at,
+                generation,
+            ),
         )
     since = workload.record.created_at if workload.unadmitted_at is None else workload.unadmitted_at
     # With all checks ready, the scheduler just has not said so yet.

@@ -1,0 +1,143 @@
+"""What the scheduler must know of variants beyond ordinary workloads (CA4, CA6, CA10, CA15).
+
+A family is the variants of one parent. At any time at most one of them is admitted; a better one takes over
+by evicting the other first.
+"""
+
+from enum import Enum
+from typing import Final
+
+from sluice.api import kueue
+from sluice.api.features import enabled
+from sluice.events.base import Micros
+
+from .eviction import PODS_READY_TIMEOUT
+from .model import ClusterQueue, Workload, World
+
+BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
+BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
+RETAINED: Final = "Another variant is admitted, and the first admission is retained"
+
+RETAIN_FIRST: Final = "RetainFirstAdmission"
+
+
+class Standing(Enum):
+    """How a variant stands to the sibling that is admitted."""
+
+    FREE = "free"
+    """None is."""
+    BARRED = "barred"
+    """It may not take over."""
+    WAITS = "waits"
+    """It may have its place, but the sibling is leaving already."""
+    MIGRATES = "migrates"
+    """It may evict the sibling and take over."""
+
+
+def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQueue) -> bool:
+    """Does a workload of this queue have variants, instead of being queued itself (CA4)?
+
+    A slice that is to replace another, or has, has none: it stands by the other's quota.
+    """
+    return (
+        workload.record.parent is None
+        and workload.record.replaces is None
+        and cq.spec.concurrent_admission_policy is not None
+        and enabled(config.feature_gates, "ConcurrentAdmission")
+    )
+
+
+def siblings(world: World, workload: Workload) -> list[Workload]:
+    """Return the other variants of the same parent, in the order in which they were made."""
+    parent = workload.record.parent
+    if parent is None:
+        return []
+    return [other for other in world.families.get(parent, {}).values() if other is not workload]
+
+
+def admitted_sibling(world: World, workload: Workload) -> Workload | None:
+    """Return the variant that runs, or has not stopped yet, instead of this one."""
+    for other in siblings(world, workload):
+        if other.assignment is not None and other.admitted_at is not None:
+            return other
+    return None
+
+
+def standing(world: World, workload: Workload) -> tuple[Standing, Workload | None, str]:
+    """Return how *workload* stands to its admitted sibling, that sibling, and why it is barred."""
+    other = admitted_sibling(world, workload) if workload.record.parent is not None else None
+    if other is None:
+        return Standing.FREE, None, ""
+    if other.evicted_at is not None:
+        return Standing.WAITS, other, ""
+    if other.record.preference < workload.record.preference:
+        return Standing.BARRED, other, BETTER_ADMITTED
+    cq = world.cluster_queues.get(workload.cluster_queue)
+    policy = cq.spec.concurrent_admission_policy if cq is not None else None
+    if policy is not None:
+        if policy.migration.mode == RETAIN_FIRST:
+            return Standing.BARRED, other, RETAINED
+        limit = last_acceptable(policy, [f for g in cq.groups for f in g.flavors] if cq is not None else [])
+        if limit is not None and workload.record.preference > limit:
+            return Standing.BARRED, other, BELOW_LIMIT
+    return Standing.MIGRATES, other, ""
+
+
+def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str]) -> int | None:
+    """Return the preference of the last variant that may be migrated to, None if all may (CA9)."""
+    constraints = policy.migration.constraints
+    if constraints is None:
+        return None
+    if policy.explicit_variants:
+        names = [variant.name for variant in policy.explicit_variants]
+        name = constraints.last_acceptable_variant_name
+    else:
+        names, name = flavors, constraints.last_acceptable_flavor_name
+    return names.index(name) if name in names else None
+
+
+def backs_off(world: World, workload: Workload) -> bool:
+    """Must the variant wait because the pods of a sibling were not ready in time (CA15)?"""
+    return any(
+        other.held_for == PODS_READY_TIMEOUT and other.active and other.assignment is None
+        for other in siblings(world, workload)
+    )
+
+
+def past_execution_s(world: World, workload: Workload) -> int:
+    """Return for how many seconds the job ran before, on whatever flavor."""
+    return workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
+
+
+def queue_identity(workload: Workload, uid: str) -> str:
+    """Return what breaks ties in the queue: siblings stand together, the most preferred first (CA6)."""
+    record = workload.record
+    return uid if record.parent is None else f"{record.parent_uid}/{record.preference:04}/{uid}"
+
+
+def migration_message(preemptor: Workload) -> str:
+    """Return the message of the Evicted condition of the variant that makes room (CA10)."""
+    return (
+        f"Evicted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}) "
+        "due to migration to more favorable resource flavor"
+    )
+
+
+def queue_time(workload: Workload, at: Micros) -> Micros:
+    """Return the time by which a variant queues: its parent's, whatever has happened to it (CA6)."""
+    return workload.record.created_at if workload.record.parent is not None else at
+
+
+__all__ = [
+    "Standing",
+    "admitted_sibling",
+    "backs_off",
+    "is_parent",
+    "last_acceptable",
+    "migration_message",
+    "past_execution_s",
+    "queue_identity",
+    "queue_time",
+    "siblings",
+    "standing",
+]

@@ -1,0 +1,447 @@
+"""What becomes of one family: which variants it has, which of them may race, and what its parent is.
+
+`family_events` returns the next events of a family, () when it is settled until `family_deadline`. It looks
+at one thing after the other, and stops at the first that must be settled before the next can be judged:
+
+1. the parent's mark and the variants that are missing or stale (CA4, CA13);
+2. the eviction handshake: the job must stop before the variant's quota is given back (G9, CA10);
+3. activation and deactivation by policy and delays (CA9, CA12);
+4. the parent's admission (CA7), and what goes from the parent to its variants;
+5. preemption gates (CA11).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sluice.api.labels import (
+    ALLOWED_RESOURCE_FLAVORS,
+    CONCURRENT_ADMISSION_PARENT,
+    GATE_CONCURRENT_ADMISSION,
+)
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.ids import uid
+from sluice.events.slices import WorkloadRecord
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentDeactivated,
+    ParentEvicted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+    VariantPodsReady,
+    VariantPodsReclaimed,
+    VariantStopped,
+    VariantUpdated,
+)
+
+from .eviction import PREEMPTED
+from .variants_naming import variant_name
+from .variants_state import MICROS, Family, Policy, State, Variant, Wanted
+
+VARIANT_EVICTED: Final = "VariantEvicted"
+VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
+CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
+NO_VARIANT: Final = "No variant is running"
+
+_FOREVER: Final = 2**62
+
+_UID_SPACE: Final = 0x8000_0000_0000
+"""Indexes of variants' uids; those of the objects of the slice-aggregator are below."""
+
+
+def family_events(state: State, family: Family, at: Micros) -> list[Event]:
+    """Return what happens next to the family at *at*; [] if nothing."""
+    policy = state.policy_of(family)
+    if policy is None:
+        return _without_policy(state, family)
+    events = _membership(state, family, policy)
+    if events:
+        return events
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    events = _spread(family)
+    events += _switch(family, policy, at)
+    if any(isinstance(event, ParentDeactivated) for event in events):
+        return events
+    events += _admit(family)
+    events += _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS)
+    return events
+
+
+def family_deadline(state: State, family: Family) -> Micros | None:
+    """Return when `family_events` of a settled family will return something of its own accord."""
+    policy = state.policy_of(family)
+    if policy is None or family.leaving:
+        return None
+    times = []
+    for variant in family.variants.values():
+        wanted = _wanted(policy, variant)
+        if wanted is None or desired(family, policy, variant, _FOREVER)[0] == variant.active:
+            continue
+        if not variant.active and wanted.create_delay_s:
+            times.append(family.since + wanted.create_delay_s * MICROS)
+        elif variant.active and wanted.delete_delay_s is not None and family.admitted_at is not None:
+            times.append(family.admitted_at + wanted.delete_delay_s * MICROS)
+    holder = _gate_holder(family)
+    if holder is not None and holder.gate_at is not None and _next_gate(family) is not None:
+        times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS)
+    return min(times, default=None)
+
+
+# Membership
+
+
+def _without_policy(state: State, family: Family) -> list[Event]:
+    """The workload has gone to an ordinary queue; in a queue that is gone the family stays as it is."""
+    if not family.marked or not state.is_ordinary(family):
+        return []
+    if family.running is not None:
+        running = family.variants.get(family.running)
+        if family.stopped:
+            return _released(family, running)
+        if not family.leaving:
+            return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT)]
+        return []
+    events: list[Event] = [_delete(family, variant) for variant in family.ordered()]
+    events.append(ParentUnmarked(cause=family.cause, workload=family.key))
+    return events
+
+
+def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
+    events: list[Event] = []
+    if not family.marked:
+        events.append(ParentMarked(cause=family.cause, workload=family.key))
+    for variant in family.ordered():
+        if _wanted(policy, variant) is None:
+            events += _remove(family, variant)
+    made = state.made
+    for preference, wanted in enumerate(policy.wanted):
+        present = family.named(wanted.name)
+        if present is None:
+            record = _record(family, wanted, preference, uid(family.cause, _UID_SPACE + made))
+            made += 1
+            message = f'Variant Workload "{record.key}" created'
+            events.append(
+                VariantCreated(cause=family.cause, workload=record, variant=wanted.name, message=message)
+            )
+        elif present.record.preference != preference:
+            events.append(VariantUpdated(cause=family.cause, workload=present.key, preference=preference))
+    return events
+
+
+def _wanted(policy: Policy, variant: Variant) -> Wanted | None:
+    """Return what the queue asks of the variant, None if it is not what the queue asks for (any more)."""
+    for wanted in policy.wanted:
+        if wanted.name == variant.name:
+            return wanted if wanted.flavors == tuple(variant.record.allowed_flavors) else None
+    return None
+
+
+def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> WorkloadRecord:
+    parent = family.record
+    labels = {k: v for k, v in parent.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
+    return msgspec.structs.replace(
+        parent,
+        name=variant_name(parent.name, parent.uid, wanted.name),
+        uid=new_uid,
+        job=None,
+        active=family.active and not wanted.create_delay_s,
+        preemption_gates=(*parent.preemption_gates, GATE_CONCURRENT_ADMISSION),
+        allowed_flavors=wanted.flavors,
+        labels=labels,
+        annotations={**parent.annotations, ALLOWED_RESOURCE_FLAVORS: ",".join(wanted.flavors)},
+        parent=family.key,
+        parent_uid=parent.uid,
+        preference=preference,
+        replaces=None,
+    )
+
+
+def _remove(family: Family, variant: Variant) -> list[Event]:
+    """A variant whose flavor has gone: deleted, but not before its job has stopped (CA13, G9)."""
+    if family.running != variant.key:
+        return [_delete(family, variant)]
+    if family.leaving:
+        return []
+    return [_evict(family, variant.key, CONCURRENT_ADMISSION, NO_VARIANT)]
+
+
+def _delete(family: Family, variant: Variant) -> VariantDeleted:
+    message = f'Variant Workload "{variant.key}" deleted; flavor "{variant.name}" no longer in ClusterQueue'
+    return VariantDeleted(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+
+
+# The eviction handshake
+
+
+def _handshake(family: Family) -> list[Event]:
+    if family.running is not None:
+        running = family.variants.get(family.running)
+        if family.stopped:
+            return _released(family, running)
+        if family.leaving:
+            return []
+        if running is None or running.evicted or running.assignment is None:
+            why = (running.evicted_reason, running.evicted_message) if running is not None else ("", "")
+            return [_evict(family, family.running, VARIANT_EVICTED, VARIANT_EVICTED_MESSAGE, *why)]
+        return []
+    return [
+        # Evicted before the parent was admitted: nothing was started.
+        VariantStopped(cause=family.cause, workload=variant.key)
+        for variant in family.ordered()
+        if variant.evicted and variant.admitted_at is not None and not variant.stopped
+    ]
+
+
+def _evict(
+    family: Family,
+    variant: WorkloadKey,
+    reason: str,
+    message: str,
+    cause_reason: str = "",
+    cause_message: str = "",
+) -> ParentEvicted:
+    return ParentEvicted(
+        cause=family.cause,
+        workload=family.key,
+        variant=variant,
+        reason=reason,
+        message=message,
+        cause_reason=cause_reason,
+        cause_message=cause_message,
+    )
+
+
+def _released(family: Family, running: Variant | None) -> list[Event]:
+    """The job has stopped, as it was told to or by itself: give the variant's quota back."""
+    assert family.running is not None
+    events: list[Event] = []
+    if not family.leaving:
+        events.append(_evict(family, family.running, family.stopped_reason, family.stopped_message))
+    reset = running is not None and running.evicted and running.evicted_reason == PREEMPTED
+    events.append(
+        ParentReleased(cause=family.cause, workload=family.key, variant=family.running, reset=reset)
+    )
+    if running is not None:
+        events.append(
+            VariantStopped(
+                cause=family.cause,
+                workload=running.key,
+                reason=family.stopped_reason,
+                message=family.stopped_message,
+            )
+        )
+    return events
+
+
+# Activation
+
+
+def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
+    """Activate and deactivate variants; deactivate the parent when none of them can ever run."""
+    failed = _failed_for_good(family)
+    if failed is not None:
+        return [
+            ParentDeactivated(
+                cause=family.cause,
+                workload=family.key,
+                reason=failed.failed,
+                message=failed.failed_message,
+            )
+        ]
+    if any(v.admitted_at is not None and v.evicted for v in family.variants.values()):
+        return []  # until the handshake is over, nobody is admitted, and nobody is not
+    events: list[Event] = []
+    for variant in family.ordered():
+        active, why = desired(family, policy, variant, at)
+        if active == variant.active:
+            continue
+        if active:
+            message = f"Variant Workload activated due to {why}"
+            events.append(
+                VariantActivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+            )
+        else:
+            message = f"Variant Workload deactivated due to {why}"
+            events.append(
+                VariantDeactivated(
+                    cause=family.cause, workload=variant.key, parent=family.key, message=message
+                )
+            )
+    return events
+
+
+def _failed_for_good(family: Family) -> Variant | None:
+    """Return the variant for whose failure the whole job is over: out of time, of attempts, of variants."""
+    if not family.active:
+        return None
+    for variant in family.ordered():
+        if variant.failed and not variant.rejected:
+            return variant
+    rejected = [variant for variant in family.ordered() if variant.rejected]
+    return rejected[-1] if rejected and len(rejected) == len(family.variants) else None
+
+
+def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tuple[bool, str]:
+    """Return whether the variant should be active at *at*, and why (CA9, CA12)."""
+    if not family.active:
+        return False, f'Parent Workload "{family.key}" not active'
+    if variant.rejected:
+        return False, "its admission check having been rejected"
+    wanted = _wanted(policy, variant)
+    delay_s = wanted.create_delay_s if wanted is not None else 0
+    is_due = at >= family.since + delay_s * MICROS
+    admitted = next((v for v in family.ordered() if v.runs), None)
+    if admitted is None:
+        if not is_due:
+            return False, f"createDelaySeconds: {delay_s}"
+        return True, "no other Variant being admitted"
+    if admitted is variant:
+        return True, "being admitted"
+    preference = variant.record.preference
+    if policy.retain_first:
+        return False, f'RetainFirstAdmission: another Variant "{admitted.key}" is admitted'
+    if policy.limit is not None and preference > policy.limit:
+        return False, f'being below {policy.limit_text} and another Variant admitted "{admitted.key}"'
+    if preference > admitted.record.preference:
+        return False, f'being lower priority than admitted Variant "{admitted.key}"'
+    delete_s = wanted.delete_delay_s if wanted is not None else None
+    since = family.admitted_at
+    if delete_s is not None and since is not None and at >= since + delete_s * MICROS:
+        return False, f'deleteDelaySeconds: {delete_s} after Variant "{admitted.key}" was admitted'
+    if not is_due:
+        return False, f"createDelaySeconds: {delay_s}"
+    return True, f'being preferred to admitted Variant "{admitted.key}"'
+
+
+# The parent
+
+
+def _admit(family: Family) -> list[Event]:
+    if family.running is not None or not family.active:
+        return []
+    admitted = next((variant for variant in family.ordered() if variant.runs), None)
+    if admitted is None or admitted.assignment is None:
+        return []
+    return [
+        ParentAdmitted(
+            cause=family.cause,
+            workload=family.key,
+            variant=admitted.key,
+            cluster_queue=admitted.cluster_queue,
+            pod_sets=admitted.assignment,
+            updates=admitted.updates,
+            message=f"The variant {admitted.record.name} is admitted",
+        )
+    ]
+
+
+_SHARED = ("queue_name", "priority", "priority_class", "maximum_execution_time_s", "pod_sets")
+
+
+def _spread(family: Family) -> list[Event]:
+    """Copy to variants what has changed in their parent."""
+    events: list[Event] = []
+    parent = family.record
+    for variant in family.ordered():
+        changes = {
+            name: getattr(parent, name)
+            for name in _SHARED
+            if not _same(getattr(parent, name), getattr(variant.record, name))
+            and getattr(parent, name) is not None
+        }
+        if changes:
+            events.append(VariantUpdated(cause=family.cause, workload=variant.key, **changes))
+    running = family.variants.get(family.running) if family.running is not None else None
+    if running is not None and not running.evicted:
+        if family.ready != running.ready:
+            events.append(VariantPodsReady(cause=family.cause, workload=running.key, ready=family.ready))
+        if family.reclaimed != running.reclaimed:
+            events.append(
+                VariantPodsReclaimed(cause=family.cause, workload=running.key, pods=family.reclaimed)
+            )
+    return events
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, Sequence) and not isinstance(one, str):
+        # What was read from the log has lists where what was made here has tuples.
+        return msgspec.json.encode(one) == msgspec.json.encode(other)
+    return one == other
+
+
+# Preemption gates
+
+
+def _gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
+    """Open the gate of the first variant that is blocked, one at a time (CA11)."""
+    if family.close_gates:
+        return [_close(family, v) for v in family.ordered() if v.gate_at is not None]
+    events: list[Event] = []
+    holder = _gate_holder(family)
+    if holder is not None and holder.gate_at is not None:
+        if not holder.active:
+            return [_close(family, holder)]
+        if holder.assignment is not None and holder.admitted_at is None:
+            return []  # it has preempted and got its quota; its checks decide
+        if at < holder.gate_at + timeout:
+            return []
+        events.append(_close(family, holder, spent=True))
+    candidate = _next_gate(family)
+    if candidate is None or not family.active:
+        return []
+    message = f'Opened preemption gate for variant workload "{candidate.key}"'
+    events.append(
+        PreemptionGateOpened(
+            cause=family.cause,
+            workload=candidate.key,
+            parent=family.key,
+            gate=GATE_CONCURRENT_ADMISSION,
+            message=message,
+        )
+    )
+    return events
+
+
+def _close(family: Family, variant: Variant, *, spent: bool = False) -> PreemptionGateClosed:
+    return PreemptionGateClosed(
+        cause=family.cause,
+        workload=variant.key,
+        parent=family.key,
+        gate=GATE_CONCURRENT_ADMISSION,
+        spent=spent,
+    )
+
+
+def _gate_holder(family: Family) -> Variant | None:
+    return next((variant for variant in family.ordered() if variant.gate_at is not None), None)
+
+
+def _next_gate(family: Family) -> Variant | None:
+    """Return whose gate is to be opened next: who has not had a turn in this round before who has."""
+    waiting = [v for v in family.ordered() if v.active and v.assignment is None and v.gate_at is None]
+    return first_candidate([v for v in waiting if not v.spent]) or first_candidate(
+        [v for v in waiting if v.spent]
+    )
+
+
+def first_candidate(variants: Sequence[Variant]) -> Variant | None:
+    """Return the first blocked variant, if all that come before it have been evaluated."""
+    for variant in variants:
+        if variant.blocked:
+            return variant
+        if not variant.evaluated:
+            return None
+    return None
+
+
+__all__ = ["desired", "family_deadline", "family_events", "first_candidate"]

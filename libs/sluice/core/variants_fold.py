@@ -1,0 +1,470 @@
+"""How each event changes the variant-controller's state. No choices are left here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import CheckStateChanged
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    FlavorScanAdvanced,
+    PreemptionIssued,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadsParked,
+)
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentDeactivated,
+    ParentEvicted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+    VariantPodsReady,
+    VariantPodsReclaimed,
+    VariantStopped,
+    VariantUpdated,
+)
+
+from .variants_state import Family, State, Variant
+
+# Configuration
+
+
+def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
+    try:
+        match event.kind:
+            case "ClusterQueue":
+                spec = msgspec.json.decode(event.object, type=kueue.ClusterQueue).spec
+                state.cluster_queues[event.name] = spec
+                _queue_changed(state, event.name, seq)
+            case "LocalQueue":
+                local = msgspec.json.decode(event.object, type=kueue.LocalQueue)
+                key = f"{event.namespace}/{event.name}"
+                state.local_queues[key] = local.spec.cluster_queue
+                _members_changed(state, key, seq)
+            case "Configuration":
+                state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
+                _config_changed(state, seq)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The configuration's writer has validated it; whatever else stands there means nothing here.
+        return
+
+
+def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
+    match event.kind:
+        case "ClusterQueue":
+            if state.cluster_queues.pop(event.name, None) is not None:
+                _queue_changed(state, event.name, seq)
+        case "LocalQueue":
+            key = f"{event.namespace}/{event.name}"
+            state.local_queues.pop(key, None)
+            _members_changed(state, key, seq)
+        case "Configuration":
+            state.config = kueue.ConfigurationSpec()
+            _config_changed(state, seq)
+
+
+def _config_changed(state: State, seq: int) -> None:
+    for name in sorted(state.cluster_queues):
+        _queue_changed(state, name, seq)
+
+
+def _queue_changed(state: State, name: str, seq: int) -> None:
+    before = state.policies.get(name)
+    state.compile(name)
+    if before is None and state.policies.get(name) is None:
+        return
+    for local in sorted(state.local_queues):
+        if state.local_queues[local] == name:
+            _members_changed(state, local, seq)
+
+
+def _members_changed(state: State, local: str, seq: int) -> None:
+    for key in sorted(state.by_queue.get(local, ())):
+        state.touch(state.families[key], seq)
+
+
+# Parents
+
+
+def _created(state: State, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    if record.parent is not None or key in state.families:
+        return
+    family = Family(record, key, record.created_at, active=record.active)
+    state.families[key] = family
+    _join(state, family)
+    state.touch(family, seq)
+
+
+def _join(state: State, family: Family) -> None:
+    record = family.record
+    state.by_queue.setdefault(f"{record.namespace}/{record.queue_name}", {})[family.key] = None
+
+
+def _leave(state: State, family: Family) -> None:
+    record = family.record
+    local = f"{record.namespace}/{record.queue_name}"
+    members = state.by_queue.get(local)
+    if members is not None:
+        members.pop(family.key, None)
+        if not members:
+            del state.by_queue[local]
+
+
+def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    changes = {
+        name: value
+        for name in event.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    _leave(state, family)
+    family.record = msgspec.structs.replace(family.record, **changes)
+    _join(state, family)
+    if event.active is not None:
+        if event.active and not family.active:
+            # Whoever starts it again means it.
+            for variant in family.variants.values():
+                variant.rejected = False
+                variant.failed = variant.failed_message = ""
+        family.active = event.active
+    state.touch(family, seq)
+
+
+def _gone(
+    state: State, event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced, _seq: int, _at: Micros
+) -> None:
+    """Its variants go with it."""
+    family = state.families.pop(event.workload, None)
+    if family is None:
+        return
+    _leave(state, family)
+    for key in family.variants:
+        state.of_variant.pop(key, None)
+    state.todo.pop(family.key, None)
+    state.arm(family.key, None)
+
+
+def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.stopped = True
+        family.stopped_reason, family.stopped_message = event.reason, event.message
+        state.touch(family, seq)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.ready = event.ready
+        state.touch(family, seq)
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.reclaimed = dict(event.pods)
+        state.touch(family, seq)
+
+
+# What the scheduler and the checks say of variants
+
+
+def _find(state: State, key: WorkloadKey) -> tuple[Family, Variant] | None:
+    family = state.of_variant.get(key)
+    return None if family is None else (family, family.variants[key])
+
+
+def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.cluster_queue = event.cluster_queue
+    variant.assignment = tuple(event.pod_sets)
+    variant.evaluated, variant.blocked = True, False
+    variant.evicted = variant.stopped = variant.ready = False
+    variant.reclaimed = {}
+    state.touch(family, seq)
+
+
+def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        family, variant = found
+        variant.admitted_at = at
+        state.touch(family, seq)
+
+
+def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.evicted = True
+    variant.evicted_reason, variant.evicted_message = event.reason, event.message
+    variant.evaluated = variant.blocked = False
+    family.close_gates = any(other.gate_at is not None for other in family.variants.values())
+    state.touch(family, seq)
+
+
+def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.assignment = variant.admitted_at = None
+    variant.evicted = variant.stopped = variant.ready = False
+    variant.updates, variant.reclaimed = {}, {}
+    state.touch(family, seq)
+
+
+def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.active = False
+    if event.reason == "AdmissionCheck":
+        variant.rejected = True
+    variant.failed, variant.failed_message = event.reason, event.message
+    state.touch(family, seq)
+
+
+def _looked_at(state: State, key: WorkloadKey, seq: int, *, blocked: bool = False) -> None:
+    found = _find(state, key)
+    if found is not None and not (found[1].evaluated and found[1].blocked >= blocked):
+        family, variant = found
+        variant.evaluated = True
+        variant.blocked = variant.blocked or blocked
+        state.touch(family, seq)
+
+
+def _parked(state: State, event: WorkloadsParked, seq: int, _at: Micros) -> None:
+    for key in event.workloads:
+        _looked_at(state, key, seq)
+
+
+def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, _at: Micros) -> None:
+    _looked_at(state, event.workload, seq, blocked=True)
+
+
+def _verdict(state: State, event: PreemptionIssued | FlavorScanAdvanced, seq: int, _at: Micros) -> None:
+    _looked_at(state, event.workload, seq)
+
+
+def _check(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    if event.state == "Ready" and event.pod_set_updates:
+        found[1].updates[event.check] = event.pod_set_updates
+    else:
+        found[1].updates.pop(event.check, None)
+
+
+# Its own
+
+
+def _marked(state: State, event: ParentMarked | ParentUnmarked, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.marked = isinstance(event, ParentMarked)
+    labels = {k: v for k, v in family.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
+    if family.marked:
+        labels[CONCURRENT_ADMISSION_PARENT] = "true"
+    family.record = msgspec.structs.replace(family.record, labels=labels)
+    state.touch(family, event.cause)
+
+
+def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros) -> None:
+    record = event.workload
+    family = state.families.get(record.parent) if record.parent is not None else None
+    state.made += 1
+    if family is None:
+        return
+    family.variants[record.key] = Variant(record, event.variant, active=record.active)
+    state.of_variant[record.key] = family
+    state.touch(family, event.cause)
+
+
+def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    changes = {
+        name: value
+        for name in event.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    found[1].record = msgspec.structs.replace(found[1].record, **changes)
+    state.touch(found[0], event.cause)
+
+
+def _activated(state: State, event: VariantActivated | VariantDeactivated, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].active = isinstance(event, VariantActivated)
+        found[1].evaluated = found[1].blocked = False
+        state.touch(found[0], event.cause)
+
+
+def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq: int, at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    if isinstance(event, PreemptionGateOpened):
+        if variant.spent:
+            # All have had their turn: the next round begins.
+            for other in family.variants.values():
+                other.spent = False
+        variant.gate_at = at
+        variant.blocked = False
+    else:
+        variant.gate_at = None
+        variant.spent = event.spent
+        if not event.spent:
+            for other in family.variants.values():
+                other.spent = False
+        family.close_gates = family.close_gates and any(
+            other.gate_at is not None for other in family.variants.values()
+        )
+    state.touch(family, event.cause)
+
+
+def _variant_ready(state: State, event: VariantPodsReady, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].ready = event.ready
+
+
+def _variant_reclaimed(state: State, event: VariantPodsReclaimed, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].reclaimed = dict(event.pods)
+
+
+def _variant_stopped(state: State, event: VariantStopped, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].stopped = True
+        state.touch(found[0], event.cause)
+
+
+def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros) -> None:
+    family = state.of_variant.pop(event.workload, None)
+    if family is not None:
+        del family.variants[event.workload]
+        state.touch(family, event.cause)
+
+
+def _parent_admitted(state: State, event: ParentAdmitted, _seq: int, at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.running = event.variant
+    family.leaving = family.stopped = family.ready = False
+    family.reclaimed = {}
+    if family.admitted_at is None:
+        family.admitted_at = at
+    state.touch(family, event.cause)
+
+
+def _parent_evicted(state: State, event: ParentEvicted, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None:
+        family.leaving = True
+        state.touch(family, event.cause)
+
+
+def _parent_released(state: State, event: ParentReleased, _seq: int, at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.running = None
+    family.leaving = family.stopped = family.ready = False
+    family.stopped_reason = family.stopped_message = ""
+    if event.reset:
+        family.since = at
+        family.admitted_at = None
+    state.touch(family, event.cause)
+
+
+def _parent_deactivated(state: State, event: ParentDeactivated, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None:
+        family.active = False
+        state.touch(family, event.cause)
+
+
+HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
+    CheckStateChanged: _check,
+    Evicted: _evicted,
+    FlavorScanAdvanced: _verdict,
+    ObjectApplied: _applied,
+    ObjectDeleted: _object_deleted,
+    ParentAdmitted: _parent_admitted,
+    ParentDeactivated: _parent_deactivated,
+    ParentEvicted: _parent_evicted,
+    ParentMarked: _marked,
+    ParentReleased: _parent_released,
+    ParentUnmarked: _marked,
+    PreemptionGateClosed: _gate,
+    PreemptionGateOpened: _gate,
+    PreemptionIssued: _verdict,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    ReclaimablePodsUpdated: _reclaimable,
+    VariantActivated: _activated,
+    VariantCreated: _variant_created,
+    VariantDeactivated: _activated,
+    VariantDeleted: _variant_deleted,
+    VariantPodsReady: _variant_ready,
+    VariantPodsReclaimed: _variant_reclaimed,
+    VariantStopped: _variant_stopped,
+    VariantUpdated: _variant_updated,
+    WorkloadCreated: _created,
+    WorkloadDeactivated: _failed,
+    WorkloadDeleted: _gone,
+    WorkloadFinished: _gone,
+    WorkloadSliceReplaced: _gone,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["HANDLERS"]

@@ -1,0 +1,25 @@
+"""Names of variants: `<parent less its hash>-variant-<flavor or variant>-<5 hex>` (CA5)."""
+
+import hashlib
+
+_MAX = 253
+_HEX = 5
+_MARK = "-variant-"
+
+
+def variant_name(parent: str, parent_uid: str, variant: str) -> str:
+    """Return the name of a parent's variant: the same for the same parent and variant, always.
+
+    Long names are cut, the parent's part first, so a name cannot be taken apart again.
+    """
+    base = parent.rpartition("-")[0] or parent
+    room = _MAX - _HEX - 1 - len(_MARK)
+    # The marker stays, whatever has to be cut.
+    tail = variant[:room]
+    base = base[: room - len(tail)]
+    text = "\n".join(("", "", parent, parent_uid, variant))
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HEX]
+    return f"{base}{_MARK}{tail}-{digest}"
+
+
+__all__ = ["variant_name"]

@@ -1,0 +1,223 @@
+"""What the variant-controller remembers: parents, their variants, and the policies of queues.
+
+Plain mutable records, changed only by folding events. `State.todo` and the deadlines are derived: a settled
+state has nothing to do before its next deadline, so neither is part of a snapshot.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from sluice.api import kueue
+from sluice.api.features import enabled
+from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
+from sluice.events.slices import WorkloadRecord
+
+MICROS = 1_000_000
+_STALE_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A variant that every parent of a queue should have."""
+
+    name: str
+    flavors: tuple[str, ...]
+    create_delay_s: int = 0
+    delete_delay_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A queue's concurrentAdmissionPolicy, worked out: what its parents' variants are, best first."""
+
+    wanted: tuple[Wanted, ...]
+    retain_first: bool = False
+    limit: int | None = None
+    """Preference of the last variant that may be migrated to."""
+    limit_text: str = ""
+
+
+@dataclass(slots=True)
+class Variant:
+    """A variant and what became of it. Times are microseconds; None means not."""
+
+    record: WorkloadRecord
+    name: str
+    active: bool = True
+    cluster_queue: str = ""
+    assignment: Sequence[PodSetAssignment] | None = None
+    admitted_at: Micros | None = None
+    evicted: bool = False
+    evicted_reason: str = ""
+    evicted_message: str = ""
+    evaluated: bool = False
+    """The scheduler has said something of it since it was (made) active."""
+    blocked: bool = False
+    """It would preempt, but for its gate."""
+    gate_at: Micros | None = None
+    """Since when its gate is open."""
+    spent: bool = False
+    """It has had its turn at preempting."""
+    rejected: bool = False
+    """An admission check will never let it run."""
+    failed: str = ""
+    """Why the scheduler has deactivated it for good, '' if it has not."""
+    failed_message: str = ""
+    stopped: bool = False
+    """VariantStopped was said for its present admission."""
+    ready: bool = False
+    reclaimed: dict[str, int] = field(default_factory=dict)
+    updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.record.key
+
+    @property
+    def runs(self) -> bool:
+        """Is it the one that the parent runs as, unless told to leave?"""
+        return self.admitted_at is not None and not self.evicted
+
+
+@dataclass(slots=True)
+class Family:
+    """A workload that may have variants. Most have none, as their queue has no policy."""
+
+    record: WorkloadRecord
+    key: WorkloadKey
+    since: Micros
+    """Create delays count from here: its creation, or the latest reset (CA12)."""
+    marked: bool = False
+    active: bool = True
+    finished: bool = False
+    variants: dict[WorkloadKey, Variant] = field(default_factory=dict)
+    running: WorkloadKey | None = None
+    """The variant that the parent is admitted as."""
+    admitted_at: Micros | None = None
+    """When a variant was admitted first since the latest reset; delete delays count from here."""
+    leaving: bool = False
+    """ParentEvicted was said; the job has not stopped yet."""
+    stopped: bool = False
+    stopped_reason: str = ""
+    stopped_message: str = ""
+    ready: bool = False
+    reclaimed: dict[str, int] = field(default_factory=dict)
+    close_gates: bool = False
+    """A variant was evicted: no gate stays open (CA11)."""
+    cause: int = 0
+    """Sequence of the newest input that concerned it, for `Event.cause`."""
+
+    def ordered(self) -> list[Variant]:
+        """Return the variants, the most preferred first."""
+        return sorted(self.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+
+    def named(self, name: str) -> Variant | None:
+        return next((v for v in self.variants.values() if v.name == name), None)
+
+
+@dataclass(slots=True)
+class State:
+    families: dict[WorkloadKey, Family] = field(default_factory=dict)
+    of_variant: dict[WorkloadKey, Family] = field(default_factory=dict)
+    by_queue: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
+    """Local queue -> workloads that name it."""
+    local_queues: dict[str, str] = field(default_factory=dict)
+    cluster_queues: dict[str, kueue.ClusterQueueSpec] = field(default_factory=dict)
+    config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
+    made: int = 0
+    """How many variants were ever made: part of their uids."""
+    policies: dict[str, Policy | None] = field(default_factory=dict)
+    """Cluster queue -> its policy. Derived."""
+    todo: dict[WorkloadKey, None] = field(default_factory=dict)
+    armed: dict[WorkloadKey, Micros] = field(default_factory=dict)
+    heap: list[tuple[Micros, WorkloadKey]] = field(default_factory=list)
+
+    def policy_of(self, family: Family) -> Policy | None:
+        """Return the policy that the workload is subject to, None if it is an ordinary one."""
+        record = family.record
+        if record.replaces is not None:
+            return None  # a slice of an elastic job, see `families.is_parent`
+        name = self.local_queues.get(f"{record.namespace}/{record.queue_name}")
+        return None if name is None else self.policies.get(name)
+
+    def is_ordinary(self, family: Family) -> bool:
+        """Is its queue known to have no concurrent admission?"""
+        record = family.record
+        name = self.local_queues.get(f"{record.namespace}/{record.queue_name}")
+        return name in self.cluster_queues and self.policies.get(name) is None
+
+    def compile(self, name: str) -> None:
+        """Work out the policy of a queue anew."""
+        spec = self.cluster_queues.get(name)
+        on = enabled(self.config.feature_gates, "ConcurrentAdmission")
+        policy = policy_of(spec) if spec is not None and on else None
+        self.policies[name] = policy
+        if spec is None:
+            del self.policies[name]
+
+    def touch(self, family: Family, cause: int) -> None:
+        if family.marked or family.variants or self.policy_of(family) is not None:
+            self.todo[family.key] = None
+            family.cause = max(family.cause, cause)
+
+    def arm(self, key: WorkloadKey, moment: Micros | None) -> None:
+        """Note when the family must be looked at next although nothing happens."""
+        if moment is None:
+            self.armed.pop(key, None)
+        elif self.armed.get(key) != moment:
+            self.armed[key] = moment
+            heappush(self.heap, (moment, key))
+            if len(self.heap) > 2 * len(self.armed) + _STALE_LIMIT:
+                self.heap = [(when, whose) for whose, when in self.armed.items()]
+                heapify(self.heap)
+
+    def next_deadline(self) -> Micros | None:
+        heap = self.heap
+        while heap and self.armed.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def late(self, at: Micros) -> list[WorkloadKey]:
+        """Return whose deadline has come, and forget those deadlines."""
+        found: dict[WorkloadKey, None] = {}
+        while (moment := self.next_deadline()) is not None and moment <= at:
+            key = heappop(self.heap)[1]
+            self.armed.pop(key, None)
+            found[key] = None
+        return list(found)
+
+
+def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
+    """Return what the queue's policy asks for, None without one (CA1, CA4)."""
+    policy = spec.concurrent_admission_policy
+    if policy is None:
+        return None
+    constraints = policy.migration.constraints
+    if policy.explicit_variants:
+        wanted = tuple(
+            Wanted(
+                explicit.name,
+                tuple(explicit.allowed_resource_flavors),
+                explicit.create_delay_seconds or 0,
+                explicit.delete_delay_seconds,
+            )
+            for explicit in policy.explicit_variants
+        )
+        limit = constraints.last_acceptable_variant_name if constraints is not None else None
+        what = "lastAcceptableVariant"
+    else:
+        names = dict.fromkeys(f.name for group in spec.resource_groups for f in group.flavors)
+        wanted = tuple(Wanted(name, (name,)) for name in names)
+        limit = constraints.last_acceptable_flavor_name if constraints is not None else None
+        what = "lastAcceptableFlavor"
+    order = [one.name for one in wanted]
+    return Policy(
+        wanted,
+        retain_first=policy.migration.mode == "RetainFirstAdmission",
+        limit=order.index(limit) if limit in order else None,
+        limit_text=f'{what}: "{limit}"',
+    )
+
+
+__all__ = ["MICROS", "Family", "Policy", "State", "Variant", "Wanted", "policy_of"]

@@ -1,0 +1,235 @@
+"""The stories of concurrent admission, each on a real server with real agents and processes."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system import ROOT, System
+
+from .conftest import eventually, sluice
+
+pytestmark = pytest.mark.nats
+
+EXAMPLES = ROOT / "examples" / "concurrent-admission"
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with System(tmp_path_factory.mktemp("families")) as system:
+        for service in ("api", "slice_aggregator", "variant_controller", "scheduler"):
+            system.start(service)
+        for name in ("one", "two"):
+            work = system.directory / name
+            env = {"AGENT_NAME": name, "AGENT_WORK_DIR": str(work), "AGENT_GRACE_S": "1"}
+            system.start("agent", env, label=f"agent-{name}")
+        deadline = time.monotonic() + 30
+        while True:
+            said = sluice("status", "-o", "json", env={"SLUICE_NATS_URL": system.url})
+            if said.code == 0 and sum(s["role"] == "leader" for s in said.json["services"]) == 3:
+                break
+            assert time.monotonic() < deadline, system.tail_logs()
+            time.sleep(0.1)
+        yield system
+
+
+class Story:
+    """One example: its queue applied, its job submitted under several names."""
+
+    def __init__(self, cell: System, name: str, **replaced: str) -> None:
+        self.cell, self.name = cell, name
+        text = (EXAMPLES / f"{name}.yaml").read_text()
+        for old, new in replaced.items():
+            text = text.replace(old.removeprefix("s"), new)
+        self.run("apply", "-f", "-", stdin=text)
+
+    def run(self, *arguments: str, stdin: str = "") -> Any:
+        return sluice(*arguments, stdin=stdin, env={"SLUICE_NATS_URL": self.cell.url}).ok()
+
+    def submit(self, *names: str) -> None:
+        text = (EXAMPLES / f"{self.name}-job.yaml").read_text()
+        for name in names:
+            job = text.replace(f"{{name: {self.name},", f"{{name: {self.name}-{name},")
+            self.run("submit", "-f", "-", stdin=job)
+            self.wait(lambda name=name: self.status(name).get("phase"))
+
+    def status(self, name: str) -> dict[str, Any]:
+        found = self.run("get", "job", f"{self.name}-{name}", "-o", "json").json
+        return dict(found.get("status") or {})
+
+    def on(self, name: str) -> list[str]:
+        status = self.status(name)
+        return list(status.get("flavors", ())) if status.get("phase") == "Running" else []
+
+    def runs_on(self, name: str, *flavors: str) -> None:
+        self.wait(lambda: self.on(name) == list(flavors))
+
+    def wait(self, check: Any) -> Any:
+        try:
+            return eventually(check, timeout_s=20)
+        except AssertionError as error:
+            text = self.run("describe", "jobs").out
+            raise AssertionError(f"{error}\n{text}\n{self.cell.tail_logs()}") from error
+
+    def delete(self, name: str) -> None:
+        self.run("delete", "job", f"{self.name}-{name}")
+
+    def variants(self, name: str) -> dict[str, bool]:
+        """Return variant -> active, of a job."""
+        items = self.run("get", "variants", "-o", "json").json["items"]
+        parent = self.status(name)["workload"]
+        return {
+            item["status"]["variant"]: item["spec"].get("active", True)
+            for item in items
+            if item["metadata"]["ownerReferences"][0]["name"] == parent.rpartition("/")[2]
+        }
+
+    def logs(self, name: str) -> str:
+        """Return what the job's processes wrote, on all agents, the oldest first."""
+        files: list[Path] = []
+        for agent in ("one", "two"):
+            files += (self.cell.directory / agent).glob(f"default/{self.name}-{name}/*/*.log")
+        files.sort(key=lambda path: int(path.parent.name))
+        return "".join(path.read_text() for path in files)
+
+    def stays(self, name: str, *flavors: str, seconds: float = 1.0) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.on(name) == list(flavors)
+            time.sleep(0.1)
+
+    def clean(self, *names: str) -> None:
+        for name in names:
+            self.delete(name)
+
+
+def test_story_1_upgrades_step_by_step(cell: System) -> None:
+    """The job starts on on-demand and moves to the reservation: other processes, on the new flavor."""
+    story = Story(cell, "story-1")
+    story.submit("a", "b")
+    story.runs_on("a", "reservation")
+    story.runs_on("b", "on-demand")
+    assert story.variants("b") == {"reservation": True, "on-demand": True, "spot": False}
+    story.delete("a")
+    story.runs_on("b", "reservation")
+    story.wait(lambda: story.logs("b").splitlines() == ["running on on-demand", "running on reservation"])
+    text = story.run("describe", "job", "story-1-b").out
+    assert "Migrations:" in text
+    assert "on-demand -> reservation  FlavorMigration" in text
+    assert "└── " in text
+    assert "FlavorMigration" in story.run("events", "job", "story-1-b").out or text
+    rows = story.run("get", "variants").out
+    assert "reservation" in rows
+    story.clean("b")
+    story.wait(lambda: "story-1" not in story.run("get", "variants", "-o", "name").out)
+
+
+@pytest.mark.parametrize("name", ["story-2", "reservation-first"])
+def test_story_2_moves_to_the_reservation_only(cell: System, name: str) -> None:
+    story = Story(cell, name)
+    story.submit("a", "b", "c")
+    story.runs_on("b", "on-demand")
+    story.runs_on("c", "spot")
+    story.delete("b")
+    story.stays("c", "spot")
+    story.delete("a")
+    story.runs_on("c", "reservation")
+    story.clean("c")
+
+
+def test_story_3_does_not_move_between_zones(cell: System) -> None:
+    story = Story(cell, "story-3")
+    story.submit("a", "b", "c")
+    story.runs_on("c", "zone-b")
+    story.delete("b")
+    story.stays("c", "zone-b")
+    story.delete("a")
+    story.runs_on("c", "reservation")
+    story.clean("c")
+
+
+def test_story_4_stays_where_it_started(cell: System) -> None:
+    story = Story(cell, "story-4")
+    story.submit("a", "b")
+    story.runs_on("b", "zone-b")
+    assert story.variants("b") == {"zone-a": False, "zone-b": True, "zone-c": False}
+    story.delete("a")
+    story.stays("b", "zone-b")
+    story.clean("b")
+
+
+def test_story_5_waits_before_it_falls_back(cell: System) -> None:
+    story = Story(cell, "story-5", s7200="2")
+    story.submit("a", "b")
+    story.runs_on("a", "reservation")
+    assert story.variants("b") == {"reservation": True, "on-demand": False}
+    assert story.on("b") == []
+    story.runs_on("b", "on-demand")
+    story.clean("a", "b")
+
+
+def test_story_6_moves_in_the_beginning_only(cell: System) -> None:
+    story = Story(cell, "story-6", s86400="1")
+    story.submit("a", "b")
+    story.runs_on("b", "on-demand")
+    story.wait(lambda: story.variants("b") == {"reservation": False, "on-demand": True})
+    story.delete("a")
+    story.stays("b", "on-demand")
+    story.clean("b")
+
+
+def test_story_7_moves_one_of_two_resource_groups(cell: System) -> None:
+    story = Story(cell, "story-7")
+    story.submit("a", "b")
+    story.runs_on("b", "default-cpu", "gpu-on-demand")
+    story.delete("a")
+    story.runs_on("b", "default-cpu", "gpu-reservation")
+    story.clean("b")
+
+
+def test_a_killed_controller_forgets_no_delay(cell: System) -> None:
+    """Delays are deadlines in the log: they go on while nobody leads, and after a restart."""
+    story = Story(cell, "story-5", s7200="3")
+    story.submit("x", "y")
+    story.runs_on("x", "reservation")
+    (controller,) = cell.live("variant_controller")
+    cell.kill(controller)
+    cell.start("variant_controller")
+    story.runs_on("y", "on-demand")
+    story.clean("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"queueingStrategy": "StrictFIFO"}, "spec.queueingStrategy"),
+        (
+            {"concurrentAdmissionPolicy": {"migration": {"constraints": {"lastAcceptableFlavorName": "x"}}}},
+            "lastAcceptableFlavorName",
+        ),
+    ],
+)
+def test_mistakes_name_their_field(cell: System, change: dict[str, Any], field: str) -> None:
+    import json
+
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 1}]}],
+    }
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [group],
+        "concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}},
+        **change,
+    }
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "wrong"},
+        "spec": spec,
+    }
+    said = sluice("apply", "-f", "-", stdin=json.dumps(queue), env={"SLUICE_NATS_URL": cell.url})
+    assert said.code != 0
+    assert field in said.out + said.err

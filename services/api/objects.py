@@ -19,7 +19,7 @@ from sluice.core.status import (
     position,
     to_manifest,
 )
-from sluice.core.status.job_status import current
+from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
 from sluice.core.status.slices import described
 from sluice.core.status.times import timestamp
@@ -212,7 +212,7 @@ def _job(world: World, key: JobKey) -> Object | None:
     view, submitted = world.view.jobs.get(key), world.jobs.get(key)
     if submitted is None:
         return None if view is None else _known_job(world, view)
-    new = view is None or (submitted.open and current(view).finished_at is not None)
+    new = view is None or (submitted.open and is_over(view))
     offer = submitted.latest if new else submitted.shown
     namespace, _, name = key.partition("/")
     metadata: Object = {"name": name, "namespace": namespace}

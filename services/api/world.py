@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from sluice.core.config import Objects, object_key
+from sluice.core.status.job_status import is_over
 from sluice.core.status.view import View
 from sluice.events import checks, config, job, scheduler, slices, variants
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
@@ -216,6 +217,6 @@ class World:
     def running(self) -> Counter[str]:
         """Return how many jobs each executor has been given and runs."""
         if self._running[0] != self.seq:
-            jobs = self.view.jobs.values()
-            self._running = (self.seq, Counter(job.executor for job in jobs if job.running))
+            live = (job for job in self.view.jobs.values() if job.running and not is_over(job))
+            self._running = (self.seq, Counter(job.executor for job in live))
         return self._running[1]

@@ -21,7 +21,7 @@ def home(tmp_path_factory):
     directory = tmp_path_factory.mktemp("home")
     said = command(directory, "up", "--detach", "--agents", "2", "--timeout", "60")
     assert said.returncode == 0, said.stderr
-    assert "3 services, 2 agents" in said.stdout
+    assert "4 services, 2 agents" in said.stdout
     yield directory
     command(directory, "down")
 

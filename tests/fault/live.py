@@ -110,7 +110,16 @@ async def answers(client: Client, entries: list[Entry], times: int = 4) -> list[
             reply = await client.request("sluice.main.query.list", msgspec.json.encode(request), timeout=10)
             found = decode(reply.data, ListAnswer)
             # Through the wire as well, where lists and tuples are the same.
-            if msgspec.json.decode(msgspec.json.encode(expected.items)) != found.items:
-                wrong.append(f"api: its list of kind {kind} is not what the log makes")
+            items = msgspec.json.decode(msgspec.json.encode(expected.items))
+            if items != found.items:
+                wrong.append(f"api: its list of kind {kind} {_difference(found.items, items)}")
                 break
     return wrong
+
+
+def _difference(found: list[Any], expected: list[Any]) -> str:
+    """Return the first difference of two lists of objects."""
+    for one, other in zip(found, expected, strict=False):
+        if one != other:
+            return f"has {one}, should have {other}"
+    return f"has {len(found)} objects, should have {len(expected)}"

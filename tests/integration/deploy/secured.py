@@ -15,7 +15,8 @@ from sluice.log.server import find_binary
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
-USERS = ("scheduler", "slice_aggregator", "api", "agent", "upstream", "admin", "viewer")
+SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "api")
+USERS = (*SERVICES, "agent", "upstream", "admin", "viewer")
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from .compose import ROOT, Compose, why_not
+from .secured import SERVICES
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -25,7 +26,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     try:
         compose("build", "scheduler", timeout_s=600)
         compose("up", "-d", timeout_s=300)
-        eventually(lambda: {"scheduler", "slice-aggregator"} <= leaders(compose))
+        eventually(lambda: {"scheduler", "slice-aggregator", "variant-controller"} <= leaders(compose))
         yield compose
     finally:
         compose.remove()
@@ -58,12 +59,8 @@ def test_a_job_runs(compose: Compose) -> None:
 
 def test_containers_are_healthy(compose: Compose) -> None:
     """The health checks pass for leaders, stand-bys, the api and the agent."""
-    containers = [
-        container
-        for service in ("scheduler", "slice_aggregator", "api", "agent")
-        for container in compose.containers(service)
-    ]
-    assert len(containers) == 6
+    containers = [container for service in (*SERVICES, "agent") for container in compose.containers(service)]
+    assert len(containers) == 8
     eventually(lambda: {compose.health(c) for c in containers} == {"healthy"}, 90)
 
 

@@ -11,12 +11,16 @@ import pytest
 from sluice.log.errors import AppendRefusedError
 from sluice.sdk import AsyncClient
 
-from .secured import NATS, ROOT, SecuredCell
+from .secured import NATS, ROOT, SERVICES, USERS, SecuredCell
 
 pytestmark = pytest.mark.nats
 
-SERVICES = ("scheduler", "slice_aggregator", "api")
-OWN = {"scheduler": "scheduler", "slice_aggregator": "slices", "api": "config"}
+OWN = {
+    "scheduler": "scheduler",
+    "slice_aggregator": "slices",
+    "variant_controller": "variants",
+    "api": "config",
+}
 COMMITS = ("config", "slices", "variants", "scheduler", "checks")
 
 
@@ -78,7 +82,7 @@ async def test_upstream_publishes_jobs_and_follows_them(cell: SecuredCell) -> No
         await upstream.delete(job)
 
 
-@pytest.mark.parametrize("user", [*SERVICES, "agent", "upstream", "admin", "viewer"])
+@pytest.mark.parametrize("user", USERS)
 async def test_nobody_writes_commits_of_others(cell: SecuredCell, user: str) -> None:
     """Law 3 on the server: one writer per subject."""
     async with AsyncClient(cell.url(user)) as client:

@@ -80,6 +80,11 @@ def current(job: JobView) -> WorkloadView:
     return best
 
 
+def is_over(job: JobView) -> bool:
+    """Tell whether the job has ended."""
+    return current(job).finished_at is not None
+
+
 def _rank(workload: WorkloadView) -> int:
     if workload.finished_at is not None:
         return 0
@@ -105,4 +110,4 @@ def _phase(view: State, workload: WorkloadView, job: JobView) -> tuple[Phase, st
     return (Phase.QUEUED if workload.active else Phase.SUSPENDED), reason, message
 
 
-__all__ = ["JobStatus", "Phase", "current", "job_status"]
+__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status"]

@@ -12,6 +12,7 @@ import structlog
 
 from sluice.api.decode import decode_json
 from sluice.api.errors import InvalidError
+from sluice.events.dispatch import DispatchEntry
 from sluice.log.config import CellConfig
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from sluice.sdk.claims import Held
@@ -131,10 +132,18 @@ class Agent:
         entry = work.entry
         log.info("running", job=entry.job, attempt=entry.attempt)
         try:
-            plan = make_plan(decode_json(await work.manifest()), entry)
+            manifest = decode_json(await work.manifest())
+            plan = make_plan(manifest, entry)
         except (PlanError, InvalidError, LookupError) as error:
             return Outcome(success=False, message=f"agent {self.config.name}: {error}")
         execution = Execution(self.machine, entry, plan, ready=work.ready, reclaimable=work.reclaimable)
+
+        def resize(resized: DispatchEntry) -> None:
+            execution.resize(resized, make_plan(manifest, resized))
+
+        work.on_resize = resize
+        if work.entry is not entry:
+            resize(work.entry)
         outcome = await execution.run()
         log.info(
             "finished",

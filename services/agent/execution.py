@@ -66,6 +66,8 @@ class _PodSet:
     again: list[int] = field(default_factory=list)
     """Indexes to be tried again, lowest first."""
     active: int = 0
+    dropped: set[int] = field(default_factory=set)
+    """Indexes that run, but are to end as the job got smaller."""
 
     @property
     def first(self) -> int:
@@ -74,13 +76,17 @@ class _PodSet:
         return plan.parallelism if plan.completions is None else min(plan.parallelism, plan.completions)
 
     def wants(self) -> int:
-        """Return how many more pods should run now."""
+        """Return how many more pods should run now; those that are ending count until they have."""
         plan = self.plan
         if plan.completions is None:
             most = plan.parallelism if not self.succeeded else 0
         else:
             most = min(plan.parallelism, plan.completions - self.succeeded)
         return most - self.active
+
+    def excess(self) -> int:
+        """Return how many pods more than granted run, and are not ending yet."""
+        return self.active - len(self.dropped) - self.plan.parallelism
 
     def take_index(self) -> int:
         if self.again:
@@ -126,6 +132,9 @@ class Execution:
         self._tasks: dict[asyncio.Task[int], tuple[_PodSet, int]] = {}
         self._not_before = 0.0
         self._up = asyncio.Event()
+        self._reporting = asyncio.Lock()
+        self._resized = asyncio.Event()
+        self._stopping: set[asyncio.Task[int]] = set()
 
     async def run(self) -> Outcome:
         """Return how the job ended."""
@@ -134,8 +143,7 @@ class Execution:
         try:
             async with asyncio.timeout(self.plan.active_deadline_s):
                 await self._run()
-                if self._up.is_set():
-                    await announcing
+                await self._announce_once()
             outcome = Outcome(success=True, exit_codes=self._reported_codes())
         except TimeoutError:
             await self._stop_all()
@@ -159,9 +167,49 @@ class Execution:
         return dict(failed_first[:MAX_EXIT_CODES])
 
     async def _announce(self) -> None:
-        """Report once that all pods run."""
-        await self._up.wait()
-        await self._ready()
+        """Report that all pods run: once, and again after each resize."""
+        while True:
+            await self._up.wait()
+            await self._announce_once()
+
+    async def _announce_once(self) -> None:
+        async with self._reporting:
+            if self._up.is_set():
+                self._up.clear()
+                await self._ready()
+
+    def resize(self, entry: DispatchEntry, plan: Plan) -> None:
+        """Run as many pods as *entry* grants: the same ones go on, the highest indexes end first (WS7)."""
+        self.entry, self.plan = entry, plan
+        granted = {pods.name: pods for pods in entry.pod_sets}
+        plans = {pods.name: pods for pods in plan.pod_sets}
+        for pods in self._pod_sets:
+            pods.plan, pods.granted = plans[pods.plan.name], granted[pods.plan.name]
+            pods.spawned = pods.active - len(pods.dropped)
+            running = sorted(index for of, index in self._tasks.values() if of is pods)
+            for index in reversed(running):
+                if pods.excess() <= 0:
+                    break
+                if index not in pods.dropped:
+                    self._drop(pods, index)
+            pods.spawned = min(pods.spawned, pods.active - len(pods.dropped))
+        log.info("resized", job=entry.job, pods={p.plan.name: p.plan.parallelism for p in self._pod_sets})
+        self._tell_if_up()
+        self._resized.set()
+
+    def _drop(self, pods: _PodSet, index: int) -> None:
+        """End one pod: TERM, then KILL. One that is just being started ends when it has been."""
+        pods.dropped.add(index)
+        found = self._processes.get(f"{key_token(pods.plan.name)}-{index}")
+        if found is not None:
+            process, grace_s = found
+            stopping = asyncio.create_task(process.stop(grace_s))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+
+    def _tell_if_up(self) -> None:
+        if all(each.spawned >= each.first for each in self._pod_sets):
+            self._up.set()
 
     async def _run(self) -> None:
         """Keep as many pods running as are wanted, until all have succeeded."""
@@ -169,17 +217,18 @@ class Execution:
             delay_s = max(0.0, self._not_before - time.monotonic())
             if not delay_s:
                 self._start_wanted()
-            if self._tasks:
-                done, _ = await asyncio.wait(
-                    self._tasks, timeout=delay_s or None, return_when=asyncio.FIRST_COMPLETED
+            # With parallelism 0 there is nothing to do until the job is stopped or resized.
+            resized = asyncio.create_task(self._resized.wait())
+            try:
+                await asyncio.wait(
+                    (*self._tasks, resized), timeout=delay_s or None, return_when=asyncio.FIRST_COMPLETED
                 )
-                if done:
-                    await self._ended(done)
-            elif delay_s:
-                await asyncio.sleep(delay_s)
-            else:
-                # Parallelism 0: nothing to do until the job is stopped or resized.
-                await asyncio.Event().wait()
+            finally:
+                resized.cancel()
+            self._resized.clear()
+            done = {task for task in self._tasks if task.done()}
+            if done:
+                await self._ended(done)
 
     def _start_wanted(self) -> None:
         for pods in self._pod_sets:
@@ -205,12 +254,14 @@ class Execution:
             self.directory / f"{pod}.pid",
             PidFile(0, 0.0, entry.job, entry.uid, entry.attempt),
         )
-        pods.spawned += 1
-        if all(each.spawned >= each.first for each in self._pod_sets):
-            self._up.set()
+        if index not in pods.dropped:
+            pods.spawned += 1
+        self._tell_if_up()
         if isinstance(process, int):
             return process
         self._processes[pod] = (process, machine.grace_s if plan.grace_s is None else plan.grace_s)
+        if index in pods.dropped:
+            self._drop(pods, index)
         code = await process.wait()
         self._processes.pop(pod, None)
         return code
@@ -221,6 +272,11 @@ class Execution:
             pods, index = self._tasks.pop(task)
             code = task.result()
             pods.active -= 1
+            if index in pods.dropped:
+                pods.dropped.discard(index)
+                if code != 0:
+                    pods.again = sorted([*pods.again, index])
+                    continue
             self._codes[f"{pods.plan.name}-{index}"] = code
             if code == 0:
                 pods.succeeded += 1

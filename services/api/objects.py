@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api import sluice_v1
+from sluice.api.labels import ELASTIC_JOB
 from sluice.core.config import KINDS, NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
@@ -20,6 +21,7 @@ from sluice.core.status import (
 )
 from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
+from sluice.core.status.slices import described
 from sluice.core.status.times import timestamp
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
@@ -272,6 +274,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "flavors": list(_flavors(workload)),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+        **({"slices": described(view)} if ELASTIC_JOB in workload.record.annotations else {}),
         "queuePosition": found.position,
         "executor": (ended.executor if ended is not None else "") or view.executor,
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,

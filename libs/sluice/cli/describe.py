@@ -195,9 +195,22 @@ async def _job(api: Api, obj: Object) -> Lines:
         lines.append(field("Workload", status["workload"]))
         workload = await api.get("Workload", status["workload"], obj["metadata"]["namespace"])
     lines = [line for line in lines if line]
+    lines += _slices(status.get("slices", ()))
     if workload is not None:
         lines += _assignment(workload) + _family(workload) + _migrations(workload) + _conditions(workload)
     return lines + await _history(api, obj, "Job")
+
+
+def _slices(slices: Sequence[Object]) -> Lines:
+    """Return the lineage of an elastic job: each slice, its size, its state, what it takes the place of."""
+    if not slices:
+        return []
+    lines = ["Slices:"]
+    for found in slices:
+        pods = ", ".join(f"{count} x {pod_set}" for pod_set, count in found["pods"].items())
+        after = f", after {found['replaces']}" if found["replaces"] else ""
+        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}")
+    return lines
 
 
 def _priority(status: Object) -> str:

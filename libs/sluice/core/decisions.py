@@ -26,6 +26,7 @@ from .families import migration_message
 from .model import ClusterQueue, World
 from .pending import TreeQueues
 from .preemption import preemption_message
+from .slicing import replacement
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 
@@ -75,6 +76,8 @@ def _decide(
         )
         if not _has_checks(entry.cq, pod_sets):
             events.append(Admitted(cause=cause, workload=workload.key))
+            if workload.record.replaces is not None:
+                events += replacement(world, workload, cause)
         return True
     if outcome is Outcome.PREEMPTING:
         return _preempt(world, entry, cause, events, evicted)

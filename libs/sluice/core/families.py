@@ -35,9 +35,13 @@ class Standing(Enum):
 
 
 def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQueue) -> bool:
-    """Does a workload of this queue have variants, instead of being queued itself (CA4)?"""
+    """Does a workload of this queue have variants, instead of being queued itself (CA4)?
+
+    A slice that is to replace another, or has, has none: it stands by the other's quota.
+    """
     return (
         workload.record.parent is None
+        and workload.record.replaces is None
         and cq.spec.concurrent_admission_policy is not None
         and enabled(config.feature_gates, "ConcurrentAdmission")
     )

@@ -30,6 +30,7 @@ from sluice.events.scheduler import (
     Requeued,
     TreesSettled,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
     WorkloadsParked,
 )
 from sluice.events.slices import (
@@ -54,6 +55,7 @@ from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
+from .slicing import beyond, inherit, replaced_slice, scaled, successor
 from .state import SchedulerState
 from .variant_events import as_workload_event
 from .wake import is_hopeless
@@ -114,6 +116,8 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     workload.changed_by = seq
     state.world.workloads[key] = workload
     state.members.setdefault(_local_key(workload), {})[key] = None
+    if record.replaces is not None:
+        state.world.replacements[record.replaces] = key
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
     place(state, workload)
@@ -162,26 +166,34 @@ def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
     assert workload.assignment is not None
     counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
     workload.assignment = tuple(
-        _scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
+        scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
         for assigned in workload.assignment
     )
-    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
+    usage = _charge(state, workload)
     if usage != workload.usage:
         change_usage(state.world, workload, usage)
+        after = successor(state.world, workload.key) if state.world.replacements else None
+        if after is not None and after.assignment is not None:
+            # Both together stay charged for what the new slice has.
+            change_usage(state.world, after, _charge(state, after))
         _wake(state, workload, seq)
+
+
+def _charge(state: SchedulerState, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment charges now: of a new slice only what the old one has not."""
+    assert workload.assignment is not None
+    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
+    if workload.delta:
+        old = replaced_slice(state.world, workload)
+        if old is not None:
+            return beyond(usage, old.usage)
+    return usage
 
 
 def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
     if not workload.reclaimable or not enabled(state.world.config.feature_gates, "ReclaimablePods"):
         return {}
     return workload.reclaimable
-
-
-def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
-    if count == assigned.count or not assigned.count:
-        return assigned
-    usage = {resource: amount * count // assigned.count for resource, amount in assigned.usage.items()}
-    return msgspec.structs.replace(assigned, count=count, usage=usage)
 
 
 def usage_of(
@@ -207,15 +219,15 @@ def usage_of(
 
 def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
-    _remove(state, event.workload, seq)
+    _remove(state, event.workload, seq, at)
 
 
 def _deleted(state: SchedulerState, event: WorkloadDeleted, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
-    _remove(state, event.workload, seq)
+    _remove(state, event.workload, seq, at)
 
 
-def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
+def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> None:
     workload = state.world.workloads.pop(key, None)
     if workload is None:
         return
@@ -224,20 +236,69 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int) -> None:
         release(state.world, workload)
         workload.assignment = None
         _wake(state, workload, seq)
+    _forget(state, workload)
+    _family_moves(state, workload, seq, at)
+    _successor_moves(state, key, seq, at)
+
+
+def _forget(state: SchedulerState, workload: Workload) -> None:
     _leave(state, workload)
-    _ready_or_gone(state, key)
-    # No variant outlives its parent.
-    for variant in list(state.world.families.get(key, ())):
+    _ready_or_gone(state, workload.key)
+    world = state.world
+    old = workload.record.replaces
+    if old is not None and world.replacements.get(old) == workload.key:
+        del world.replacements[old]
+
+
+def _family_moves(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> None:
+    """No variant outlives its parent, and what may become of one depends on its siblings."""
+    families = state.world.families
+    for variant in list(families.get(workload.key, ())):
         forget(state.lifecycle, variant)
-        _remove(state, variant, seq)
+        _remove(state, variant, seq, at)
     parent = workload.record.parent
-    if parent is not None and (family := state.world.families.get(parent)) is not None:
-        family.pop(key, None)
+    if parent is not None and (family := families.get(parent)) is not None:
+        family.pop(workload.key, None)
         if not family:
-            del state.world.families[parent]
+            del families[parent]
         for other in family.values():
             place(state, other)
             look(state.world, state.lifecycle, other, seq, state.at)
+
+
+def _successor_moves(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> None:
+    """What becomes of a slice decides where the one waits that is to replace it."""
+    workload = successor(state.world, key) if state.world.replacements else None
+    if workload is None:
+        return
+    workload.changed_by = max(workload.changed_by, seq)
+    if workload.assignment is not None:
+        look(state.world, state.lifecycle, workload, seq, at)
+    else:
+        place(state, workload, changed=True)
+
+
+def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over the old one's quota; nothing becomes free, unless it is smaller somewhere."""
+    world = state.world
+    old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
+    if old is None or new is None or new.assignment is None:
+        return
+    note(world, state.lifecycle, event, seq, at)
+    before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
+    inherit(new, old, at)
+    release(world, old)
+    old.assignment = None
+    del world.workloads[old.key]
+    new.delta = False
+    usage = _charge(state, new)
+    change_usage(world, new, usage)
+    state.pending.victim_gone(old.key)
+    _forget(state, old)
+    _family_moves(state, old, seq, at)
+    look(world, state.lifecycle, new, event.cause, at)
+    if beyond(before, usage):
+        _wake(state, new, event.cause)
 
 
 def _leave(state: SchedulerState, workload: Workload) -> None:
@@ -300,7 +361,7 @@ def _gate_moved(
 # Quota
 
 
-def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros) -> None:
+def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
     """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
     world = state.world
     workload = world.workloads.get(event.workload)
@@ -309,7 +370,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     state.pending.remove(workload)
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
-    workload.usage = usage_of(event.pod_sets, workload.record.pod_sets, _reclaims(state, workload))
+    workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
+    workload.usage = _charge(state, workload)
     workload.reserved_at = at
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -317,6 +379,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, _seq: int, at: Micros
     workload.blocked_on_gates = False
     reserve(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
+    if world.replacements:
+        _successor_moves(state, workload.key, seq, at)
 
 
 def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
@@ -336,6 +400,7 @@ def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> Non
     if workload is not None:
         reorder(state.world, workload)
         place(state, workload)
+        _successor_moves(state, workload.key, event.cause, at)
         _tell_siblings(state, workload, event.cause, at)
 
 
@@ -358,8 +423,10 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     workload.reclaimable = {}
     workload.changed_by = event.cause
     note(state.world, state.lifecycle, event, seq, at)
+    workload.delta = False
     _ready_or_gone(state, workload.key)
     place(state, workload)
+    _successor_moves(state, workload.key, event.cause, at)
     _tell_siblings(state, workload, event.cause, at)
 
 
@@ -514,6 +581,7 @@ _HANDLERS: dict[type[Event], Handler] = {
     WorkloadDeleted: _deleted,
     WorkloadFinished: _finished,
     WorkloadPodsReady: _pods_ready,
+    WorkloadSliceReplaced: _slice_replaced,
     WorkloadStopped: _note_only,
     WorkloadUpdated: _updated,
     WorkloadsParked: _parked,

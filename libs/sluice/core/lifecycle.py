@@ -22,6 +22,7 @@ from sluice.events.scheduler import (
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
 )
 from sluice.events.slices import (
     WorkloadDeleted,
@@ -275,6 +276,7 @@ _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None
     WorkloadDeleted: _gone,
     WorkloadFinished: _gone,
     WorkloadPodsReady: _pods_ready,
+    WorkloadSliceReplaced: _gone,
     WorkloadStopped: _one,
     WorkloadUpdated: _one,
 }

@@ -39,6 +39,8 @@ class Workload:
     """With a reservation: the queue that is charged. Else the one its LocalQueue points to, or ''."""
     assignment: tuple[PodSetAssignment, ...] | None = None
     usage: dict[FlavorResource, int] = field(default_factory=dict)
+    delta: bool = False
+    """A slice, until it is admitted: it charges only what it has beyond the one that it replaces (WS3)."""
     reserved_at: Micros | None = None
     admitted_at: Micros | None = None
     pods_ready_at: Micros | None = None
@@ -157,6 +159,8 @@ class World:
     """Labels by name. A namespace without a manifest has none."""
     checks: dict[str, AdmissionCheck] = field(default_factory=dict)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    replacements: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
+    """Workload slice -> the one that is to replace it. Derived from the records, never dumped."""
     families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
     """Parent -> its variants. Derived from the workloads, never dumped."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)

@@ -15,6 +15,7 @@ from .preemption import Target, get_targets, possibility_of
 from .quota import FlavorResource
 from .remembered import is_plain, remembered
 from .selectors import matches
+from .slicing import charged, replaced_slice
 
 
 class Oracle:
@@ -109,9 +110,11 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     reducible = _reducible(world, workload)
     oracle = Oracle(world, may_defer=pinned is None and not reducible)
     scan = None if pinned is not None else entry.peers.scan
+    old = None if workload.record.replaces is None else replaced_slice(world, workload)
+    replaced = None if old is None else charged(old)
 
     def at(counts: Sequence[int] | None) -> Assignment:
-        return assign(world, workload, cq, oracle, counts=counts, scan=scan, pinned=pinned)
+        return assign(world, workload, cq, oracle, counts=counts, scan=scan, replaced=replaced, pinned=pinned)
 
     full = at(None)
     targets: Sequence[Target] = ()
@@ -126,6 +129,9 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
         if reduced is not None:
             chosen, targets = reduced
     _give(entry, chosen, targets)
+    if old is not None:
+        # Pods that a slice gives up are free only when it has replaced the old one.
+        entry.usage = {fr: n for fr, n in chosen.usage.items() if n > 0}
     if chosen.mode is Mode.FIT:
         entry.pod_sets = chosen.pod_set_assignments()
         if plain and chosen is full:

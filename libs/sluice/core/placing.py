@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from .families import backs_off, is_parent, siblings
 from .inadmissible import GATED_BY_ANNOTATION, stopped
 from .model import Workload, World
+from .slicing import must_wait
 from .state import SchedulerState
 
 
@@ -20,6 +21,8 @@ def queue_for(world: World, workload: Workload) -> str:
     if local is None or local.cluster_queue not in world.cluster_queues or stopped(local.stop_policy):
         return ""
     if record.annotations and GATED_BY_ANNOTATION in record.annotations:
+        return ""
+    if record.replaces is not None and must_wait(world, workload, local.cluster_queue):
         return ""
     if record.parent is None:
         if is_parent(world.config, workload, world.cluster_queues[local.cluster_queue]):

@@ -126,8 +126,16 @@ def _search(
     gates = world.config.feature_gates
     if not frs or (workload.record.cannot_preempt and enabled(gates, "WorkloadAdmissionConstraints")):
         return []
-    search = Search(world, queue, workload, usage, frs)
-    return fair_targets(search) if world.config.fair_sharing.enable else classical_targets(search)
+    find = fair_targets if world.config.fair_sharing.enable else classical_targets
+    own = workload.record.replaces
+    if own is None or own not in world.workloads or own in world.absent:
+        return find(Search(world, queue, workload, usage, frs))
+    # WS6: a slice never preempts the one that it replaces; taking its place is no preemption.
+    world.absent.add(own)
+    try:
+        return find(Search(world, queue, workload, usage, frs))
+    finally:
+        world.absent.discard(own)
 
 
 __all__ = [

@@ -21,15 +21,14 @@ from sluice.events.slices import (
     InputsIgnored,
     Rejected,
     WorkloadCreated,
-    WorkloadDeleted,
 )
 
 from . import slices_snapshot
-from .slices_answers import DUPLICATE, NODE_FAILURES
+from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
 from .slices_reports import stopped
-from .slices_state import MICROS, Presence, State
+from .slices_state import MICROS, Presence, State, Todo
 
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
@@ -43,7 +42,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 3
 
     def initial(self) -> State:
         return State()
@@ -69,7 +68,7 @@ class SliceAggregator:
         if state.todo:
             for key in state.todo:
                 if key not in busy:
-                    events += turn(state.jobs[key], at)
+                    events += turn(state, state.jobs[key], at)
                     if _full(events):
                         return events
         if events:
@@ -104,6 +103,9 @@ def _full(events: list[Event]) -> bool:
 def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey]) -> None:
     size = 0
     for key, queue in state.inbox.items():
+        job = state.jobs.get(key)
+        if job is not None and job.todo in (Todo.RESIZE, Todo.GROW):
+            continue  # the next change starts from what this one leads to
         for inbound in queue.values():
             answers = answer(state, key, inbound, at)
             if answers:
@@ -152,11 +154,11 @@ def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
     for finished in state.finished.values():
         if len(events) >= MAX_EVENTS:
             return
-        if excess <= len(events) and (over is None or finished.finished_at > over):
+        if excess <= len(gone) and (over is None or finished.finished_at > over):
             break
         gone.add(finished.key)
-        events.append(WorkloadDeleted(cause=0, workload=finished.workload))
+        events += forgotten(finished, 0)
     if state.expiry and state.expiry[0][0] <= at:
         key = state.expiry[0][1]
         if key not in gone:
-            events.append(WorkloadDeleted(cause=0, workload=state.finished[key].workload))
+            events += forgotten(state.finished[key], 0)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sluice.api.errors import FieldError, forbidden, invalid, not_found, required
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
-from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
 
-from .slices_state import Inbound, Job, State
+from .slices_state import Finished, Inbound, Job, State
 from .slices_submission import Submission
 
 DUPLICATE = "Duplicate"
@@ -19,6 +19,9 @@ DELETED = "JobDeleted"
 
 REPLACED = "NoMatchingWorkload"
 """Reason of a JobSuspended that makes way for a new workload."""
+
+SLICE_REPLACED = "WorkloadSliceReplaced"
+"""Reason for which a workload slice is finished while its job goes on (WS4)."""
 
 NODE_FAILURES = "NodeFailures"
 
@@ -53,6 +56,12 @@ def held(state: State, key: JobKey, inbound: Inbound) -> Events:
         return ()
     text = f"the job is stopping, and {before} changes wait for that: wait until it has stopped"
     return rejected(inbound, (forbidden("", text),))
+
+
+def forgotten(finished: Finished, cause: int) -> Sequence[Event]:
+    """Return the deletion of what is kept of a finished job: its last workload goes last."""
+    keys = (*finished.slices, finished.workload)
+    return tuple(WorkloadDeleted(cause=cause, workload=key) for key in keys)
 
 
 def overtaken_by(state: State, key: JobKey, inbound: Inbound) -> Events:

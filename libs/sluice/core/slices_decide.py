@@ -10,6 +10,7 @@ from sluice.api.labels import (
     ALLOWED_RESOURCE_FLAVORS,
     CANNOT_BORROW,
     CANNOT_PREEMPT,
+    ELASTIC_JOB,
     PREEMPTION_GATES,
     QUEUE_NAME,
 )
@@ -17,9 +18,11 @@ from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobDeleted, JobScaled
 from sluice.events.slices import (
+    JobResized,
     JobResumed,
     WorkloadCreated,
     WorkloadDeleted,
+    WorkloadFinished,
     WorkloadStopped,
     WorkloadUpdated,
 )
@@ -29,8 +32,10 @@ from .slices_answers import (
     DELETED,
     DUPLICATE,
     REPLACED,
+    SLICE_REPLACED,
     STALE,
     Events,
+    forgotten,
     held,
     ignored,
     overtaken_by,
@@ -52,6 +57,18 @@ from .slices_records import (
     update,
 )
 from .slices_reports import reported
+from .slices_resize import (
+    grow,
+    is_elastic,
+    of_lineage,
+    other_slices,
+    pruned,
+    resize,
+    resizes,
+    same_but_for_size,
+    wanted,
+    without_pods,
+)
 from .slices_state import Inbound, Job, Phase, State, Stop, Todo
 from .slices_submission import Submission, template_digest
 
@@ -93,7 +110,7 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
     record = new_record(request, priority(state, request), job_uid, workload_uid, inbound.at, taken=taken)
     created = WorkloadCreated(cause=inbound.seq, workload=record)
     if finished is not None:
-        return (created, WorkloadDeleted(cause=inbound.seq, workload=finished.workload))
+        return (created, *forgotten(finished, inbound.seq))
     return (created,)
 
 
@@ -101,18 +118,24 @@ def _edited(
     state: State, job: Job, inbound: Inbound, submission: Submission, request: JobRequest, at: Micros
 ) -> Events:
     """A manifest for a live job: change it in place, stop it for a new workload, or refuse."""
+    if 0 < submission.generation < job.generation:
+        return ignored(inbound, STALE)
     errors = _immutable(job, submission, request)
     if errors:
         return rejected(inbound, errors)
     value, workload_uid = priority(state, request), next_uid(job, inbound.seq)
     record = new_record(request, value, job.uid, workload_uid, at, job.revision + 1, job.record.name)
+    like_now = of_lineage(record, job.record)
+    sized = same_but_for_size(job.record.pod_sets, record.pod_sets)
+    if sized and resizes(state, job) and fits_update(job.record, like_now):
+        return resize(state, job, inbound.seq, at, record.pod_sets, record)
     if job.phase is Phase.PENDING:
-        if job.reserved or not fits_update(job.record, record):
+        if job.reserved or not fits_update(job.record, like_now):
             return recreated(job, inbound.seq, record)
-        return (update(job.record, record, inbound.seq),)
+        return (update(job.record, like_now, inbound.seq),)
     if not same(job.record.pod_sets, record.pod_sets):
         return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
-    return (update(job.record, record, inbound.seq),)
+    return (update(job.record, like_now, inbound.seq),)
 
 
 def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldError]:
@@ -123,6 +146,13 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
         errors.append(invalid("kind", new.kind, "field is immutable"))
     if job.reserved and new.queue_name != old.queue_name:
         errors.append(invalid(f"metadata.labels[{QUEUE_NAME}]", new.queue_name, "field is immutable"))
+    toggled = [record.annotations.get(ELASTIC_JOB) == "true" for record in (old, new)]
+    if toggled[0] != toggled[1]:
+        # WS1.
+        value = new.annotations.get(ELASTIC_JOB, "")
+        errors.append(invalid(f"metadata.annotations[{ELASTIC_JOB}]", value, "field is immutable"))
+    elif toggled[1]:
+        errors += without_pods(new.pod_sets)
     # AX1; gates and flavors likewise shape an assignment that is already made.
     if job.reserved:
         errors += [
@@ -156,9 +186,14 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
         return ignored(inbound, STALE)
     if errors := wrong_sizes(job, scaled):
         return rejected(inbound, errors)
-    pod_sets = tuple(resized(pods, scaled.pod_sets.get(pods.name)) for pods in job.record.pod_sets)
-    if all(new is old for new, old in zip(pod_sets, job.record.pod_sets, strict=True)):
+    now = wanted(job)
+    pod_sets = tuple(resized(pods, scaled.pod_sets.get(pods.name)) for pods in now)
+    if all(new is old for new, old in zip(pod_sets, now, strict=True)):
         return ignored(inbound, DUPLICATE)
+    if is_elastic(state, job.record) and (errors := without_pods(pod_sets)):
+        return rejected(inbound, errors)
+    if resizes(state, job):
+        return resize(state, job, inbound.seq, at, pod_sets)
     if job.phase is Phase.RUNNING:
         return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
     if job.reserved:
@@ -175,10 +210,11 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
         finished = state.finished.get(key)
         if finished is None:
             return unknown(inbound, key)
-        return (WorkloadDeleted(cause=inbound.seq, workload=finished.workload),)
+        return forgotten(finished, inbound.seq)
     overtaken = overtaken_by(state, key, inbound)
     if job.phase is Phase.PENDING:
-        return (*overtaken, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
+        gone = WorkloadDeleted(cause=inbound.seq, workload=job.record.key)
+        return (*overtaken, *other_slices(job, inbound.seq), gone)
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         return (*overtaken, *ignored(inbound, DUPLICATE))
     return (*overtaken, stop_for(job, inbound.seq, DELETED, "The job was deleted"))
@@ -187,7 +223,7 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
 # Turns of a workload
 
 
-def turn(job: Job, at: Micros) -> Events:
+def turn(state: State, job: Job, at: Micros) -> Events:
     """Return what the job's workload asks for."""
     workload = job.record.key
     match job.todo:
@@ -199,5 +235,28 @@ def turn(job: Job, at: Micros) -> Events:
             return (WorkloadStopped(cause=job.cause, workload=workload),)
         case Todo.RECREATE:
             return recreated(job, job.cause, again(job, job.cause, at))
+        case Todo.FORGET_SLICE:
+            return _without_old(job)
+        case Todo.RESIZE:
+            pods = {placed.name: placed.count for placed in job.placement}
+            return (
+                JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods),
+            )
+        case Todo.GROW:
+            return grow(state, job, job.cause, at)
+        case Todo.PRUNE:
+            return pruned(state, job, job.cause)
         case Todo.NONE:
             return ()
+
+
+def _without_old(job: Job) -> Events:
+    """The job has stopped as a whole: its newest slice asks for all of its pods (WS6)."""
+    assert job.pending is not None
+    message = "Replaced to accommodate a new workload slice"
+    finished = WorkloadFinished(
+        cause=job.cause, workload=job.record.key, reason=SLICE_REPLACED, message=message
+    )
+    if job.record.active:
+        return (finished,)
+    return (finished, WorkloadUpdated(cause=job.cause, workload=job.pending.key, active=False))

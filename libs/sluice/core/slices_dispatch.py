@@ -1,6 +1,8 @@
 """The dispatch projection as a function of the state: what each job should be doing now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate, ResourceFlavorSpec
@@ -44,6 +46,27 @@ def _pod_set(state: State, job: Job, assigned: PodSetAssignment) -> DispatchPodS
     )
 
 
+def cut(placed: Sequence[DispatchPodSet], counts: Mapping[str, int]) -> Sequence[DispatchPodSet]:
+    """Return the placement for sets of at most so many pods, as they were given up in place (WS3)."""
+    return tuple(
+        msgspec.structs.replace(pods, count=counts[pods.name], ungated=counts[pods.name])
+        if counts.get(pods.name, pods.count) < pods.count
+        else pods
+        for pods in placed
+    )
+
+
+def _gated(job: Job) -> Sequence[DispatchPodSet]:
+    """Return what was dispatched, with how many pods more wait for a slice to be admitted (WS7)."""
+    if job.pending is None:
+        return job.placement
+    wanted = {pods.name: pods.count for pods in job.pending.pod_sets}
+    return tuple(
+        msgspec.structs.replace(pods, gated=max(0, wanted.get(pods.name, 0) - pods.count))
+        for pods in job.placement
+    )
+
+
 def _updates(job: Job, pod_set: str) -> list[PodSetUpdate]:
     return [
         update for check in sorted(job.updates) for update in job.updates[check] if update.name == pod_set
@@ -68,5 +91,5 @@ def dispatch_entry(state: State, key: JobKey) -> DispatchEntry | None:
         reason=job.reason,
         message=job.message,
         manifest_seq=job.manifest_seq,
-        pod_sets=job.placement if running else (),
+        pod_sets=_gated(job) if running else (),
     )

@@ -10,17 +10,25 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
-from sluice.events.base import Event, JobKey, Micros
+from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
 from sluice.events.job import JobScaled
-from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+)
 from sluice.events.slices import (
     ExecutorLost,
     ExecutorSeen,
     InputsIgnored,
     JobClaimed,
+    JobResized,
     JobResumed,
     JobSuspended,
     ReclaimablePodsUpdated,
@@ -34,10 +42,11 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
-from .slices_answers import DELETED, REPLACED
-from .slices_dispatch import placement
+from .slices_answers import DELETED, REPLACED, SLICE_REPLACED
+from .slices_dispatch import cut, placement
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
+from .slices_resize import counts, granted, grows, low_since, note_size
 from .slices_state import MICROS, Finished, Inbound, Job, Phase, State, Stop, Todo
 from .slices_submission import Submission, template_digest
 
@@ -93,7 +102,12 @@ def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: in
     job = state.by_workload.get(event.workload)
     if job is None:
         return
+    if job.pending is not None and job.pending.key == event.workload:
+        job.pending_assignment = event.pod_sets
+        return
     job.reserved = True
+    job.evicting = False
+    job.through_variant = isinstance(event, ParentAdmitted)
     job.assignment = event.pod_sets
     if job.edited:
         job.edited = False
@@ -106,6 +120,9 @@ def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> b
     record = job.record
     expected = state.cluster_queues.get(f"{record.namespace}/{record.queue_name}", event.cluster_queue)
     if event.cluster_queue != expected:
+        return False
+    low = low_since(job, event.pod_sets)
+    if any(low[assigned.name] < assigned.count for assigned in event.pod_sets):
         return False
     wanted = {pods.name: pods for pods in record.pod_sets}
     if wanted.keys() != {assigned.name for assigned in event.pod_sets}:
@@ -126,14 +143,75 @@ def _admitted(state: State, event: Admitted | ParentAdmitted, seq: int, _at: Mic
     job = state.by_workload.get(event.workload)
     if job is None:
         return
+    if job.pending is not None and job.pending.key == event.workload:
+        job.pending_admitted = True
+        return
     job.admitted = True
     if job.phase is Phase.PENDING and job.todo is not Todo.RECREATE:
         state.set_todo(job, Todo.RESUME, seq)
 
 
+def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
+    """The new slice speaks for the job from here on; its attempt goes on, with other counts (WS3, WS4)."""
+    job = state.by_workload.get(event.by)
+    if job is None or job.pending is None or job.pending.key != event.by or job.record.key != event.workload:
+        return
+    had = counts(granted(job, job.pending_assignment, job.pending.pod_sets))
+    _succeed(state, job)
+    _prune(state, job, seq)
+    job.reserved = True
+    if job.phase is not Phase.PENDING:
+        job.placement = cut(placement(state, job), had)
+        job.pods_ready = False
+        if job.phase is Phase.RUNNING:
+            state.set_todo(job, Todo.RESIZE, seq)
+    elif job.admitted:
+        smaller = grows(had, counts(job.record.pod_sets))
+        state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
+    state.touch(job)
+
+
+def _succeed(state: State, job: Job) -> None:
+    """Let the pending slice speak for the job; the old one becomes history."""
+    assert job.pending is not None
+    del state.by_workload[job.record.key]
+    _to_history(state, job, job.record.key)
+    job.record = job.pending
+    job.assignment = job.pending_assignment
+    job.updates = job.pending_updates
+    job.admitted = job.pending_admitted
+    job.evicting = job.edited = False
+    job.reclaimable = {}
+    _no_pending(job)
+
+
+def _begin_sizes(job: Job) -> None:
+    job.sizes = []
+    note_size(job, counts((job.record if job.pending is None else job.pending).pod_sets))
+
+
+def _to_history(state: State, job: Job, key: WorkloadKey) -> None:
+    job.history.append(key)
+    state.replaced[key] = job
+
+
+def _no_pending(job: Job) -> None:
+    job.pending = None
+    _begin_sizes(job)
+    job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
+
+
+def _prune(state: State, job: Job, seq: int) -> None:
+    if job.todo is Todo.NONE and len(job.history) > state.config.workload_slice_history_limit:
+        state.set_todo(job, Todo.PRUNE, seq)
+
+
 def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
-    if job is None or not job.admitted:
+    if job is None or job.record.key != event.workload:
+        return
+    job.evicting = True
+    if not job.admitted:
         # Without an admission nothing was started, and the quota is released without being asked for.
         return
     if job.phase is Phase.RUNNING:
@@ -148,7 +226,11 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
     job = state.by_workload.get(event.workload)
     if job is None:
         return
-    job.reserved = job.admitted = False
+    if job.record.key != event.workload:
+        job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
+        return
+    job.reserved = job.admitted = job.evicting = job.through_variant = False
+    _begin_sizes(job)
     job.assignment = ()
     job.updates = {}
     if job.phase is Phase.RUNNING:
@@ -157,6 +239,8 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         state.set_todo(job, Todo.SUSPEND, seq)
     elif job.todo in (Todo.RESUME, Todo.CONFIRM_STOP):
         state.clear_todo(job)
+    if job.phase is Phase.PENDING and job.pending is not None:
+        state.set_todo(job, Todo.FORGET_SLICE, seq)
 
 
 def _parent_admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
@@ -172,18 +256,23 @@ def _deactivated(
     state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros
 ) -> None:
     job = state.by_workload.get(event.workload)
-    if job is not None:
+    if job is None:
+        return
+    if job.record.key == event.workload:
         job.record = msgspec.structs.replace(job.record, active=False)
+    elif job.pending is not None:
+        job.pending = msgspec.structs.replace(job.pending, active=False)
 
 
 def _check_state(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
+    updates = job.updates if job.record.key == event.workload else job.pending_updates
     if event.state == "Ready" and event.pod_set_updates:
-        job.updates[event.check] = event.pod_set_updates
+        updates[event.check] = event.pod_set_updates
     else:
-        job.updates.pop(event.check, None)
+        updates.pop(event.check, None)
 
 
 # Folding one's own
@@ -200,16 +289,33 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
     if job is None:
         _drop_finished(state, key)
         job = Job(key=key, uid=reference.uid, record=record, manifest_seq=event.cause)
+        _begin_sizes(job)
         state.jobs[key] = job
+    elif record.replaces == job.record.key:
+        job.pending = record
+        _begin_sizes(job)
+        job.revision += 1
+        state.by_workload[record.key] = job
+        if job.todo is Todo.GROW:
+            state.clear_todo(job)
+        if inbound is not None:
+            _in_force(job, inbound)
+        state.touch(job)
+        return
     else:
         del state.by_workload[job.record.key]
+        if job.pending is not None:
+            del state.by_workload[job.pending.key]
+            _no_pending(job)
         state.clear_todo(job)
         state.set_executor(job, "")
         job.record = record
         job.revision += 1
         job.phase = Phase.PENDING
-        job.reserved = job.admitted = job.edited = job.pods_ready = False
+        job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
+        job.through_variant = False
         job.assignment, job.updates, job.reclaimable = (), {}, {}
+        _begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:
         _in_force(job, inbound)
@@ -242,9 +348,17 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         for name in WorkloadUpdated.__struct_fields__
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
-    if changes:
+    if job.pending is not None and job.pending.key == event.workload:
+        job.pending = msgspec.structs.replace(job.pending, **changes)
+        if event.pod_sets is not None:
+            note_size(job, counts(event.pod_sets))
+    elif changes:
         job.record = msgspec.structs.replace(job.record, **changes)
-    if job.phase is Phase.PENDING and ("pod_sets" in changes or "queue_name" in changes):
+        if event.pod_sets is not None and job.phase is Phase.RUNNING:
+            job.placement = cut(job.placement, counts(event.pod_sets))
+        if event.pod_sets is not None and job.pending is None:
+            note_size(job, counts(event.pod_sets))
+    if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
         job.edited = True
     inbound = state.answered(event.cause)
     if inbound is not None:
@@ -262,7 +376,19 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     job.pods_ready = False
     job.reclaimable = {}
     job.reason = job.message = ""
-    job.placement = placement(state, job)
+    job.placement = cut(placement(state, job), counts(job.record.pod_sets))
+    state.touch(job)
+
+
+def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    if grows(event.pods, counts(job.record.pod_sets)):
+        state.set_todo(job, Todo.GROW, event.cause)
+    else:
+        _prune(state, job, event.cause)
     state.touch(job)
 
 
@@ -320,6 +446,18 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
     job = state.by_workload.get(event.workload)
     if job is None:
         return
+    if job.pending is not None and job.pending.key == event.workload:
+        # It ends with its job, of which more is said next.
+        del state.by_workload[event.workload]
+        _to_history(state, job, event.workload)
+        _no_pending(job)
+        return
+    if event.reason == SLICE_REPLACED and job.pending is not None:
+        state.clear_todo(job)
+        _succeed(state, job)
+        job.reserved = False
+        state.touch(job)
+        return
     _drop_job(state, job)
     key = job.key
     due = None if job.ttl_s is None else at + job.ttl_s * MICROS
@@ -330,6 +468,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         finished_at=at,
         attempt=job.attempt,
         message_id=job.message_id,
+        slices=job.history,
         due=due,
     )
     state.finished_workloads[event.workload] = key
@@ -340,8 +479,17 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
 def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
     job = state.by_workload.get(event.workload)
-    if job is not None:
+    if job is not None and job.pending is not None and job.pending.key == event.workload:
+        del state.by_workload[event.workload]
+        _no_pending(job)
+        state.touch(job)
+    elif job is not None:
         _drop_job(state, job)
+    elif (owner := state.replaced.pop(event.workload, None)) is not None:
+        owner.history.remove(event.workload)
+        if owner.todo is Todo.PRUNE:
+            state.clear_todo(owner)
+            _prune(state, owner, event.cause)
     elif (key := state.finished_workloads.get(event.workload)) is not None:
         _drop_finished(state, key)
 
@@ -350,6 +498,10 @@ def _drop_job(state: State, job: Job) -> None:
     state.clear_todo(job)
     state.set_executor(job, "")
     del state.by_workload[job.record.key]
+    if job.pending is not None:
+        del state.by_workload[job.pending.key]
+    for key in job.history:
+        del state.replaced[key]
     del state.jobs[job.key]
     state.touch(job)
 
@@ -406,6 +558,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Evicted: _evicted,
     QuotaReleased: _quota_released,
     WorkloadDeactivated: _deactivated,
+    WorkloadSliceReplaced: _slice_replaced,
     ParentAdmitted: _parent_admitted,
     ParentDeactivated: _deactivated,
     ParentEvicted: _evicted,
@@ -414,6 +567,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadCreated: _created,
     WorkloadUpdated: _updated,
     JobResumed: _resumed,
+    JobResized: _resized,
     JobSuspended: _suspended,
     JobClaimed: _claimed,
     WorkloadPodsReady: _pods_ready,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from sluice.api.errors import FieldError, not_found
-from sluice.api.labels import PRIORITY_CLASS
-from sluice.events.base import JobKey, Micros, PodSet
+from sluice.api.labels import ELASTIC_JOB, PRIORITY_CLASS, SLICE_REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
+from sluice.events.base import Event, JobKey, Micros, PodSet
 from sluice.events.ids import seq_of, uid
 from sluice.events.job import JobScaled
 from sluice.events.slices import (
@@ -59,9 +59,10 @@ def new_record(
     api_version, kind, namespace = request.api_version, request.kind, request.namespace
     group = api_version.rpartition("/")[0]
     key = JobKey(f"{namespace}/{request.name}")
+    name = workload_name(kind, group, request.name, job_uid, revision, taken)
     return WorkloadRecord(
         namespace=namespace,
-        name=workload_name(kind, group, request.name, job_uid, revision, taken),
+        name=name,
         uid=workload_uid,
         queue_name=request.queue_name,
         created_at=created_at,
@@ -76,7 +77,7 @@ def new_record(
         cannot_preempt=request.cannot_preempt,
         cannot_borrow=request.cannot_borrow,
         labels=dict(request.labels),
-        annotations=dict(request.annotations),
+        annotations=first_of_lineage(dict(request.annotations), name),
     )
 
 
@@ -121,12 +122,16 @@ def same(old: object, new: object) -> bool:
     return old == new or _encode(old) == _encode(new)
 
 
-def recreated(job: Job, cause: int, record: WorkloadRecord) -> Events:
-    """Exchange the workload. The new one comes first, so that the job is never without one."""
-    return (
-        WorkloadCreated(cause=cause, workload=record),
-        WorkloadDeleted(cause=cause, workload=job.record.key),
-    )
+def recreated(job: Job, cause: int, record: WorkloadRecord, why: int | None = None) -> Events:
+    """Exchange the workload. The new one comes first, so that the job is never without one.
+
+    *why*: cause of the old one's end, if another one.
+    """
+    why = cause if why is None else why
+    made: list[Event] = [WorkloadCreated(cause=cause, workload=record)]
+    if job.pending is not None:
+        made.append(WorkloadDeleted(cause=why, workload=job.pending.key))
+    return (*made, WorkloadDeleted(cause=why, workload=job.record.key))
 
 
 def next_uid(job: Job, cause: int) -> str:
@@ -139,6 +144,9 @@ def again(
 ) -> WorkloadRecord:
     """Return the job's next workload, as its present one but for the pod sets given."""
     old = job.record
+    if job.pending is not None:
+        # The size that was wanted last; the present slice is the smaller one.
+        old = msgspec.structs.replace(old, pod_sets=job.pending.pod_sets)
     revision = job.revision + 1
     reference = old.job
     assert reference is not None
@@ -147,10 +155,20 @@ def again(
     return msgspec.structs.replace(
         old,
         name=name,
+        replaces=None,
+        annotations=first_of_lineage(old.annotations, name),
         uid=next_uid(job, cause),
         created_at=created_at,
         pod_sets=old.pod_sets if pod_sets is None else pod_sets,
     )
+
+
+def first_of_lineage(annotations: dict[str, str], name: str) -> dict[str, str]:
+    """Return the annotations of a workload that begins a job's slices anew (WS2)."""
+    if annotations.get(ELASTIC_JOB) != "true":
+        return annotations
+    kept = {key: value for key, value in annotations.items() if key != SLICE_REPLACEMENT_FOR}
+    return {**kept, WORKLOAD_SLICE_NAME: name}
 
 
 def resized(pods: PodSet, count: int | None) -> PodSet:
@@ -166,7 +184,8 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
     for held in state.inbox.get(job.key, {}).values():
         if isinstance(held.data, JobScaled) and not wrong_sizes(job, held.data):
             sizes = held.data.pod_sets
-            pod_sets = tuple(resized(pods, sizes.get(pods.name)) for pods in job.record.pod_sets)
+            newest = job.record if job.pending is None else job.pending
+            pod_sets = tuple(resized(pods, sizes.get(pods.name)) for pods in newest.pod_sets)
             return WorkloadCreated(cause=held.seq, workload=again(job, held.seq, at, pod_sets))
         if isinstance(held.data, Submission):
             request = read(held.data, state)

@@ -1,5 +1,7 @@
 """What executors report: readiness, ends and stops of an attempt."""
 
+import msgspec
+
 from sluice.api.errors import invalid
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
@@ -23,7 +25,8 @@ from .slices_answers import (
     unknown,
     wrong_counts,
 )
-from .slices_records import next_workload
+from .slices_records import next_workload, recreated
+from .slices_resize import other_slices
 from .slices_state import ExecutorInput, Inbound, Job, Phase, State, Stop
 
 
@@ -88,8 +91,12 @@ def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Ev
     )
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         # What waits came after the deletion: it is about the next job of this name.
-        return (finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
-    return (*overtaken_by(state, job.key, inbound), finished)
+        others = other_slices(job, inbound.seq)
+        return (*others, finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
+    events: list[Event] = [*overtaken_by(state, job.key, inbound)]
+    if job.pending is not None:
+        events.append(msgspec.structs.replace(finished, workload=job.pending.key))
+    return (*events, finished)
 
 
 def stopped(state: State, job: Job, cause: int, at: Micros, reason: str, message: str) -> Events:
@@ -101,7 +108,7 @@ def stopped(state: State, job: Job, cause: int, at: Micros, reason: str, message
         case Stop.EVICTED:
             return (WorkloadStopped(cause=cause, workload=workload),)
         case Stop.DELETED:
-            return (WorkloadDeleted(cause=cause, workload=workload),)
+            return (*other_slices(job, cause), WorkloadDeleted(cause=cause, workload=workload))
         case Stop.REPLACED:
             created = next_workload(state, job, cause, at)
-            return (created, WorkloadDeleted(cause=cause, workload=workload))
+            return recreated(job, created.cause, created.workload, cause)

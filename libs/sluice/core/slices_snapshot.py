@@ -69,7 +69,13 @@ def load(data: bytes) -> State:
         jobs={job.key: job for job in found.jobs},
         finished={finished.key: finished for finished in found.finished},
         finished_workloads={finished.workload: finished.key for finished in found.finished},
-        by_workload={job.record.key: job for job in found.jobs},
+        by_workload={
+            record.key: job
+            for job in found.jobs
+            for record in (job.record, job.pending)
+            if record is not None
+        },
+        replaced={key: job for job in found.jobs for key in job.history},
         claimed={executor: dict.fromkeys(jobs) for executor, jobs in found.claimed},
         executors=dict(found.executors),
         expiry=found.expiry,

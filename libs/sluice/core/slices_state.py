@@ -63,6 +63,14 @@ class Todo(IntEnum):
     """Evicted before it was dispatched: nothing runs, which must be said."""
     RECREATE = 4
     """Quota was reserved for a spec that has changed meanwhile."""
+    FORGET_SLICE = 5
+    """The old slice has lost its quota while a new one waits: only the new one is left."""
+    GROW = 6
+    """A slice was admitted smaller than it is wanted by now."""
+    RESIZE = 8
+    """Another slice was admitted while the job runs: executors must hear of the new size."""
+    PRUNE = 7
+    """There are more finished slices than are kept."""
 
 
 @dataclass(slots=True)
@@ -124,6 +132,19 @@ class Job:
     admitted: bool = False
     edited: bool = False
     """The workload was changed in place since its last reservation, which may then be for the old one."""
+    evicting: bool = False
+    """Evicted, and its quota not released yet."""
+    through_variant: bool = False
+    """Its quota is that of a variant (CA7), which is resized by stopping, elastic or not."""
+    pending: WorkloadRecord | None = None
+    """The slice that is to replace the present one (WS4)."""
+    pending_assignment: Sequence[PodSetAssignment] = ()
+    pending_updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    pending_admitted: bool = False
+    sizes: list[tuple[dict[str, int], dict[str, int]]] = field(default_factory=list)
+    """Sizes of the newest slice since it was made or lost its quota, each with the smallest since."""
+    history: list[WorkloadKey] = field(default_factory=list)
+    """Slices that were replaced, oldest first."""
     assignment: Sequence[PodSetAssignment] = ()
     placement: Sequence[DispatchPodSet] = ()
     """What was dispatched with the present attempt."""
@@ -148,6 +169,8 @@ class Finished:
     finished_at: Micros
     attempt: int
     message_id: str
+    slices: list[WorkloadKey] = field(default_factory=list)
+    """Its other slices, which are kept and go with it."""
     due: Micros | None = None
     """When its own time to live ends."""
 
@@ -159,6 +182,8 @@ class State:
     """In the order in which they finished."""
     finished_workloads: dict[WorkloadKey, JobKey] = field(default_factory=dict)
     by_workload: dict[WorkloadKey, Job] = field(default_factory=dict)
+    replaced: dict[WorkloadKey, Job] = field(default_factory=dict)
+    """Slices in the history of live jobs. Derived, never dumped."""
     claimed: dict[str, dict[JobKey, None]] = field(default_factory=dict)
     """Executor -> jobs whose open attempt it has."""
     executors: dict[str, bool] = field(default_factory=dict)

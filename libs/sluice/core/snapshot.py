@@ -66,6 +66,7 @@ class _Workload(_Part, frozen=True):
     blocked_on_gates: bool
     open_gates: tuple[str, ...]
     changed_by: int
+    delta: bool
 
 
 _PLAIN = tuple(
@@ -260,6 +261,8 @@ def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
     workload.cluster_queue = item.cluster_queue
     workload.usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
     world.workloads[record.key] = workload
+    if record.replaces is not None:
+        world.replacements[record.replaces] = record.key
     if record.parent is not None:
         world.families.setdefault(record.parent, {})[record.key] = workload
     state.members.setdefault(f"{record.namespace}/{record.queue_name}", {})[record.key] = None

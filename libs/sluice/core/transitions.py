@@ -18,8 +18,9 @@ from sluice.events.scheduler import (
 from . import eviction as ev
 from .backoff import MICROS_PER_S, backoff_s
 from .families import Standing, migration_message, past_execution_s, standing
-from .inadmissible import MISCONFIGURED, SUSPENDED, drains, stopped, why_reservation_ends
+from .inadmissible import MISCONFIGURED, PENDING_EVALUATION, SUSPENDED, drains, stopped, why_reservation_ends
 from .model import Workload, World
+from .slicing import must_wait, replacement
 
 READY = "Ready"
 RETRY = "Retry"
@@ -117,11 +118,15 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
 def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     """Reserved, not admitted: admit when its checks are Ready (AC1), give up when its queue is gone."""
     ended = why_reservation_ends(world, workload)
+    if ended is None and workload.record.replaces is not None:
+        ended = _why_not_replacing(world, workload)
     if ended is None and workload.checks == READY:
         ended = _why_not_admitted(world, workload)
         if ended is None:
             first = _take_over(world, workload, cause)
-            return [Admitted(workload=workload.key, cause=cause)] if first is None else first
+            if first is not None:
+                return first
+            return [Admitted(workload=workload.key, cause=cause), *replacement(world, workload, cause)]
     if ended is None:
         return []
     reason, message = ended
@@ -129,6 +134,14 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
         QuotaReleased(workload=workload.key, cause=cause),
         PendingReasonChanged(workloads=(workload.key,), reason=reason, message=message, cause=cause),
     ]
+
+
+def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | None:
+    """WS6: without the old slice, what was reserved is less than the job needs."""
+    old = workload.record.replaces
+    if workload.delta and (old not in world.workloads or must_wait(world, workload, workload.cluster_queue)):
+        return (PENDING_EVALUATION, "The workload slice to be replaced has no quota any more")
+    return None
 
 
 def _take_over(world: World, workload: Workload, cause: int) -> list[Event] | None:

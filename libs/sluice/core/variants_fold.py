@@ -19,6 +19,7 @@ from sluice.events.scheduler import (
     QuotaReleased,
     QuotaReserved,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
     WorkloadsParked,
 )
 from sluice.events.slices import (
@@ -159,7 +160,9 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> Non
     state.touch(family, seq)
 
 
-def _gone(state: State, event: WorkloadFinished | WorkloadDeleted, _seq: int, _at: Micros) -> None:
+def _gone(
+    state: State, event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced, _seq: int, _at: Micros
+) -> None:
     """Its variants go with it."""
     family = state.families.pop(event.workload, None)
     if family is None:
@@ -457,6 +460,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadDeactivated: _failed,
     WorkloadDeleted: _gone,
     WorkloadFinished: _gone,
+    WorkloadSliceReplaced: _gone,
     WorkloadPodsReady: _pods_ready,
     WorkloadStopped: _stopped,
     WorkloadUpdated: _updated,

@@ -6,6 +6,8 @@ level-triggered, so an executor that missed entries needs only the newest:
 - no key: nothing to run (the job waits for its first admission, is over, or is unknown);
 - Running: run attempt `attempt`, once among all executors (`claim_key`), and report JobPodsReady,
   JobFinished or JobStopped with that attempt;
+- Running with the same attempt but other counts: an elastic job was resized. Start or end (highest index
+  first) as many pods as it takes, leave the others alone, and report JobPodsReady again (WS7);
 - Suspended with `stop`: end attempt `attempt` and report JobStopped, also if nobody had begun it;
 - Suspended without `stop`: the attempt is over, nothing is to be reported.
 
@@ -35,7 +37,9 @@ class DispatchPodSet(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     ungated: int = 0
-    """How many of the pods may start now; for jobs that are not elastic, all."""
+    """How many of the pods may start now: all that were admitted."""
+    gated: int = 0
+    """How many more the job wants, which must not start before a workload slice is admitted (WS7)."""
 
 
 class DispatchEntry(Value, frozen=True, kw_only=True):

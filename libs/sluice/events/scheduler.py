@@ -42,6 +42,14 @@ class Preempted(Event, frozen=True, kw_only=True):
     preemptee_path: str = ""
 
 
+class WorkloadSliceReplaced(Event, frozen=True, kw_only=True):
+    """The slice is Finished: `by`, admitted in the same step, has its quota and its pods now (WS4)."""
+
+    workload: WorkloadKey
+    by: WorkloadKey
+    message: str
+
+
 class QuotaReleased(Event, frozen=True, kw_only=True):
     """The reservation is given up; the quota is free from here on."""
 

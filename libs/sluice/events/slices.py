@@ -121,6 +121,15 @@ class JobSuspended(Event, frozen=True, kw_only=True):
     message: str = ""
 
 
+class JobResized(Event, frozen=True, kw_only=True):
+    """A running job has got another slice: so many `pods` of each set may run, in the same attempt (WS7)."""
+
+    job: JobKey
+    workload: WorkloadKey
+    attempt: int
+    pods: dict[str, int]
+
+
 class Rejected(Event, frozen=True, kw_only=True):
     """A message of ours to read that could not be taken; `cause` is its sequence."""
 

@@ -7,6 +7,9 @@
     async with AsyncClient() as client:
         await Executor(client, "slurm-1", run).serve()
 
+An elastic job is resized while it runs: `work.on_resize`, if set, is called with the new entry. Without it
+the job keeps the pods that it began with, of which some may have no quota any more.
+
 `run` is cancelled when the job must stop; it ends its processes and lets the cancellation through.
 """
 
@@ -61,7 +64,10 @@ class Work:
     """One attempt of one job, given to this executor alone."""
 
     entry: DispatchEntry
+    """As it is now: a resize puts another one with other counts in its place."""
     executor: "Executor"
+    on_resize: Callable[[DispatchEntry], None] | None = None
+    """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
     _readiness: int = 0
 
     async def manifest(self) -> msgspec.Raw:
@@ -100,6 +106,8 @@ class _Attempt:
     """Of the claim."""
     task: asyncio.Task[None] | None = None
     work: asyncio.Task[Outcome] | None = None
+    given: Work | None = None
+    """What `work` was given."""
     ending: str = ""
     """'' while wanted; `stop`: to be stopped and reported; `lost`: not ours any more, nothing to report."""
 
@@ -308,6 +316,8 @@ class Executor:
                 self._end(attempt, "lost")
             elif entry.state == "Suspended":
                 self._end(attempt, "stop")
+            else:
+                self._resize(attempt, entry)
         elif entry is None or self._stopping.is_set():
             return
         elif job in self._foreign:
@@ -317,6 +327,22 @@ class Executor:
         elif self._serves(entry):
             self._waiting[job] = None
             self._room.set()
+
+    def _resize(self, attempt: _Attempt, entry: DispatchEntry) -> None:
+        """Hand on other counts of the same attempt (WS7)."""
+        before = attempt.entry
+        if entry.seq < before.seq or before.state != "Running":
+            return
+        attempt.entry = entry
+        attempt.pods = _pods(entry)
+        self._room.set()
+        work = attempt.given
+        if work is None or work.entry is entry:
+            return
+        resized = _counts(work.entry) != _counts(entry)
+        work.entry = entry
+        if resized and work.on_resize is not None:
+            work.on_resize(entry)
 
     def _serves(self, entry: DispatchEntry) -> bool:
         flavors = self.settings.flavors
@@ -399,7 +425,8 @@ class Executor:
             return
         claim = JobPodsReady(attempt=entry.attempt, uid=entry.uid, executor=self.name, ready=False)
         await self.report(entry, claim, f"claim-{self.instance}")
-        attempt.work = asyncio.create_task(self._work(Work(entry, self)))
+        attempt.given = Work(attempt.entry, self)
+        attempt.work = asyncio.create_task(self._work(attempt.given))
         if attempt.ending:
             attempt.work.cancel()
         await asyncio.wait({attempt.work})
@@ -529,6 +556,10 @@ def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFini
 def _same(one: DispatchEntry, other: DispatchEntry) -> bool:
     """Tell whether both are about the same attempt of the same job."""
     return one.uid == other.uid and one.attempt == other.attempt
+
+
+def _counts(entry: DispatchEntry) -> dict[str, int]:
+    return {pods.name: pods.count for pods in entry.pod_sets}
 
 
 def _pods(entry: DispatchEntry) -> int:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from sluice.core.slices_naming import workload_name
-from sluice.events.base import JobKey, PodSetAssignment
+from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
+from sluice.events.variants import ParentAdmitted
 from tests.unit.core.slices_world import QUEUE, World, created, manifest, names, refused
 
 
@@ -208,3 +209,38 @@ def test_a_new_workload_never_has_the_old_ones_name() -> None:
     assert workload_name("Job", "batch", "a", "uid", taken=old) != old
     assert len({workload_name("Job", "batch", "a", "uid", revision) for revision in range(1, 50)}) == 49
     assert len(workload_name("Job", "batch", "x" * 300, "uid")) == 253
+
+
+@pytest.mark.parametrize("through_variant", [False, True])
+def test_elastic_job_with_the_quota_of_a_variant_is_stopped_to_grow(
+    world: World, through_variant: bool
+) -> None:
+    """Concurrent admission and workload slices do not go together; with its own quota the job goes on."""
+
+    def elastic(parallelism: int) -> dict[str, Any]:
+        job = manifest(parallelism=parallelism)
+        job["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        return job
+
+    gates = {"featureGates": {"ElasticJobsViaWorkloadSlices": True}}
+    world.apply_object("Configuration", "default", spec=gates)
+    world.job("JobSubmitted", elastic(1))
+    if through_variant:
+        assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": 1000})
+        world.fold(
+            ParentAdmitted(
+                cause=world.seq,
+                workload=world.workload(),
+                variant=WorkloadKey("default/variant"),
+                cluster_queue="cq",
+                pod_sets=(assigned,),
+            )
+        )
+        world.settle()
+    else:
+        world.admit()
+    events = world.job("JobSubmitted", elastic(2))
+    if through_variant:
+        assert names(events) == ["JobSuspended"]
+    else:
+        assert created(events).workload.replaces == world.workload()

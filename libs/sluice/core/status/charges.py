@@ -64,4 +64,11 @@ def subtract(totals: dict[FlavorResource, int], charge: Mapping[FlavorResource, 
             totals.pop(key, None)
 
 
-__all__ = ["add", "charge_of", "shrunk", "subtract"]
+def beyond(
+    charge: Mapping[FlavorResource, int], other: Mapping[FlavorResource, int]
+) -> dict[FlavorResource, int]:
+    """Return what *charge* is more than *other*."""
+    return {key: more for key, amount in charge.items() if (more := amount - other.get(key, 0)) > 0}
+
+
+__all__ = ["add", "beyond", "charge_of", "shrunk", "subtract"]

@@ -23,6 +23,7 @@ from sluice.events.scheduler import (
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
     WorkloadsParked,
 )
 from sluice.events.slices import (
@@ -38,11 +39,20 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .charges import add, charge_of, shrunk, subtract
+from .charges import add, beyond, charge_of, shrunk, subtract
 from .peers import peers_of
-from .records import HISTORY_LIMIT, JobView, PendingReason, Recorded, Transition, WorkloadView
+from .records import (
+    HISTORY_LIMIT,
+    FlavorResource,
+    JobView,
+    PendingReason,
+    Recorded,
+    Transition,
+    WorkloadView,
+)
 from .state import State
 
+REPLACED = "WorkloadSliceReplaced"
 _CHANGEABLE = ("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations")
 
 _VERDICTS_LIMIT = 1000
@@ -116,7 +126,9 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.assignment = event.pod_sets
     workload.reserved_at = at
     workload.reserved_generation = workload.generation
-    workload.charge = charge_of(workload)
+    replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
+    workload.beside = replaced if replaced is not None and replaced.holds_quota else None
+    workload.charge = _charge(workload)
     workload.evicted = False
     workload.pending = None
     workload.requeue_at = workload.order_at = None
@@ -182,6 +194,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     _give_back(workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.charge = {}
+    workload.beside = None
     workload.reclaimable = {}
     workload.peers = None
     workload.released_at = at
@@ -262,6 +275,26 @@ def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> No
     for key in workload.variants:
         # Its variants finish with it (CA7).
         _finished(state, msgspec.structs.replace(event, workload=key), seq, at)
+
+
+def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over quota, execution time and attempts of the old one, which is Finished (WS4)."""
+    old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
+    if old is None or old.finished_at is not None:
+        return
+    remember(old, event, seq, at)
+    _give_back(old)
+    old.finished_at = at
+    condition(old, "Finished", True, REPLACED, event.message, at)
+    state.replaced_slices += 1
+    if new is None:
+        return
+    new.past_execution_s = old.past_execution_s
+    if old.admitted_at is not None:
+        new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
+    new.requeue_count = old.requeue_count
+    new.beside = None
+    _recharge(new)
 
 
 def _deleted(state: State, event: WorkloadDeleted, seq: int, at: Micros) -> None:
@@ -431,11 +464,17 @@ def _recharge(workload: WorkloadView) -> None:
     queue = workload.cluster_queue
     if queue is None or workload.parent or not workload.holds_quota:
         return
-    charge = charge_of(workload)
+    charge = _charge(workload)
     for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
         subtract(totals, workload.charge)
         add(totals, charge)
     workload.charge = charge
+
+
+def _charge(workload: WorkloadView) -> dict[FlavorResource, int]:
+    """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
+    charge = charge_of(workload)
+    return charge if workload.beside is None else beyond(charge, workload.beside.charge)
 
 
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
@@ -458,6 +497,7 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadDeactivated: _deactivated,
     WorkloadDeleted: _deleted,
     WorkloadFinished: _finished,
+    WorkloadSliceReplaced: _slice_replaced,
     WorkloadPodsReady: _pods_ready,
     WorkloadStopped: _stopped,
     WorkloadUpdated: _updated,

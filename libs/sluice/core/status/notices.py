@@ -17,9 +17,10 @@ from sluice.events.scheduler import (
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
     WorkloadsParked,
 )
-from sluice.events.slices import WorkloadFinished
+from sluice.events.slices import WorkloadCreated, WorkloadFinished
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
@@ -95,6 +96,13 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case CheckStateChanged():
             message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
             return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
+        case WorkloadCreated() if event.workload.replaces is not None:
+            message = f"Workload slice to replace {event.workload.replaces}"
+            return Notice(seq, at, "Normal", "CreatedWorkload", message)
+        case WorkloadSliceReplaced():
+            return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
+        case WorkloadFinished(reason="WorkloadSliceReplaced"):
+            return Notice(seq, at, "Normal", event.reason, event.message)
         case VariantCreated():
             return Notice(seq, at, "Normal", "CreatedVariant", event.message)
         case VariantDeleted():

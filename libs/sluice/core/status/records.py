@@ -61,6 +61,8 @@ class WorkloadView:
     """The queue whose quota it holds, or held when it finished."""
     assignment: Sequence[PodSetAssignment] | None = None
     charge: dict[FlavorResource, int] = field(default_factory=_empty)
+    beside: "WorkloadView | None" = None
+    """The slice that this one is to replace, while both hold quota."""
     reserved_at: Micros | None = None
     reserved_generation: int = 0
     released_at: Micros | None = None

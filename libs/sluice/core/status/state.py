@@ -16,6 +16,8 @@ class State:
         self.local_queues: dict[str, LocalQueueView] = {}
         self.cohorts: dict[str, kueue.CohortSpec] = {}
         self.config = kueue.ConfigurationSpec()
+        self.replaced_slices = 0
+        """How many workload slices were replaced, ever."""
         self.seq = 0
         """Of the last event folded."""
 

@@ -1,0 +1,107 @@
+"""Slices of elastic jobs as the scheduler sees them: a new one that takes the place of an old one (WS3-WS6).
+
+A slice asks for all pods of its job, of which the slice that it replaces has some already. While that one
+holds quota, the new one is charged the difference only; when it is admitted, it takes over the rest. It
+never waits beside a slice that has no quota, or is about to lose it: then the job stops as a whole first.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
+from sluice.events.scheduler import WorkloadSliceReplaced
+
+from .backoff import MICROS_PER_S
+from .model import Workload, World
+from .quota import FlavorResource
+
+
+def replaced_slice(world: World, workload: Workload) -> Workload | None:
+    """Return the slice whose place *workload* is to take, if that holds quota; None for all others."""
+    old = _old(world, workload)
+    return old if old is not None and old.assignment is not None else None
+
+
+def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
+    """Must *workload* stay out of *cluster_queue* for what becomes of the slice that it replaces?
+
+    It may queue next to one that holds quota of the same queue and is to keep it, or after it has gone.
+    """
+    old = _old(world, workload)
+    if old is None:
+        return False
+    return old.assignment is None or old.evicted_at is not None or old.cluster_queue != cluster_queue
+
+
+def _old(world: World, workload: Workload) -> Workload | None:
+    """Nobody takes the place of a workload of another namespace."""
+    key = workload.record.replaces
+    old = world.workloads.get(key) if key is not None else None
+    return old if old is not None and old.record.namespace == workload.record.namespace else None
+
+
+def successor(world: World, key: WorkloadKey) -> Workload | None:
+    """Return the slice that is to replace *key*."""
+    found = world.replacements.get(key)
+    return None if found is None else world.workloads.get(found)
+
+
+def charged(old: Workload) -> tuple[PodSetAssignment, ...]:
+    """Return the assignment of a slice for as many pods as it is charged for: ended ones are not (SC7)."""
+    assert old.assignment is not None
+    if not old.reclaimable:
+        return old.assignment
+    counts = {pod_set.name: pod_set.count for pod_set in old.record.pod_sets}
+    return tuple(
+        scaled(a, max(0, min(a.count, counts.get(a.name, a.count) - old.reclaimable.get(a.name, 0))))
+        for a in old.assignment
+    )
+
+
+def scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
+    """Return the assignment of *count* of its pods."""
+    if count == assigned.count or not assigned.count:
+        return assigned
+    usage = {resource: amount * count // assigned.count for resource, amount in assigned.usage.items()}
+    return msgspec.structs.replace(assigned, count=count, usage=usage)
+
+
+def beyond(
+    usage: Mapping[FlavorResource, int], old: Mapping[FlavorResource, int]
+) -> dict[FlavorResource, int]:
+    """Return what *usage* is more than *old*. What is less is free only when the old slice has gone."""
+    return {fr: more for fr, amount in usage.items() if (more := amount - old.get(fr, 0)) > 0}
+
+
+def replacement(world: World, workload: Workload, cause: int) -> Sequence[WorkloadSliceReplaced]:
+    """Return what goes with the admission of *workload*: the end of the slice that it replaces (WS4)."""
+    old = replaced_slice(world, workload)
+    if old is None:
+        return ()
+    job = workload.record.job
+    message = (
+        f"Replaced to accommodate a workload (UID: {workload.uid or 'UNKNOWN'}, "
+        f"JobUID: {(job.uid if job is not None else '') or 'UNKNOWN'}) due to workload slice aggregation"
+    )
+    return (WorkloadSliceReplaced(cause=cause, workload=old.key, by=workload.key, message=message),)
+
+
+def inherit(new: Workload, old: Workload, at: Micros) -> None:
+    """The job goes on: its execution time and its attempts count as before."""
+    new.past_execution_s = old.past_execution_s
+    if old.admitted_at is not None:
+        new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
+    new.requeue_count = old.requeue_count
+
+
+__all__ = [
+    "beyond",
+    "charged",
+    "inherit",
+    "must_wait",
+    "replaced_slice",
+    "replacement",
+    "scaled",
+    "successor",
+]

@@ -1,0 +1,13 @@
+"""The newest slice that has quota and is to keep it (WS4)."""
+
+from sluice.core.status.slices import active
+from tests.conformance.build_slices import view_of
+from tests.conformance.framework import Json, compare
+
+SUITE = "workloadslicing.TestFindLatestActiveWorkload"
+LEFT_OUT: dict[str, str] = {}
+
+
+def run(case: Json, header: Json) -> None:  # noqa: ARG001
+    found = active(view_of(case["input"].get("Workload") or []))
+    compare("" if found is None else found.record.name, case["expect"]["want"], "active slice")

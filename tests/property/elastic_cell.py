@@ -1,0 +1,213 @@
+"""A cell of two deciders and an executor that read each other's commits late, for storms of resizes.
+
+Scheduler and slice-aggregator each have a cursor into one log; what one has decided the other sees when it
+gets that far. After every event, what must hold of elastic jobs is checked across both (DB6).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sluice.core.invariants import reservation_violations, violations
+from sluice.core.scheduler import Scheduler
+from sluice.core.slices import SliceAggregator
+from sluice.core.slices_dispatch import dispatch_entry
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.codec import encode_message
+from sluice.events.config import ObjectApplied
+from sluice.events.envelope import Message
+
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+MAX_DECISIONS = 300
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message, or one step of a writer, decided when it had read `upto` entries of the others."""
+
+    writer: str
+    events: Sequence[Event]
+    at: Micros
+    upto: int = 0
+
+
+@dataclass
+class Reader:
+    decider: Any
+    state: Any
+    read: int = 0
+
+    def fold(self, entry: Entry, seq: int) -> None:
+        if entry.writer != self.decider.writer and self._concerns(entry):
+            for event in entry.events:
+                self.decider.apply(self.state, event, seq, entry.at)
+
+    def _concerns(self, entry: Entry) -> bool:
+        return entry.writer != "messages" or self.decider.writer == "slices"
+
+
+@dataclass
+class Cell:
+    log: list[Entry] = field(default_factory=list)
+    now: Micros = 1_000_000
+    scheduler: Reader = field(default_factory=lambda: _reader(Scheduler()))
+    slices: Reader = field(default_factory=lambda: _reader(SliceAggregator()))
+    ids: int = 0
+
+    # Inputs
+
+    def apply(self, kind: str, name: str, namespace: str = "", **body: Any) -> None:
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        version = "sluice.dev/v1alpha1" if kind == "Configuration" else KUEUE
+        raw = msgspec.json.encode({"apiVersion": version, "kind": kind, "metadata": metadata, **body})
+        event = ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=msgspec.Raw(raw))
+        self._append(Entry("config", (event,), self._tick()))
+
+    def queue(self, name: str, cpu: int, cohort: str = "", **spec: Any) -> None:
+        quota = {"name": "cpu", "nominalQuota": cpu}
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+        spec = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+        if cohort:
+            spec["cohortName"] = cohort
+        self.apply("ClusterQueue", name, spec=spec)
+        self.apply("LocalQueue", name, "default", spec={"clusterQueue": name})
+
+    def submit(self, name: str, queue: str, count: int, *, elastic: bool = True, **spec: Any) -> None:
+        notes = {ELASTIC: "true"} if elastic else {}
+        manifest = {
+            "apiVersion": "sluice.dev/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": "default", "annotations": notes},
+            "spec": {
+                "queueName": queue,
+                "replicas": count,
+                "resources": {"cpu": 1},
+                "command": ["true"],
+                **spec,
+            },
+        }
+        self.message(name, "JobSubmitted", manifest)
+
+    def message(self, job: str, event_type: str, data: Any) -> None:
+        self.ids += 1
+        subject = f"job.default.{job}"
+        payload = encode_message(
+            message_id=f"m{self.ids}",
+            source="test",
+            event_type=event_type,
+            subject=subject,
+            at=self.now,
+            data=data,
+        )
+        self._append(Entry("messages", (Message(subject=subject, payload=payload),), self._tick()))
+
+    def scale(self, job: str, count: int, **fields: Any) -> None:
+        self.message(job, "JobScaled", {"podSets": {"main": count}, **fields})
+
+    def _append(self, entry: Entry) -> None:
+        self.log.append(entry)
+
+    def _tick(self) -> Micros:
+        self.now += 1000
+        return self.now
+
+    # Reading and deciding
+
+    def catch_up(self, reader: Reader, most: int = 1_000_000) -> None:
+        """Let one decider read at most so many entries, and decide until it is settled."""
+        while reader.read < len(self.log) and most > 0:
+            reader.fold(self.log[reader.read], reader.read + 1)
+            reader.read += 1
+            most -= 1
+        for _ in range(MAX_DECISIONS):
+            at = self._tick()
+            events = tuple(reader.decider.decide(reader.state, at))
+            if not events:
+                assert reader is not self.scheduler or not violations(reader.state)
+                return
+            self._append(Entry(reader.decider.writer, events, at, reader.read))
+            for event in events:
+                reader.decider.apply(reader.state, event, reader.read, at)
+                if reader is self.scheduler:
+                    assert not reservation_violations(reader.state, event)
+            self.check()
+        raise AssertionError("does not settle")
+
+    def settle(self, *, executor: bool = True) -> None:
+        """Let all read everything until nothing follows."""
+        for _ in range(1000):
+            before = len(self.log)
+            self.catch_up(self.scheduler)
+            self.catch_up(self.slices)
+            if executor:
+                self.answer()
+            if len(self.log) == before:
+                return
+        raise AssertionError("does not settle")
+
+    def answer(self) -> None:
+        """Be the executor: say of each job that was told to stop that it has."""
+        for key in list(self.slices.state.jobs):
+            entry = dispatch_entry(self.slices.state, key)
+            if entry is not None and entry.stop:
+                self.message(key.partition("/")[2], "JobStopped", {"attempt": entry.attempt})
+
+    # What must hold
+
+    def charged(self, job: JobKey) -> int:
+        """Return for how many pods the scheduler charges the job."""
+        return sum(
+            sum(w.usage.values()) // 1000
+            for w in self.scheduler.state.world.workloads.values()
+            if w.record.job is not None and w.record.job.key == job
+        )
+
+    def running(self, job: JobKey) -> int:
+        """Return how many pods executors may have running."""
+        entry = dispatch_entry(self.slices.state, job)
+        if entry is None or entry.state != "Running":
+            return 0
+        assert all(pods.ungated == pods.count for pods in entry.pod_sets)
+        return sum(pods.ungated for pods in entry.pod_sets)
+
+    def check(self) -> None:
+        live: dict[JobKey, list[str]] = {}
+        for key, workload in self.scheduler.state.world.workloads.items():
+            assert workload.record.job is not None
+            live.setdefault(workload.record.job.key, []).append(key)
+        for key, slices in live.items():
+            assert len(slices) <= 2, f"{key} has {slices}"
+        for key in self.slices.state.jobs:
+            running, charged = self.running(key), self.charged(key)
+            assert running <= charged, f"{key} runs {running} pods with quota for {charged}"
+
+    def redecide(self) -> None:
+        """Decide the whole log again: the same events, step by step, and the same states."""
+        for live, decider in ((self.scheduler, Scheduler()), (self.slices, SliceAggregator())):
+            again = _reader(decider)
+            for entry in self.log:
+                if entry.writer != decider.writer:
+                    continue
+                while again.read < entry.upto:
+                    again.fold(self.log[again.read], again.read + 1)
+                    again.read += 1
+                assert tuple(decider.decide(again.state, entry.at)) == tuple(entry.events)
+                for event in entry.events:
+                    decider.apply(again.state, event, entry.upto, entry.at)
+            while again.read < live.read:
+                again.fold(self.log[again.read], again.read + 1)
+                again.read += 1
+            dumped = decider.dump(live.state)
+            assert decider.dump(again.state) == dumped
+            assert decider.dump(decider.load(dumped)) == dumped
+
+    def restart(self, reader: Reader) -> None:
+        """Kill a decider: its successor begins with the snapshot."""
+        reader.state = reader.decider.load(reader.decider.dump(reader.state))
+
+
+def _reader(decider: Any) -> Reader:
+    return Reader(decider, decider.initial())

@@ -1,0 +1,99 @@
+"""Storms of resizes with late readers, restarts and preemption: what must hold of elastic jobs (WS1-WS7)."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.events.base import JobKey
+
+from .elastic_cell import Cell
+
+JOBS = ("a", "b", "c")
+
+
+def cell(cpu: int = 8) -> Cell:
+    made = Cell()
+    made.apply("ResourceFlavor", "default", spec={})
+    made.queue("left", cpu, "all", preemption={"withinClusterQueue": "LowerPriority"})
+    made.queue("right", cpu, "all", preemption={"reclaimWithinCohort": "Any"})
+    made.settle()
+    return made
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("scale"), st.sampled_from(JOBS), st.integers(0, 12)),
+        st.tuples(st.just("submit"), st.sampled_from(JOBS), st.integers(1, 8), st.integers(0, 2)),
+        st.tuples(st.just("rigid"), st.sampled_from(("x", "y")), st.integers(1, 8), st.integers(0, 3)),
+        st.tuples(st.just("delete"), st.sampled_from((*JOBS, "x", "y"))),
+        st.tuples(st.just("finish"), st.sampled_from((*JOBS, "x", "y"))),
+        st.tuples(st.just("reclaim"), st.sampled_from(JOBS), st.integers(0, 4)),
+        st.tuples(st.just("scheduler"), st.integers(0, 4)),
+        st.tuples(st.just("slices"), st.integers(0, 4)),
+        st.tuples(st.just("answer")),
+        st.tuples(st.just("restart"), st.booleans()),
+    ),
+    min_size=4,
+    max_size=40,
+)
+
+
+def play(world: Cell, step: tuple[Any, ...]) -> None:
+    match step:
+        case ("scale", job, count):
+            world.scale(job, count)
+        case ("submit", job, count, priority):
+            world.submit(job, "left" if job != "c" else "right", count, priority=priority)
+        case ("rigid", job, count, priority):
+            world.submit(job, "right" if job == "y" else "left", count, elastic=False, priority=priority)
+        case ("delete", job):
+            world.message(job, "JobDeleted", {})
+        case ("finish", job):
+            world.message(job, "JobFinished", {})
+        case ("reclaim", job, count):
+            world.message(job, "JobPodsReclaimable", {"pods": {"main": count}})
+        case ("scheduler", most):
+            world.catch_up(world.scheduler, most)
+        case ("slices", most):
+            world.catch_up(world.slices, most)
+        case ("answer",):
+            world.answer()
+        case ("restart", which):
+            world.restart(world.scheduler if which else world.slices)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_storm(steps: list[tuple[Any, ...]]) -> None:
+    """No pod beyond quota, two slices at most, and a log that decides the same again, whatever the timing."""
+    world = cell()
+    for step in steps:
+        play(world, step)
+    world.settle()
+    world.check()
+    for key, job in world.slices.state.jobs.items():
+        live = [w for w in world.scheduler.state.world.workloads.values() if w.record.job.key == key]  # type: ignore[union-attr]
+        assert {w.key for w in live} == {job.record.key, *([job.pending.key] if job.pending else [])}
+        if job.reserved and not job.reclaimable:
+            assert world.running(key) == world.charged(key)
+    world.redecide()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 3), st.integers(0, 3)), max_size=25))
+def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -> None:
+    """With room for everything, the job ends with the last size, in its first attempt: nothing stopped."""
+    world = cell(100)
+    world.submit("a", "left", 3)
+    world.settle()
+    for count, first, second in resizes:
+        world.scale("a", count)
+        world.catch_up(world.slices, first)
+        world.catch_up(world.scheduler, second)
+    world.settle()
+    job = world.slices.state.jobs[JobKey("default/a")]
+    assert job.attempt == 1
+    assert job.pending is None
+    assert world.running(job.key) == world.charged(job.key) == (resizes[-1][0] if resizes else 3)
+    world.redecide()

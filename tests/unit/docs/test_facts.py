@@ -85,6 +85,22 @@ def test_gates_are_described() -> None:
     assert found <= set(DEFAULTS)
 
 
+def test_gates_have_the_effect_described() -> None:
+    """A gate in the table is asked for somewhere; one said to be without effect is not, in any decision."""
+    section = CONFIGURATION.partition("## Feature gates")[2].partition("\n## ")[0]
+    idle = set(re.findall(r"`(\w+)`", section.partition("Known, so that")[2]))
+    code = {
+        path: path.read_text() for folder in ("libs", "services") for path in (ROOT / folder).rglob("*.py")
+    }
+    for gate in DEFAULTS:
+        users = [path for path, text in code.items() if f'"{gate}"' in text and path.name != "features.py"]
+        if gate in idle:
+            deciding = [path for path in users if "validation" not in path.parts]
+            assert not deciding, f"{gate} has an effect in {deciding[0].name}"
+        else:
+            assert users, f"{gate} has no effect"
+
+
 def test_settings_are_described() -> None:
     """Every field of the Configuration object is in its table."""
     table = CONFIGURATION.partition("| field of `spec` |")[2].partition("\n\n")[0]

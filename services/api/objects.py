@@ -272,6 +272,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "flavors": list(_flavors(workload)),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
+        "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": found.position,
         "executor": (ended.executor if ended is not None else "") or view.executor,
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,

@@ -17,6 +17,7 @@ import structlog
 from services.api.world import World
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
+from sluice.core.variants import VariantController
 from sluice.events.codec import decode_commit
 from sluice.log import garbage
 from sluice.log.bulk import read_all
@@ -31,6 +32,7 @@ from .recorded_log import EVENTS, recorded
 DECIDERS: dict[str, Callable[[], Decider[Any]]] = {
     "scheduler": Scheduler,
     "slice_aggregator": SliceAggregator,
+    "variant_controller": VariantController,
 }
 EVERYTHING = (*OUTSIDE, *COMMITS)
 
@@ -39,7 +41,7 @@ Take = Callable[[list[Entry]], object]
 
 
 def folding(service: str, total: int) -> tuple[Sequence[str], Take, Callable[[], int]]:
-    """Return what *service* reads, how it folds that, and what tells how many events that were."""
+    """Return what *service* reads, how it folds that, and what ends it and tells how many events it were."""
     if service not in DECIDERS:
         return EVERYTHING, World().fold if service == "api" else decode, lambda: total
     decider = DECIDERS[service]()
@@ -50,7 +52,12 @@ def folding(service: str, total: int) -> tuple[Sequence[str], Take, Callable[[],
         for _ in fold.take_in(entries):
             pass
 
-    return [*sorted(decider.reads), decider.writer], stand_by, lambda: fold.folded
+    def take_over() -> int:
+        """Fold what no own step came behind."""
+        fold.release()
+        return fold.folded
+
+    return [*sorted(decider.reads), decider.writer], stand_by, take_over
 
 
 def decode(entries: list[Entry]) -> None:
@@ -63,15 +70,15 @@ def decode(entries: list[Entry]) -> None:
 def measure(service: str, url: str, total: int) -> dict[str, Any]:
     """Fold the log at *url*, of *total* events, as *service* does."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    filters, take, folded = folding(service, total)
+    filters, take, end = folding(service, total)
     garbage.tune()
     messages = 0
     wall, cpu = time.perf_counter(), time.process_time()
     for batch in read_all(url, filters=filters):
         messages += len(batch)
         take(batch)
+    events = end()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    events = folded()
     return {
         "events": events,
         "messages": messages,

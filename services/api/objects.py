@@ -275,6 +275,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
         **({"slices": described(view)} if ELASTIC_JOB in workload.record.annotations else {}),
+        "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": found.position,
         "executor": (ended.executor if ended is not None else "") or view.executor,
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,

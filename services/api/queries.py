@@ -91,7 +91,7 @@ async def list_objects(world: World, request: ListRequest, enrich: Enrich | None
         if request.continue_ and key <= request.continue_:
             continue
         if page.full:
-            return ListAnswer(seq=seq, items=page.items, continue_=last)
+            return ListAnswer(seq=seq, items=page.items, continue_="" if request.waiting_in else last)
         obj = render(world, request.kind, key)
         if obj is not None and selector.matches(obj):
             await page.add(obj)
@@ -101,6 +101,8 @@ async def list_objects(world: World, request: ListRequest, enrich: Enrich | None
 
 def _candidates(world: World, request: ListRequest) -> list[str]:
     """Return the keys that the request may mean, in a stable order: by namespace, then name."""
+    if request.waiting_in and request.kind == "Workload":
+        return list(islice(_waiting(world, request.waiting_in), request.limit))
     found = list(keys(world, request.kind))
     if request.kind in NAMESPACED_KINDS:
         if request.namespace and request.name:
@@ -185,6 +187,17 @@ async def _changes(
         items=page.items,
         deleted=[_reference(g.kind, g.key) for g in gone if _meant(request, g.key)],
     )
+
+
+def _waiting(world: World, queue: str) -> Iterator[str]:
+    """Yield the workloads that wait in a cluster queue or a local one, in order of their places."""
+    local = world.view.local_queues.get(queue)
+    if local is None:
+        yield from positions(world.view, queue)
+    elif local.cluster_queue is not None:
+        for key in positions(world.view, local.cluster_queue.name):
+            if key in local.pending:
+                yield key
 
 
 def waiting_first(world: World, kind: str, since: int, places: int) -> Iterator[str]:

@@ -173,7 +173,9 @@ def _job_position(obj: Object) -> str:
 
 
 def _job_pods(obj: Object) -> str:
-    return str(dig(obj, "status", "pods"))
+    """Return how many pods the job has; `8/20` when it was given quota for fewer (SC7)."""
+    pods, granted = dig(obj, "status", "pods"), dig(obj, "status", "grantedPods")
+    return str(pods) if granted in ("", pods) else f"{granted}/{pods}"
 
 
 def _duration(obj: Object) -> str:
@@ -255,6 +257,11 @@ def _taints(obj: Object) -> str:
         value = f"={taint['value']}" if taint.get("value") else ""
         out.append(f"{taint.get('key')}{value}:{taint.get('effect', '')}")
     return ",".join(out) or "<none>"
+
+
+def _cohort_age(obj: Object) -> str:
+    """Return the age; one that exists because queues name it has none."""
+    return "" if dig(obj, "status", "implicit", default=False) else object_age(obj)
 
 
 def _flavor_names(obj: Object) -> str:
@@ -372,7 +379,7 @@ RESOURCES: tuple[Resource, ...] = (
             Column("PARENT", _text("spec", "parentName")),
             Column("QUEUES", lambda obj: ",".join(dig(obj, "status", "clusterQueues", default=()))),
             Column("USED/NOMINAL", _usage, wide=True),
-            _AGE,
+            Column("AGE", _cohort_age),
         ),
     ),
     Resource(

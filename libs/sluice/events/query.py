@@ -100,6 +100,8 @@ class ListRequest(Request, frozen=True, kw_only=True):
     `min_seq`: answer only with a state at least as new. `continue_` is an earlier answer's: the next page.
     `label_selector` and `field_selector` are written as for kubectl (`a=b,c!=d`, `x in (y,z)`).
     `whole`: jobs with the spec that they were submitted with, read from the log.
+    `waiting_in`: of workloads, those that wait in this queue (a cluster queue, or the `namespace/name` of a
+    local one), the next one first; `limit` of them, without further pages.
     """
 
     kind: str
@@ -110,6 +112,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     min_seq: int = 0
     limit: int = 500
     whole: bool = False
+    waiting_in: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 

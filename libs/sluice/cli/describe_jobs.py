@@ -1,0 +1,163 @@
+"""Descriptions of jobs and workloads."""
+
+from collections.abc import Sequence
+
+from sluice.events.query import HistoryRequest, Object
+
+from .blocks import Lines, conditions, field
+from .client import Api
+from .durations import precise
+from .history import clock
+from .humane import describe as in_words
+from .resources import condition, dig, position, workload_status
+from .table import Column, render
+
+
+async def job_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a job, of its workload, and of what happened to them."""
+    status = dig(obj, "status", default={})
+    lines = [
+        field("Status", status.get("phase")),
+        field("Reason", status.get("reason", "")) if status.get("reason") else "",
+        field("Message", status.get("message", "")) if status.get("message") else "",
+        field("Queue", f"{status.get('queue', '<none>')} -> {status.get('clusterQueue') or '<none>'}"),
+        field("Priority", _priority(status)),
+        field("Position", f"{status['queuePosition']} in {status.get('clusterQueue')}")
+        if "queuePosition" in status
+        else "",
+        field("Pod sets", ", ".join(f"{p['count']} x {p['name']}" for p in status.get("podSets", ()))),
+        field("Flavors", ", ".join(status.get("flavors", ()))) if status.get("flavors") else "",
+        field("Attempts", status.get("attempts", 0)),
+        field("Waited", precise(status["waitedSeconds"])) if "waitedSeconds" in status else "",
+        field("Ran", precise(status["ranSeconds"])) if "ranSeconds" in status else "",
+        field("Runs on", status["executor"]) if status.get("executor") else "",
+        field("Exit codes", ", ".join(f"{k}: {v}" for k, v in status.get("exitCodes", {}).items()))
+        if status.get("exitCodes")
+        else "",
+    ]
+    workload = None
+    if status.get("workload"):
+        lines.append(field("Workload", status["workload"]))
+        workload = await api.get("Workload", status["workload"], obj["metadata"]["namespace"])
+    lines = [line for line in lines if line]
+    lines += _slices(status.get("slices", ()))
+    if workload is not None:
+        lines += _assignment(workload) + _family(workload) + _migrations(workload) + conditions(workload)
+    return lines + await _history(api, obj, "Job")
+
+
+def _slices(slices: Sequence[Object]) -> Lines:
+    """Return the lineage of an elastic job: each slice, its size, its state, what it takes the place of."""
+    if not slices:
+        return []
+    lines = ["Slices:"]
+    for found in slices:
+        pods = ", ".join(f"{count} x {pod_set}" for pod_set, count in found["pods"].items())
+        after = f", after {found['replaces']}" if found["replaces"] else ""
+        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}")
+    return lines
+
+
+def _priority(status: Object) -> str:
+    named = f" ({status['priorityClass']})" if status.get("priorityClass") else ""
+    return f"{status.get('priority', 0)}{named}"
+
+
+async def workload_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a workload, and what happened to it."""
+    owners = obj["metadata"].get("ownerReferences") or []
+    lines = [
+        field("Owner", ", ".join(f"{owner['kind']}/{owner['name']}" for owner in owners) or "<none>"),
+        field("Status", workload_status(obj)),
+        field("Queue", dig(obj, "spec", "queueName")),
+        field("Priority", dig(obj, "spec", "priority", default=0)),
+        field("Position", position(obj)) if position(obj) else "",
+        field("Active", dig(obj, "spec", "active", default=True)),
+    ]
+    lines = [line for line in lines if line]
+    lines += _pod_sets(obj) + _assignment(obj) + _checks(obj) + _family(obj) + _migrations(obj)
+    requeue = dig(obj, "status", "requeueState", default=None)
+    if requeue:
+        lines.append(
+            field("Requeue", f"{requeue.get('count', 0)} times, next {requeue.get('requeueAt', 'now')}")
+        )
+    return lines + conditions(obj) + await _history(api, obj, "Workload")
+
+
+def _family(obj: Object) -> Lines:
+    """Return the tree of a parent and its variants, the most preferred first."""
+    variants = dig(obj, "status", "variants", default=())
+    if not variants:
+        return []
+    lines = [f"  {obj['metadata']['name']}"]
+    for number, variant in enumerate(variants, 1):
+        branch = "└──" if number == len(variants) else "├──"
+        like: Object = {"spec": {"active": variant.get("active", True)}, "status": variant}
+        state = workload_status(like) if variant.get("active", True) else "Inactive"
+        names = ",".join(variant.get("resourceFlavors", ()))
+        why = condition(like, "QuotaReserved").get("message", "") if state in ("Pending", "Evicted") else ""
+        lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
+    return ["Variants:", *lines]
+
+
+def _migrations(obj: Object) -> Lines:
+    """Return each stop of a job that runs through variants, and the time that it cost."""
+    lines = []
+    for one in dig(obj, "status", "migrations", default=()):
+        target = one.get("to", "...")
+        lost = f", {precise(float(one['lostSeconds']))} lost" if "lostSeconds" in one else ""
+        lines.append(f"  {one['evictedAt']}  {one.get('from', '')} -> {target}  {one['reason']}{lost}")
+    return ["Migrations:", *lines] if lines else []
+
+
+def _pod_sets(obj: Object) -> Lines:
+    lines = []
+    for pod_set in dig(obj, "spec", "podSets", default=()):
+        containers = dig(pod_set, "template", "spec", "containers", default=())
+        requests = containers[0].get("resources", {}).get("requests", {}) if containers else {}
+        each = ", ".join(f"{k} {v}" for k, v in requests.items())
+        least = f" (at least {pod_set['minCount']})" if pod_set.get("minCount") else ""
+        pods = f"{pod_set.get('count', 1)}{least} pods, each {each or 'nothing'}"
+        lines.append(f"  {pod_set.get('name', 'main')}: {pods}")
+    return ["Pod sets:", *lines] if lines else []
+
+
+def _assignment(obj: Object) -> Lines:
+    admission = dig(obj, "status", "admission", default=None)
+    if not admission:
+        return []
+    lines = [f"Assigned in {admission['clusterQueue']}:"]
+    for assigned in admission.get("podSetAssignments", ()):
+        usage = assigned.get("resourceUsage", {})
+        flavors = assigned.get("flavors", {})
+        text = ", ".join(
+            f"{resource} {usage.get(resource, 0)} of {flavor}" for resource, flavor in flavors.items()
+        )
+        lines.append(f"  {assigned.get('name', 'main')}: {assigned.get('count', '?')} pods, {text}")
+    return lines
+
+
+def _checks(obj: Object) -> Lines:
+    checks = dig(obj, "status", "admissionChecks", default=())
+    lines = [
+        f"  {check['name']}: {check.get('state', '')} {check.get('message', '')}".rstrip() for check in checks
+    ]
+    return ["Admission checks:", *lines] if lines else []
+
+
+async def _history(api: Api, obj: Object, kind: str) -> Lines:
+    metadata = obj["metadata"]
+    request = HistoryRequest(kind=kind, name=metadata["name"], namespace=metadata["namespace"], limit=20)
+    found = (await api.history(request)).items
+    if not found:
+        return ["Events:           <none>"]
+    return ["Events:", *("  " + line for line in render(found, _EVENTS))]
+
+
+_EVENTS = (
+    Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),
+    Column[Object]("TIME", lambda entry: clock(entry["at"])),
+    Column[Object]("TYPE", lambda entry: str(entry.get("type", ""))),
+    Column[Object]("REASON", lambda entry: str(entry.get("reason", ""))),
+    Column[Object]("MESSAGE", lambda entry: str(entry.get("message") or in_words(entry["event"]))),
+)

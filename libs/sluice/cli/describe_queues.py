@@ -1,0 +1,180 @@
+"""Descriptions of queues, cohorts and flavors: use of quota, and who waits."""
+
+from collections.abc import Sequence
+
+from sluice.api.quantity import format_value
+from sluice.events.query import ListRequest, Object
+
+from .blocks import Lines, conditions, field, mapping
+from .client import Api
+from .resources import amount, condition, dig, key, name, object_age, pending_reason, position, usage_cells
+from .table import Column, bar, render
+
+
+def _usage_bars(obj: Object) -> Lines:
+    rows = usage_cells(obj)
+    if not rows:
+        return ["Quota:            <none>"]
+    limits = _limits(obj)
+    columns = [
+        Column[tuple[str, str, int, int, int]]("FLAVOR", lambda row: row[0]),
+        Column[tuple[str, str, int, int, int]]("RESOURCE", lambda row: row[1]),
+        Column[tuple[str, str, int, int, int]]("USED", lambda row: format_value(row[1], row[2]), right=True),
+        Column[tuple[str, str, int, int, int]](
+            "NOMINAL", lambda row: format_value(row[1], row[4]), right=True
+        ),
+        Column[tuple[str, str, int, int, int]](
+            "BORROWED", lambda row: format_value(row[1], row[3]) if row[3] else "", right=True
+        ),
+        Column[tuple[str, str, int, int, int]]("LIMITS", lambda row: limits.get((row[0], row[1]), "")),
+        Column[tuple[str, str, int, int, int]](
+            "", lambda row: bar(row[2], row[4]) + (f" {100 * row[2] // row[4]}%" if row[4] else "")
+        ),
+    ]
+    return ["Usage:", *("  " + line for line in render(rows, columns))]
+
+
+def _limits(obj: Object) -> dict[tuple[str, str], str]:
+    found = {}
+    for group in dig(obj, "spec", "resourceGroups", default=()):
+        for flavor in group.get("flavors", ()):
+            for resource in flavor.get("resources", ()):
+                parts = [
+                    f"{word} {resource[limit]}"
+                    for word, limit in (("borrow", "borrowingLimit"), ("lend", "lendingLimit"))
+                    if resource.get(limit) is not None
+                ]
+                found[(flavor["name"], resource["name"])] = ", ".join(parts)
+    return found
+
+
+async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a cluster queue: its use, and who waits in it."""
+    spec = dig(obj, "spec", default={})
+    preemption = spec.get("preemption", {})
+    borrow = preemption.get("borrowWithinCohort", {}).get("policy", "Never")
+    lines = [
+        field("Cohort", spec.get("cohortName") or "<none>"),
+        field("Strategy", spec.get("queueingStrategy")),
+        field("Preemption", f"within queue {preemption.get('withinClusterQueue', 'Never')}, "
+              f"reclaim {preemption.get('reclaimWithinCohort', 'Never')}, borrow {borrow}"),
+        field("Stop policy", spec.get("stopPolicy", "None")),
+        field("Workloads", f"{dig(obj, 'status', 'pendingWorkloads', default=0)} pending, "
+              f"{dig(obj, 'status', 'reservingWorkloads', default=0)} with quota, "
+              f"{dig(obj, 'status', 'admittedWorkloads', default=0)} admitted"),
+    ]  # fmt: skip
+    queues = (await api.list(ListRequest(kind="LocalQueue"))).items
+    here = [key(queue) for queue in queues if dig(queue, "spec", "clusterQueue") == name(obj)]
+    lines.append(field("Local queues", ", ".join(here) or "<none>"))
+    return lines + _usage_bars(obj) + conditions(obj) + await _waiting(api, obj)
+
+
+async def local_queue_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a local queue, and who waits in it."""
+    lines = [
+        field("Cluster queue", dig(obj, "spec", "clusterQueue")),
+        field("Stop policy", dig(obj, "spec", "stopPolicy", default="None")),
+        field("Workloads", f"{dig(obj, 'status', 'pendingWorkloads', default=0)} pending, "
+              f"{dig(obj, 'status', 'reservingWorkloads', default=0)} with quota, "
+              f"{dig(obj, 'status', 'admittedWorkloads', default=0)} admitted"),
+    ]  # fmt: skip
+    for flavor in dig(obj, "status", "flavorsReservation", default=()):
+        used = ", ".join(f"{r['name']} {r['total']}" for r in flavor.get("resources", ()))
+        lines.append(field(f"Uses {flavor['name']}", used))
+    return lines + conditions(obj) + await _waiting(api, obj)
+
+
+async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
+    """Return the first pending workloads of a queue, in order of their places, and why they wait."""
+    request = ListRequest(kind="Workload", waiting_in=key(queue), limit=most)
+    pending = (await api.list(request)).items
+    if not pending:
+        return []
+    lines = ["Waiting:", *("  " + line for line in render(pending, _WAITING))]
+    more = int(dig(queue, "status", "pendingWorkloads", default=0)) - len(pending)
+    if more > 0:
+        lines.append(f"  ... and {more} more")
+    why: dict[str, list[str]] = {}
+    for obj in pending:
+        why.setdefault(str(condition(obj, "QuotaReserved").get("message", "")), []).append(position(obj))
+    return [*lines, "Why:", *(f"  {', '.join(places)}: {message}" for message, places in why.items())]
+
+
+_WAITING = (
+    Column[Object]("POSITION", position, right=True),
+    Column[Object]("WORKLOAD", key),
+    Column[Object]("PRIORITY", lambda obj: str(dig(obj, "spec", "priority", default=0)), right=True),
+    Column[Object]("WAITING", object_age),
+    Column[Object]("REASON", pending_reason),
+)
+
+
+async def cohort_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a cohort: the tree below it, and its use."""
+    cohorts = (await api.list(ListRequest(kind="Cohort"))).items
+    queues = (await api.list(ListRequest(kind="ClusterQueue"))).items
+    lines = [field("Parent", dig(obj, "spec", "parentName") or "<none>"), "Tree:"]
+    lines += _tree(name(obj), cohorts, queues, "  ", [])
+    return lines + _subtree_usage(obj)
+
+
+def _tree(
+    cohort: str, cohorts: Sequence[Object], queues: Sequence[Object], indent: str, seen: list[str]
+) -> Lines:
+    if cohort in seen:
+        return [f"{indent}{cohort} (cycle)"]
+    lines = [f"{indent}{cohort}"]
+    for child in cohorts:
+        if dig(child, "spec", "parentName") == cohort:
+            lines += _tree(name(child), cohorts, queues, indent + "  ", [*seen, cohort])
+    for queue in queues:
+        if dig(queue, "spec", "cohortName") == cohort:
+            lines.append(f"{indent}  {name(queue)}  {_used_of_nominal(queue)}")
+    return lines
+
+
+def _used_of_nominal(queue: Object) -> str:
+    return "; ".join(
+        f"{flavor} {resource} {format_value(resource, used)}/{format_value(resource, nominal)}"
+        + (f" (+{format_value(resource, borrowed)} borrowed)" if borrowed else "")
+        for flavor, resource, used, borrowed, nominal in usage_cells(queue)
+        if used or nominal
+    )
+
+
+def _subtree_usage(obj: Object) -> Lines:
+    used = _totals(obj, "flavorsReservation")
+    nominal = _totals(obj, "nominalQuota")
+    if not nominal:
+        return []
+    lines = ["Usage of the tree:"]
+    for (flavor, resource), whole in nominal.items():
+        have = used.get((flavor, resource), 0)
+        share = f"{format_value(resource, have)}/{format_value(resource, whole)}"
+        lines.append(f"  {flavor:<16} {resource:<10} {bar(have, whole)} {share}")
+    return lines
+
+
+def _totals(obj: Object, which: str) -> dict[tuple[str, str], int]:
+    return {
+        (flavor["name"], resource["name"]): amount(resource["name"], resource.get("total", 0))
+        for flavor in dig(obj, "status", which, default=())
+        for resource in flavor.get("resources", ())
+    }
+
+
+async def flavor_lines(api: Api, obj: Object) -> Lines:
+    """Return what is known of a flavor, and its use by queue."""
+    spec = dig(obj, "spec", default={})
+    lines = mapping("Node labels", spec.get("nodeLabels", {}))
+    taints = [f"{t.get('key')}={t.get('value', '')}:{t.get('effect')}" for t in spec.get("nodeTaints", ())]
+    lines.append(field("Taints", ", ".join(taints) or "<none>"))
+    queues = (await api.list(ListRequest(kind="ClusterQueue"))).items
+    rows = [(name(queue), *cell) for queue in queues for cell in usage_cells(queue) if cell[0] == name(obj)]
+    if not rows:
+        return [*lines, field("Used by", "<no cluster queue>")]
+    lines.append("Used by:")
+    for queue, _, resource, used, _, nominal in rows:
+        share = f"{format_value(resource, used)}/{format_value(resource, nominal)}"
+        lines.append(f"  {queue:<20} {resource:<10} {bar(used, nominal)} {share}")
+    return lines

@@ -51,6 +51,8 @@ class Ledger:
     counts: dict[str, int] = field(default_factory=dict)
     double: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """No job of a run fails by itself."""
     _workloads: dict[str, Incarnation] = field(default_factory=dict)
     _reserved: set[str] = field(default_factory=set)
     _messages: dict[int, str] = field(default_factory=dict)
@@ -89,7 +91,10 @@ class Ledger:
                 self._reserved.discard(event.workload)
             case WorkloadFinished():
                 self._reserved.discard(event.workload)
-                self._workloads[event.workload].finished += 1
+                life = self._workloads[event.workload]
+                life.finished += 1
+                if event.reason != "Succeeded":
+                    self.failed.append(f"{life.job}: failed at {seq}: {event.message}")
             case WorkloadDeleted():
                 self._reserved.discard(event.workload)
                 self._workloads[event.workload].deleted += 1

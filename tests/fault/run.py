@@ -218,7 +218,7 @@ async def _compare(
         jsonl.write(entries, file)
     ledger = Ledger().add(entries)
     submissions = _submissions(world)
-    found = Findings(lost=ledger.lost(submissions), double=ledger.excess(submissions))
+    found = Findings(lost=ledger.lost(submissions) + ledger.failed, double=ledger.excess(submissions))
     found.double += world.wrong + world.traces(ledger.finished())
     found.wrong += chaos.wrong + editor.check(ledger.edits)
     found.wrong += [f"rejected: {text}" for text in ledger.rejected if not text.startswith(EXECUTOR_REPORTS)]

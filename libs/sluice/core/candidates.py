@@ -53,14 +53,15 @@ class CandidateIndex:
                 return
             self.discard(workload.key)
         self._places[workload.key] = place
-        insort(self.evicted if place[0] else self.running, (place[1], workload), key=_rank)
+        # Ranks are unique, so comparing entries never comes to comparing workloads.
+        insort(self.evicted if place[0] else self.running, (place[1], workload))
 
     def discard(self, key: WorkloadKey) -> None:
         """Take the workload out, if it is there."""
         place = self._places.pop(key, None)
         if place is not None:
             entries = self.evicted if place[0] else self.running
-            del entries[bisect_left(entries, place[1], key=_rank)]
+            del entries[bisect_left(entries, (place[1],))]
 
     def below(self, priority: int | None, *, evicted: bool) -> Iterator[Entry]:
         """Yield those of at most *priority* (None: all), evicted or not, the first to go first."""
@@ -73,11 +74,7 @@ class CandidateIndex:
 
     def _entry(self, place: tuple[bool, Rank]) -> Entry:
         entries = self.evicted if place[0] else self.running
-        return entries[bisect_left(entries, place[1], key=_rank)]
-
-
-def _rank(entry: Entry) -> Rank:
-    return entry[0]
+        return entries[bisect_left(entries, (place[1],))]
 
 
 def _priority(entry: Entry) -> int:

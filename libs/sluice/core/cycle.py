@@ -14,7 +14,7 @@ impossible the next of its queue gets the turn, so that one cycle settles the wh
 that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
@@ -28,6 +28,9 @@ from .ranked import Rank
 from .shapes import Least, fits
 from .tournament import winner
 from .wake import least_borrowing, may_fit, queue_bounds, root_bounds, update_hopeful
+
+FEW = 4
+"""Up to so many classes are quicker asked one by one than by their sizes."""
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 
@@ -211,11 +214,13 @@ class Cycle:
         if lends_for_good(cq):
             yield from (peers for peers in queue.parked if peers.indexed)
             return
-        first = queue.parked.first()
-        if first is None:
-            return
-        for peers in queue.shapes.merged(queue_bounds(world, cq, first.head())):
-            if (after is None or _rank(peers) > after) and may_fit(world, cq, peers):
+        classes: Iterable[Peers] = queue.parked
+        if len(queue.parked) > FEW:
+            first = queue.parked.first()
+            assert first is not None
+            classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
+        for peers in classes:
+            if (after is None or _rank(peers) > after) and peers.indexed and may_fit(world, cq, peers):
                 yield peers
 
     # Without fair sharing

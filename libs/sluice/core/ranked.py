@@ -37,7 +37,8 @@ class Ranked[T]:
         if rank > chunks[index][-1]:
             chunks[index].append(rank)
         else:
-            index = bisect_left(chunks, rank, key=_LAST)
+            if index:
+                index = bisect_left(chunks, rank, key=_LAST)
             insort(chunks[index], rank)
         chunk = chunks[index]
         if len(chunk) > 2 * CHUNK:
@@ -49,7 +50,7 @@ class Ranked[T]:
         if self._items.get(rank) is item:
             del self._items[rank]
             chunks = self._chunks
-            index = bisect_left(chunks, rank, key=_LAST)
+            index = 0 if len(chunks) == 1 else bisect_left(chunks, rank, key=_LAST)
             chunk = chunks[index]
             del chunk[bisect_left(chunk, rank)]
             if not chunk:

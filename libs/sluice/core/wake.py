@@ -110,10 +110,11 @@ def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
 
     What it may take back from others depends on its own usage only, as long as it always may.
     """
-    first = queue.parked.first()
     policy = cq.spec.preemption
-    if first is None or policy is None or not queue.shapes:
+    if policy is None or not queue.shapes:
         return False
+    first = queue.parked.first()
+    assert first is not None
     if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, first.head(), policy):
         return True
     within = policy.borrow_within_cohort

@@ -71,8 +71,18 @@ class Work:
     _readiness: int = 0
 
     async def manifest(self) -> msgspec.Raw:
-        """Return the job's manifest as it was submitted, JSON."""
-        return await self.executor.client.manifest(self.entry.manifest_seq)
+        """Return the job's manifest as it was submitted, JSON; waits for a server that is away.
+
+        Raises:
+            LookupError: the log does not have it.
+        """
+        while True:
+            try:
+                return await self.executor.client.manifest(self.entry.manifest_seq)
+            except Unavailable as error:
+                detail = str(error) or type(error).__name__
+                log.info("manifest not read yet", job=self.entry.job, error=detail)
+                await asyncio.sleep(0.2)
 
     async def ready(self, *, ready: bool = True) -> None:
         """Report that all pods run, or that some do not any more."""

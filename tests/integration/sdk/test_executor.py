@@ -7,6 +7,7 @@ import pytest
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
+from tests.system import System
 from tests.unit.core.slices_world import manifest
 
 __all__ = ["client", "scheduler", "system"]
@@ -74,6 +75,24 @@ async def test_work_is_cancelled_when_it_must_stop(client: AsyncClient, schedule
         assert (await client.wait("a", timeout_s=20)).attempt == 2
     assert attempts == [1, 2]
     assert ended.is_set()
+
+
+async def test_manifest_waits_for_the_server(
+    client: AsyncClient, scheduler: RunningScheduler, system: System
+) -> None:
+    """That the server is away when the manifest is needed is not the job's fault."""
+    assert scheduler.runner.role != "stopped"
+
+    async def run(work: Work) -> Outcome:
+        system.server.kill()
+        reading = asyncio.create_task(work.manifest())
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(system.server.start)
+        return Outcome(success=len(await reading) > 100)
+
+    async with Running(Executor(client, "mine", run, FAST)):
+        await client.submit(manifest("a"))
+        assert (await client.wait("a", timeout_s=30)).success
 
 
 async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: RunningScheduler) -> None:

@@ -1,7 +1,7 @@
 """Which objects changed when: what a watch answers from."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 TOMBSTONES = 20_000
@@ -17,35 +17,38 @@ class Gone(NamedTuple):
 class Changes:
     """Per kind, the keys in order of their last change: one entry per object, however often it changes."""
 
-    def __init__(self) -> None:
-        self._changed: dict[str, dict[str, int]] = {}
-        self._gone: deque[Gone] = deque(maxlen=TOMBSTONES)
-        self.forgotten = 0
+    def __init__(
+        self, changed: dict[str, dict[str, int]] | None = None, gone: Iterable[Gone] = (), forgotten: int = 0
+    ) -> None:
+        self.changed: dict[str, dict[str, int]] = {} if changed is None else changed
+        """Kind -> key -> sequence of its last change."""
+        self.gone: deque[Gone] = deque(gone, maxlen=TOMBSTONES)
+        self.forgotten = forgotten
         """Deletions up to this sequence are not remembered any more."""
 
     def touch(self, kind: str, key: str, seq: int) -> None:
         """Record that the object changed at *seq*; sequences never go back."""
-        keys = self._changed.setdefault(kind, {})
+        keys = self.changed.setdefault(kind, {})
         # Taken out and put in again: the dictionary's order is the order of changes.
         keys.pop(key, None)
         keys[key] = seq
 
     def drop(self, kind: str, key: str, seq: int) -> None:
         """Record that the object is gone since *seq*."""
-        if self._changed.get(kind, {}).pop(key, None) is None:
+        if self.changed.get(kind, {}).pop(key, None) is None:
             return
-        if len(self._gone) == TOMBSTONES:
-            self.forgotten = self._gone[0].seq
-        self._gone.append(Gone(seq, kind, key))
+        if len(self.gone) == TOMBSTONES:
+            self.forgotten = self.gone[0].seq
+        self.gone.append(Gone(seq, kind, key))
 
     def version(self, kind: str, key: str) -> int:
         """Return the sequence of the object's last change, 0 when unknown."""
-        return self._changed.get(kind, {}).get(key, 0)
+        return self.changed.get(kind, {}).get(key, 0)
 
     def since(self, kind: str, seq: int) -> list[str]:
         """Return the keys changed after *seq*, in order of their last change."""
         found = []
-        for key, changed in reversed(self._changed.get(kind, {}).items()):
+        for key, changed in reversed(self.changed.get(kind, {}).items()):
             if changed <= seq:
                 break
             found.append(key)
@@ -54,7 +57,7 @@ class Changes:
 
     def gone_since(self, kind: str, seq: int) -> Iterator[Gone]:
         """Yield what was deleted after *seq* and has not come back, in order."""
-        here = self._changed.get(kind, {})
-        for gone in self._gone:
+        here = self.changed.get(kind, {})
+        for gone in self.gone:
             if gone.seq > seq and gone.kind == kind and gone.key not in here:
                 yield gone

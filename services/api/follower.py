@@ -1,14 +1,17 @@
 """Follows the log: folds what arrives, and wakes whoever waits for a sequence."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
 import structlog
 
 from sluice.log.contract import Log, Tail
+from sluice.log.snapshot import Snapshots
 from sluice.log.subjects import COMMITS, OUTSIDE
 
+from .snapshot import newest, store
 from .world import World
 
 SLICE_S = 0.02
@@ -21,13 +24,17 @@ log = structlog.get_logger("sluice.api.follower")
 class Follower:
     """`world` is the state at `world.seq`; `ready` is set once the log was caught up with."""
 
-    def __init__(self, source: Log) -> None:
+    def __init__(self, source: Log, snapshots: Snapshots | None = None, every: int = 0) -> None:
+        """*every*: after so many sequences the world is saved among *snapshots*; 0 for never."""
         self.world = World()
         self.ready = asyncio.Event()
         self._log = source
         self._wake = asyncio.Event()
         self._advanced = asyncio.Condition()
         self._tail: Tail | None = None
+        self._snapshots, self._every = snapshots, every
+        self._saved = 0
+        self._saving: asyncio.Task[None] | None = None
 
     @property
     def lag(self) -> int:
@@ -38,9 +45,13 @@ class Follower:
         """Follow for ever; *on_advance* is called after each batch, once caught up."""
         end = await self._log.end()
         started = time.monotonic()
-        self._tail = self._log.tail(1, (*OUTSIDE, *COMMITS), self._wake.set)
+        if self._snapshots is not None and end:
+            self.world = await newest(self._snapshots, end)
+            self._saved = self.world.seq
+        self._tail = self._log.tail(self.world.seq + 1, (*OUTSIDE, *COMMITS), self._wake.set)
         try:
-            if end == 0:
+            if self.world.seq >= end:
+                log.info("caught up", seq=end, seconds=round(time.monotonic() - started, 3))
                 self.ready.set()
             while True:
                 self._wake.clear()
@@ -61,8 +72,29 @@ class Follower:
                     self.ready.set()
                 if self.ready.is_set():
                     await on_advance()
+                if self._every and self.world.seq - self._saved >= self._every:
+                    self._save()
         finally:
             await self._tail.close()
+
+    def _save(self) -> None:
+        """Save the world, unless the last one is still being saved."""
+        if self._snapshots is not None and (self._saving is None or self._saving.done()):
+            self._saved = self.world.seq
+            self._saving = asyncio.create_task(store(self._snapshots, self.world))
+
+    async def save_last(self, timeout_s: float) -> None:
+        """Save where following has ended, when that spares the next start a good part."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                if self._saving is not None:
+                    await asyncio.shield(self._saving)
+                if (
+                    self._snapshots is not None
+                    and self._every
+                    and self.world.seq > self._saved + self._every // 10
+                ):
+                    await store(self._snapshots, self.world)
 
     async def at_least(self, seq: int, timeout_s: float | None = None) -> bool:
         """Wait until *seq* is folded; False when that took longer than *timeout_s*."""

@@ -77,8 +77,10 @@ class Jobs:
     by_key: dict[JobKey, Submitted] = field(default_factory=dict)
     rejected: int = 0
     """Messages of all kinds that were refused so far."""
-    _offers: dict[int, tuple[JobKey, Offer]] = field(default_factory=dict)
-    _refused: deque[JobKey] = field(default_factory=deque)
+    offers: dict[int, tuple[JobKey, Offer]] = field(default_factory=dict)
+    """Manifests that were not answered yet, by sequence."""
+    refused: deque[JobKey] = field(default_factory=deque)
+    """Jobs that were never more than refused manifests, oldest first; some may have become more."""
 
     def get(self, key: str) -> Submitted | None:
         return self.by_key.get(JobKey(key))
@@ -110,7 +112,7 @@ class Jobs:
         except (msgspec.DecodeError, UnicodeDecodeError):
             head = Head()
         offer = Offer(entry.seq, entry.at, head)
-        self._offers[entry.seq] = (key, offer)
+        self.offers[entry.seq] = (key, offer)
         submitted = self.by_key.get(key)
         if submitted is None:
             submitted = self.by_key[key] = Submitted(key, offer)
@@ -152,7 +154,7 @@ class Jobs:
         submitted.uid = ""
 
     def _answered(self, seq: int) -> tuple[Submitted, Offer] | None:
-        found = self._offers.pop(seq, None)
+        found = self.offers.pop(seq, None)
         submitted = self.by_key.get(found[0]) if found is not None else None
         if found is None or submitted is None:
             return None
@@ -178,13 +180,13 @@ class Jobs:
         if answered is None:
             return ()
         submitted, offer = answered
-        if offer is submitted.latest:
+        if offer.seq == submitted.latest.seq:
             submitted.errors = tuple(event.errors)
         if submitted.in_force is None:
-            self._refused.append(submitted.key)
+            self.refused.append(submitted.key)
         forgotten = []
-        while len(self._refused) > REFUSED:
-            key = self._refused.popleft()
+        while len(self.refused) > REFUSED:
+            key = self.refused.popleft()
             old = self.by_key.get(key)
             if old is not None and old.in_force is None and not old.open:
                 del self.by_key[key]

@@ -27,6 +27,8 @@ from sluice.events.query import (
 )
 from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
+from sluice.log.objects import ObjectBucket
+from sluice.log.snapshot import Snapshots
 
 from . import queries
 from .changer import Changer, OvertakenError
@@ -37,6 +39,7 @@ from .objects import UnknownKindError, render
 from .selector import SelectorError
 
 VERSION = "0.1.0"
+SAVE_TIMEOUT_S = 4.0
 
 log = structlog.get_logger("sluice.api")
 
@@ -47,7 +50,7 @@ class ApiService:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.log = JetStreamLog(config.nats_url, config.cell, name="api", replicas=config.stream_replicas)
-        self.follower = Follower(self.log)
+        self.follower = Follower(self.log, Snapshots(ObjectBucket(self.log)), config.snapshot_entries)
         self.changer = Changer(
             self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
         )
@@ -79,6 +82,7 @@ class ApiService:
             for task in (following, stopping, ready, *self._tasks):
                 task.cancel()
             await self._withdraw()
+            await self.follower.save_last(SAVE_TIMEOUT_S)
             await self.log.close()
 
     async def _advanced(self) -> None:

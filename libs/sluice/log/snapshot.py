@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -112,31 +113,41 @@ class Snapshots:
 
         *end*: of the log; a snapshot of what it no longer has is not used.
         """
+
+        def fold(info: SnapshotInfo, data: bytes) -> Fold[S]:
+            found = Fold(decider, decider.load(data), info.upto)
+            found.at, found.own = info.at, info.own
+            return found
+
+        return await self.newest_as(decider.writer, decider.state_version, end, fold)
+
+    async def newest_as[T](
+        self, writer: str, state_version: int, end: int, load: Callable[[SnapshotInfo, bytes], T]
+    ) -> T | None:
+        """Return what *load* makes of the newest state that is usable, as `newest` does for a decider's."""
         try:
-            found = await self._all(decider.writer)
+            found = await self._all(writer)
         except (EventLogError, OSError, TimeoutError) as error:
-            log.warning("no snapshots, replaying all", writer=decider.writer, error=str(error))
+            log.warning("no snapshots, replaying all", writer=writer, error=str(error))
             return None
         for name, info in found:
             try:
-                return await self._load(decider, name, info, end)
-            except (EventLogError, ValueError, TypeError, KeyError, OSError, zlib.error) as error:
-                log.warning("snapshot not usable", writer=decider.writer, snapshot=name, reason=str(error))
+                return load(info, await self._data(name, info, state_version, end))
+            except (EventLogError, ValueError, TypeError, LookupError, OSError, zlib.error) as error:
+                log.warning("snapshot not usable", writer=writer, snapshot=name, reason=str(error))
         if found:
-            log.warning("no snapshot is usable, replaying all", writer=decider.writer, snapshots=len(found))
+            log.warning("no snapshot is usable, replaying all", writer=writer, snapshots=len(found))
         return None
 
-    async def _load[S](self, decider: Decider[S], name: str, info: SnapshotInfo, end: int) -> Fold[S]:
-        if info.state_version != decider.state_version:
-            raise ValueError(f"state version {info.state_version}, this code has {decider.state_version}")
+    async def _data(self, name: str, info: SnapshotInfo, state_version: int, end: int) -> bytes:
+        if info.state_version != state_version:
+            raise ValueError(f"state version {info.state_version}, this code has {state_version}")
         if max(info.upto, info.own) > end:
             raise ValueError(f"is of seq {max(info.upto, info.own)}, the log ends at {end}")
         data, digest = await asyncio.to_thread(_unpack, await self._store.get(name))
         if digest != info.digest:
             raise ValueError("digest differs: it is damaged")
-        fold = Fold(decider, decider.load(data), info.upto)
-        fold.at, fold.own = info.at, info.own
-        return fold
+        return data
 
 
 def _pack(data: bytes) -> tuple[bytes, str]:

@@ -1,6 +1,5 @@
 """The api's world, saved and read again: folding on from it leads to what folding everything does."""
 
-import msgspec
 import pytest
 
 from services.api import snapshot

@@ -6,6 +6,8 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 ONLY ?=
+# Tests wait more than they compute, so there are more workers than cores; 0 runs all in one process.
+WORKERS ?= 3
 
 ##@ Use it
 .PHONY: run
@@ -18,8 +20,8 @@ shell: .venv/ready ## A shell with `sluice` on PATH
 
 ##@ Work on it
 .PHONY: test
-test: .venv/ready ## All tests (unit, property, conformance, integration, e2e)
-	@$(PY) -m pytest -q
+test: .venv/ready ## All tests (unit, property, conformance, integration, e2e), WORKERS=3 at a time
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 
 .PHONY: lint
 lint: .venv/ready ## Style, types, import contracts

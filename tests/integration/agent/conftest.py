@@ -60,14 +60,18 @@ class Cluster:
         path = self.work_dir(agent) / "default" / job / str(attempt) / f"{pod}.log"
         return path.read_text() if path.exists() else ""
 
-    def pods(self, job: str = "") -> list[psutil.Process]:
-        """Return the live processes of a job in the namespace `default`, or of all jobs of this test."""
+    def pods(self, job: str = "", program: str = "") -> list[psutil.Process]:
+        """Return the live processes of a job in the namespace `default`, or of all jobs of this test.
+
+        *program*: only those that run it; asked here, since a process may end while it is looked at.
+        """
         found = []
         for process in psutil.process_iter():
             try:
                 env = process.environ()
                 here = env.get("SLUICE_WORK_DIR", "").startswith(str(self.system.directory))
-                if here and job in ("", env.get("SLUICE_JOB_NAME")) and process.status() != "zombie":
+                mine = here and job in ("", env.get("SLUICE_JOB_NAME"))
+                if mine and process.status() != "zombie" and program in ("", process.name()):
                     found.append(process)
             except (psutil.Error, OSError):
                 continue

@@ -140,7 +140,7 @@ async def test_capacity_is_kept(cluster: Cluster) -> None:
     most = 0
     waiting = asyncio.create_task(cluster.client.wait_all(jobs, timeout_s=60))
     while not waiting.done():
-        most = max(most, sum(len({p.pid for p in cluster.pods(name) if p.name() == "sh"}) for name in jobs))
+        most = max(most, sum(len(cluster.pods(name, program="sh")) for name in jobs))
         await asyncio.sleep(0.02)
     await waiting
     assert most <= 2

@@ -17,7 +17,7 @@ def describe(event: Fields) -> str:
 
 def subject_of(event: Fields) -> str:
     """Return what an event is about: a workload, a job, a queue; of several the first."""
-    for field in ("workload", "job", "clusterQueue", "localQueue", "executor"):
+    for field in ("workload", "job", "clusterQueue", "localQueue", "executor", "controller", "check"):
         value = event.get(field)
         if isinstance(value, str):
             return value
@@ -122,6 +122,22 @@ def _updated(event: Fields) -> str:
     return ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
 
 
+def _check_state(event: Fields) -> str:
+    after = event.get("requeueAfterS")
+    state = f"{event.get('check')} is {event.get('state')}{f' (again after {after}s)' if after else ''}"
+    said = _said(event, "reason", "message")
+    return f"{state}, attempt {event.get('attempt', 1)}{f': {said}' if said else ''}"
+
+
+def _checks(event: Fields) -> str:
+    return ", ".join(event.get("checks", ()))
+
+
+def _verdict(event: Fields) -> str:
+    what = f"{event.get('state')} of {event.get('check')} by {event.get('controller')}"
+    return f"{what} for attempt {event.get('attempt')}: {_said(event, 'reason', 'message')}"
+
+
 _TEXTS: dict[str, Callable[[Fields], str]] = {
     "WorkloadCreated": _created,
     "WorkloadUpdated": _updated,
@@ -146,6 +162,19 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "Rejected": _rejected,
     "ClusterQueueStatusChanged": lambda e: _status(e),
     "LocalQueueStatusChanged": lambda e: _status(e),
+    "ChecksRequested": lambda e: f"attempt {e.get('attempt')} needs {_checks(e) or 'no check'}",
+    "ChecksWithdrawn": lambda e: f"attempt {e.get('attempt')} is over: {e.get('reason')}",
+    "CheckStateChanged": _check_state,
+    "ChecksReady": lambda e: f"all checks of attempt {e.get('attempt', '?')}",
+    "ChecksPending": lambda e: f"not all checks of attempt {e.get('attempt')} are Ready any more",
+    "ChecksRetry": lambda e: _said({**e, "checks": _checks(e)}, "checks", "message"),
+    "ChecksRejected": lambda e: _said({**e, "checks": _checks(e)}, "checks", "message"),
+    "PreemptionsAllowed": lambda e: f"attempt {e.get('attempt')}: {e.get('reason')}",
+    "VerdictIgnored": _verdict,
+    "CheckInputRejected": _rejected,
+    "ControllerSeen": lambda _: "it is there",
+    "ControllerLost": lambda _: "its heartbeat has stopped",
+    "AdmissionCheckStatusChanged": lambda e: _status(e),
     "InputsIgnored": lambda e: f"messages {_short(e.get('seqs'))}: {e.get('reason')}",
 }
 

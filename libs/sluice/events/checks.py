@@ -1,14 +1,45 @@
-"""Events of the admission-check service."""
+"""Events of the admission-check service.
+
+`attempt` counts the reservations of a workload from 1: each QuotaReserved begins one. Whoever acts on what is
+said of an attempt compares it with its own count, since the reservation may be another one by then.
+"""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from sluice.api.kueue import PodSetUpdate
 
-from .base import Event, Micros, WorkloadKey
+from .base import Event, FieldError, Micros, WorkloadKey
+
+
+class ChecksRequested(Event, frozen=True, kw_only=True):
+    """These checks, and no others, count for the workload's reservation from here on (AC1).
+
+    Those that did before keep their state, new ones are Pending. Said again when the queue's checks change.
+    """
+
+    workload: WorkloadKey
+    attempt: int
+    checks: Sequence[str]
+
+
+class ChecksWithdrawn(Event, frozen=True, kw_only=True):
+    """The attempt is over: controllers stop, and what they said is taken back (AC4).
+
+    `reason`: Evicted, QuotaReleased, Finished or Deleted.
+    """
+
+    workload: WorkloadKey
+    attempt: int
+    reason: str
 
 
 class CheckStateChanged(Event, frozen=True, kw_only=True):
-    """State of one check of one workload: Pending, Ready, Retry or Rejected (AC2)."""
+    """State of one check of one workload: Pending, Ready, Retry or Rejected (AC2).
+
+    `reason`: PreemptionRequired as the controller has said it (AC6); InvalidPodSetUpdates of a Rejected that
+    was meant as Ready, whose updates cannot be made (AC2); "" mostly.
+    """
 
     workload: WorkloadKey
     check: str
@@ -18,12 +49,22 @@ class CheckStateChanged(Event, frozen=True, kw_only=True):
     requeue_after_s: int | None = None
     retry_count: int = 0
     pod_set_updates: Sequence[PodSetUpdate] = ()
+    reason: str = ""
 
 
 class ChecksReady(Event, frozen=True, kw_only=True):
     """Every relevant check of the workload is Ready (AC1)."""
 
     workload: WorkloadKey
+    attempt: int = 0
+    """0 in logs that do not say."""
+
+
+class ChecksPending(Event, frozen=True, kw_only=True):
+    """After ChecksReady, not every check is Ready any more; none has failed. Does not evict what is admitted."""
+
+    workload: WorkloadKey
+    attempt: int
 
 
 class ChecksRetry(Event, frozen=True, kw_only=True):
@@ -33,6 +74,7 @@ class ChecksRetry(Event, frozen=True, kw_only=True):
     checks: Sequence[str]
     requeue_at: Micros
     message: str = ""
+    attempt: int = 0
 
 
 class ChecksRejected(Event, frozen=True, kw_only=True):
@@ -41,6 +83,56 @@ class ChecksRejected(Event, frozen=True, kw_only=True):
     workload: WorkloadKey
     checks: Sequence[str]
     message: str = ""
+    attempt: int = 0
+
+
+class PreemptionsAllowed(Event, frozen=True, kw_only=True):
+    """The pending preemptions of this reservation may be issued now (AC6).
+
+    ChecksReady: all checks with preemptionPolicy AfterCheckPassedOrOnDemand are Ready. PreemptionRequired: a
+    check has asked for it. Said once per attempt.
+    """
+
+    workload: WorkloadKey
+    attempt: int
+    reason: Literal["ChecksReady", "PreemptionRequired"]
+
+
+class VerdictIgnored(Event, frozen=True, kw_only=True):
+    """A verdict that changes nothing; `cause` is its sequence.
+
+    `reason`: StaleAttempt (of a reservation that is over), UnknownWorkload, UnknownCheck (there is none, or
+    it does not concern the workload), WrongController (of another check), Duplicate (said before),
+    Final (the workload is being evicted for what was said before).
+    """
+
+    workload: WorkloadKey
+    check: str
+    controller: str
+    attempt: int
+    state: str
+    reason: str
+    message: str = ""
+
+
+class CheckInputRejected(Event, frozen=True, kw_only=True):
+    """A verdict or a record of a controller's presence that could not be taken; `cause` is its sequence."""
+
+    subject: str
+    event_type: str = ""
+    errors: Sequence[FieldError] = ()
+
+
+class ControllerSeen(Event, frozen=True, kw_only=True):
+    """A controller of checks has come (back)."""
+
+    controller: str
+
+
+class ControllerLost(Event, frozen=True, kw_only=True):
+    """A controller's heartbeat has stopped."""
+
+    controller: str
 
 
 class AdmissionCheckStatusChanged(Event, frozen=True, kw_only=True):

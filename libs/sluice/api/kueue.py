@@ -184,8 +184,44 @@ class AdmissionCheck(KueueObject, frozen=True):
     status: dict[str, Any] = {}
 
 
+class RetryStrategy(Manifest, frozen=True):
+    """Wait base * 2^(n-1) seconds before the n-th retry, at most the maximum; give up after the limit."""
+
+    backoff_limit_count: int = 3
+    backoff_base_seconds: int = 60
+    backoff_max_seconds: int = 1800
+
+
+class NodeSelectorUpdate(Manifest, frozen=True):
+    """The pods' node selector gets `key` with a value that the provider has answered under another key."""
+
+    key: str
+    value_from_provisioning_class_detail: str
+
+
+class ProvisioningPodSetUpdates(Manifest, frozen=True):
+    node_selector: list[NodeSelectorUpdate] = []
+
+
+PodSetMergePolicy = Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"]
+
+
+class ProvisioningRequestConfigSpec(Manifest, frozen=True):
+    """What a capacity provider is asked for. `managed_resources`: () means all."""
+
+    provisioning_class_name: str = ""
+    parameters: dict[str, str] = {}
+    managed_resources: list[str] = []
+    retry_strategy: RetryStrategy = RetryStrategy()
+    pod_set_updates: ProvisioningPodSetUpdates | None = None
+    pod_set_merge_policy: PodSetMergePolicy | None = None
+
+
 class ProvisioningRequestConfig(KueueObject, frozen=True):
-    """Parameters of a check's controller: kept and passed on, not read (AC8)."""
+    """Parameters of a check's controller, kept as written; `ProvisioningRequestConfigSpec` is its shape.
+
+    A dict, because logs hold such objects from before their shape was checked.
+    """
 
     kind: str = always("ProvisioningRequestConfig")
     spec: dict[str, Any] = {}

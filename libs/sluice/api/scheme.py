@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import batch_v1, convert, core_v1, jobset, kueue, ray, sluice_v1
+from . import batch_v1, check_parameters, convert, core_v1, jobset, kueue, ray, sluice_v1
 from .meta import Manifest
 
 Object = dict[str, Any]
@@ -64,6 +64,7 @@ KINDS: tuple[Kind, ...] = (
         "ProvisioningRequestConfig",
         kueue.ProvisioningRequestConfig,
         "provisioningrequestconfigs",
+        aliases=("prc",),
     ),
     Kind(kueue.API_VERSION, "Workload", kueue.Workload, "workloads", namespaced=True, aliases=("wl",)),
     Kind("v1", "Namespace", core_v1.Namespace, "namespaces", aliases=("ns",)),
@@ -72,6 +73,14 @@ KINDS: tuple[Kind, ...] = (
     Kind(ray.API_VERSION, "RayJob", ray.RayJob, "rayjobs", namespaced=True),
     Kind(jobset.API_VERSION, "JobSet", jobset.JobSet, "jobsets", namespaced=True),
     Kind(sluice_v1.API_VERSION, "Job", sluice_v1.Job, "jobs", namespaced=True),
+    Kind(sluice_v1.API_VERSION, "Budget", check_parameters.Budget, "budgets"),
+    Kind(
+        sluice_v1.API_VERSION,
+        "WebhookCheckConfig",
+        check_parameters.WebhookCheckConfig,
+        "webhookcheckconfigs",
+        aliases=("whc",),
+    ),
     Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
 )
 

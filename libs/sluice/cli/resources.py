@@ -7,12 +7,14 @@ from typing import Any
 
 from sluice.api.quantity import QuantityError, format_value, resource_value
 
+from . import columns_checks
 from .durations import age, human, precise, seconds_between
 from .errors import CliError
 from .suggest import did_you_mean
 from .table import Column, Object
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
+OWN = "sluice.dev/v1alpha1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "Job",
         "jobs",
-        group="sluice.dev/v1alpha1",
+        group=OWN,
         namespaced=True,
         verbs="get,list,watch,submit,delete",
         columns=(
@@ -424,7 +426,23 @@ RESOURCES: tuple[Resource, ...] = (
         "provisioningrequestconfigs",
         short=("prc",),
         verbs="get,list,watch,apply,delete",
-        columns=(_NAME, _AGE),
+        columns=(_NAME, *columns_checks.PROVISIONING, _AGE),
+    ),
+    Resource(
+        "WebhookCheckConfig",
+        "webhookcheckconfigs",
+        group=OWN,
+        short=("whc",),
+        verbs="get,list,watch,apply,delete",
+        columns=(_NAME, *columns_checks.WEBHOOK, _AGE),
+    ),
+    Resource(
+        "Budget",
+        "budgets",
+        group=OWN,
+        short=("bg",),
+        verbs="get,list,watch,apply,delete",
+        columns=(_NAME, *columns_checks.BUDGET, _AGE),
     ),
     Resource(
         "Namespace",
@@ -437,7 +455,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "Configuration",
         "configurations",
-        group="sluice.dev/v1alpha1",
+        group=OWN,
         short=("config",),
         verbs="get,list,watch,apply,delete",
         columns=(_NAME, _AGE),
@@ -445,7 +463,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "Agent",
         "agents",
-        group="sluice.dev/v1alpha1",
+        group=OWN,
         columns=(
             _NAME,
             Column("STATUS", _text("status", "phase")),

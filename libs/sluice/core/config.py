@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sluice.api import kueue, sluice_v1
+from sluice.api import check_parameters, kueue, sluice_v1
 from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.events.base import Event, Micros
@@ -47,6 +47,8 @@ type ConfigObject = (
     | kueue.WorkloadPriorityClass
     | kueue.Configuration
     | kueue.ProvisioningRequestConfig
+    | check_parameters.Budget
+    | check_parameters.WebhookCheckConfig
     | Namespace
 )
 
@@ -56,6 +58,8 @@ KINDS: dict[str, type[ConfigObject]] = {
     "ResourceFlavor": kueue.ResourceFlavor,
     "WorkloadPriorityClass": kueue.WorkloadPriorityClass,
     "ProvisioningRequestConfig": kueue.ProvisioningRequestConfig,
+    "Budget": check_parameters.Budget,
+    "WebhookCheckConfig": check_parameters.WebhookCheckConfig,
     "AdmissionCheck": kueue.AdmissionCheck,
     "Cohort": kueue.Cohort,
     "ClusterQueue": kueue.ClusterQueue,
@@ -65,7 +69,12 @@ KINDS: dict[str, type[ConfigObject]] = {
 
 NAMESPACED = frozenset({"LocalQueue"})
 
-_API_VERSION = {"Namespace": "v1", "Configuration": sluice_v1.API_VERSION}
+_API_VERSION = {
+    "Namespace": "v1",
+    "Configuration": sluice_v1.API_VERSION,
+    "Budget": sluice_v1.API_VERSION,
+    "WebhookCheckConfig": sluice_v1.API_VERSION,
+}
 
 
 def api_version(kind: str) -> str:

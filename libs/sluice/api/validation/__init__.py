@@ -7,13 +7,24 @@ says why, as in Kueue. Errors come in the order of the checks: metadata, schema,
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluice.api import batch_v1, core_v1, jobset, kueue, ray, sluice_v1
+from sluice.api import batch_v1, check_parameters, core_v1, jobset, kueue, ray, sluice_v1
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import BY_TYPE
 
-from . import clusterqueue, cohort, configuration, flavor, job, ray_job, small, workload, workload_update
+from . import (
+    clusterqueue,
+    cohort,
+    configuration,
+    flavor,
+    job,
+    parameters,
+    ray_job,
+    small,
+    workload,
+    workload_update,
+)
 from .job_update import check_job_update
 from .meta import check_metadata
 
@@ -33,7 +44,9 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     kueue.Cohort: (_gateless(cohort.schema_cohort), _gateless(cohort.check_cohort)),
     kueue.LocalQueue: (_gateless(small.check_local_queue),),
     kueue.AdmissionCheck: (_gateless(small.check_admission_check),),
-    kueue.ProvisioningRequestConfig: (),
+    kueue.ProvisioningRequestConfig: (_gateless(parameters.check_provisioning_config),),
+    check_parameters.Budget: (_gateless(parameters.check_budget),),
+    check_parameters.WebhookCheckConfig: (_gateless(parameters.check_webhook_config),),
     kueue.WorkloadPriorityClass: (_gateless(small.check_priority_class),),
     kueue.Configuration: (_gateless(configuration.check_configuration),),
     kueue.Workload: (_gateless(workload.schema_workload), workload.check_workload),

@@ -28,6 +28,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.subjects import matches_any
 from sluice.replay.verify import entries_for, verify
+from tests.held import wrong_with
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000
@@ -233,6 +234,7 @@ class FamilyWorld:
 
     def verify(self) -> None:
         """Decide the log again: every decider says the same (law 6), and a snapshot goes on as it was."""
+        assert not (wrong := wrong_with(self.log)), wrong
         for service in self.services.values():
             decider = type(service.decider)()
             verdict = verify(decider, list(entries_for(decider, self.log)))

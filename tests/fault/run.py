@@ -20,6 +20,8 @@ from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
 from sluice.replay import jsonl
+from sluice.replay.linting import lint
+from sluice.replay.source import ListSource
 from sluice.replay.verify import Verdict, entries_for, verify
 from sluice.sdk import AsyncClient
 from tests.system import System
@@ -237,6 +239,8 @@ async def _compare(
         found.divergent += await live.snapshot(log, decider, entries, expected)
         found.divergent += await live.replicas(chaos.probe, system, folder, expected)
     found.wrong += scheduler.final(states["scheduler"])
+    wrong, _ = await asyncio.to_thread(lint, ListSource(entries))
+    found.wrong += [f"{v.invariant} at {v.seq}: {v.text}" for v in wrong]
     found.divergent += await live.dispatch(log, states["slice_aggregator"])
     await log.close()
     try:

@@ -15,9 +15,12 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.codec import encode_message
+from sluice.events.codec import encode_commit, encode_message
+from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
+from sluice.log.contract import Entry as LogEntry
+from tests.held import wrong_with
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 MAX_DECISIONS = 300
@@ -203,6 +206,21 @@ class Cell:
             dumped = decider.dump(live.state)
             assert decider.dump(again.state) == dumped
             assert decider.dump(decider.load(dumped)) == dumped
+        assert not (wrong := wrong_with(self.entries())), wrong
+
+    def entries(self) -> list[LogEntry]:
+        """Return the log as a cell would have written it."""
+        return [self._message(seq, entry) for seq, entry in enumerate(self.log, 1)]
+
+    @staticmethod
+    def _message(seq: int, entry: Entry) -> LogEntry:
+        if entry.writer == "messages":
+            (event,) = entry.events
+            assert isinstance(event, Message)
+            return LogEntry(seq, event.subject, entry.at, event.payload)
+        upto = entry.upto if entry.writer != "config" else seq - 1
+        step = Step(upto=upto, at=entry.at, events=tuple(entry.events))
+        return LogEntry(seq, entry.writer, entry.at, encode_commit("main", entry.writer, f"c{seq}", [step]))
 
     def restart(self, reader: Reader) -> None:
         """Kill a decider: its successor begins with the snapshot."""

@@ -12,7 +12,7 @@ import click
 
 from sluice.log.contract import Entry
 from sluice.log.jetstream import JetStreamLog
-from sluice.replay import checking, jsonl, logfile
+from sluice.replay import jsonl, linting, logfile
 from sluice.replay.extracting import Closure, only, other_namespaces, redacted
 from sluice.replay.source import GAP, TIME_HEADER, FileSource, Source
 
@@ -215,12 +215,12 @@ def lint(ctx: click.Context, file: Path | None, output: str) -> None:
     with plain_errors():
         source = source_of(ctx, file)
         with progress(source, "Checking") as show:
-            wrong, warned = checking.lint(source, show)
+            wrong, warned = linting.lint(source, show)
     if output == "json":
         show_json(
             {
-                "violations": [checking.plain(v) for v in wrong],
-                "warnings": [checking.plain(v) for v in warned],
+                "violations": [linting.plain(v) for v in wrong],
+                "warnings": [linting.plain(v) for v in warned],
             }
         )
     else:

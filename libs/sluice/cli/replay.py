@@ -8,7 +8,7 @@ import click
 import yaml
 
 from sluice.log.fold import Fold
-from sluice.replay import causes, checking, picture, report, tables
+from sluice.replay import causes, checking, linting, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import read_trace
 from sluice.replay.source import FileSource
@@ -33,6 +33,8 @@ from .replay_options import (
 )
 from .suggest import did_you_mean
 from .why import happening_line
+
+CHECKS = (*linting.INVARIANTS, *linting.WARNINGS)
 
 
 @click.group()
@@ -145,22 +147,26 @@ def verify(
 
 
 @replay.command()
-@click.option("--invariant", "name", required=True, help=f"One of {', '.join(checking.INVARIANTS)}, loops.")
+@click.option(
+    "--invariant",
+    "name",
+    required=True,
+    help=f"One of {', '.join({**linting.INVARIANTS, **linting.WARNINGS})}.",
+)
 @log_option()
 @output_option()
 @click.pass_context
 def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> None:
     """Find the first event that broke an invariant; exit code 1 if there is one."""
-    known = {**checking.INVARIANTS, **checking.WARNINGS}
-    if name not in known:
-        near = did_you_mean(name, known)
-        raise CliError(f"no invariant {name!r}: there are {', '.join(known)}.{near}", exit_code=EXIT_USAGE)
+    if name not in CHECKS:
+        near = did_you_mean(name, CHECKS)
+        raise CliError(f"no invariant {name!r}: there are {', '.join(CHECKS)}.{near}", exit_code=EXIT_USAGE)
     with plain_errors():
         source = source_of(ctx, file)
         with progress(source, "Looking") as show:
-            found = checking.first_violation(source, name, show)
+            found = linting.first_violation(source, name, show)
     if output == "json":
-        show_json(None if found is None else checking.plain(found))
+        show_json(None if found is None else linting.plain(found))
     elif found is None:
         click.echo(f"{name} held throughout {source.first} to {source.end}.")
     else:

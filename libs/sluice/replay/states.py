@@ -9,6 +9,7 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State
 from sluice.core.state import SchedulerState
+from sluice.core.variants import VariantController
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
@@ -25,7 +26,7 @@ class RangeError(ValueError):
 
 def deciders() -> list[Decider[Any]]:
     """Return all services' deciders, in the order in which a job meets them."""
-    return [SliceAggregator(), Scheduler()]
+    return [SliceAggregator(), VariantController(), Scheduler()]
 
 
 def decider_of(writer: str) -> Decider[Any] | None:

@@ -10,7 +10,8 @@ from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import QuotaReserved
 from sluice.log.contract import Entry
-from sluice.replay.checking import INVARIANTS, check, first_violation, lint
+from sluice.replay.checking import check
+from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.report import checked_lines
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import deciders, fold_at, index

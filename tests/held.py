@@ -1,0 +1,24 @@
+"""Whatever a test has played: its log must decide itself again, and hold every invariant (DB4, DB6)."""
+
+from collections.abc import Sequence
+
+from sluice.log.contract import Entry
+from sluice.replay.checking import check
+from sluice.replay.linting import lint
+from sluice.replay.source import ListSource
+from sluice.replay.states import deciders
+
+
+def wrong_with(entries: Sequence[Entry], *, writers: Sequence[str] = ()) -> list[str]:
+    """Return what is wrong with a log, [] when all is well. *writers*: decide only theirs again."""
+    source = ListSource(entries)
+    found = [
+        f"{decider.writer}: {checked.divergence}"
+        for decider in deciders()
+        if not writers or decider.writer in writers
+        if (checked := check(source, decider)).divergence is not None
+    ]
+    return [*found, *(f"{v.invariant} at {v.seq}: {v.text}" for v in lint(source)[0])]
+
+
+__all__ = ["wrong_with"]

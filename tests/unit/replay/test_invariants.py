@@ -1,0 +1,251 @@
+"""Each invariant has a log that breaks it; sound logs break none."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from sluice.events.base import Event
+from sluice.events.checks import ChecksReady
+from sluice.events.codec import decode_commit, encode_commit
+from sluice.events.commit import Step
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import Rejected
+from sluice.events.variants import PreemptionGateOpened
+from sluice.log.contract import Entry
+from sluice.log.subjects import COMMITS
+from sluice.replay.linting import INVARIANTS, first_violation, lint
+from sluice.replay.source import ListSource
+from tests.family_world import cell, cluster_queue
+from tests.held import wrong_with
+from tests.property.elastic_cell import Cell
+
+CLASSES = [
+    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+     "metadata": {"name": name}, "value": value}
+    for name, value in (("low", 1), ("high", 100))
+]  # fmt: skip
+
+
+def families() -> list[Entry]:
+    """Two families race for two flavors; the later one preempts behind a gate that is opened for it."""
+    world = cell(
+        cluster_queue({"res": 1, "od": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES
+    )
+    for name in ("a", "b"):
+        world.submit(name, priority_class="low")
+        world.settle_all()
+    world.submit("c", priority_class="high")
+    world.settle_all()
+    world.message("job.default.bad", "JobSubmitted", {"kind": "Nonsense"})
+    world.settle_all()
+    world.report("c", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+def elastic() -> list[Entry]:
+    """A job grows by a second slice."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 2)
+    world.settle()
+    world.scale("a", 5)
+    world.settle()
+    world.submit("b", "left", 1)
+    world.settle()
+    return world.entries()
+
+
+def altered(entries: Sequence[Entry], change: Callable[[Event], Sequence[Event]]) -> list[Entry]:
+    """Return the log with other events."""
+    found = []
+    for entry in entries:
+        if entry.suffix in COMMITS:
+            steps = [
+                Step(upto=s.upto, at=s.at, events=tuple(new for event in s.events for new in change(event)))
+                for s in decode_commit(entry.payload).steps
+            ]
+            entry = entry._replace(payload=encode_commit("main", entry.suffix, "x", steps))
+        found.append(entry)
+    return found
+
+
+def events_of(entries: Sequence[Entry]) -> Iterator[tuple[int, Event]]:
+    for entry in entries:
+        if entry.suffix in COMMITS:
+            for step in decode_commit(entry.payload).steps:
+                yield from ((entry.seq, event) for event in step.events)
+
+
+def first(entries: Sequence[Entry], kind: type[Event], number: int = 0) -> tuple[int, Any]:
+    return [(seq, event) for seq, event in events_of(entries) if isinstance(event, kind)][number]
+
+
+def without(entries: Sequence[Entry], gone: Event) -> list[Entry]:
+    return altered(entries, lambda event: () if event == gone else (event,))
+
+
+def followed(entries: Sequence[Entry], after: Event, *more: Event) -> list[Entry]:
+    return altered(entries, lambda event: (event, *more) if event == after else (event,))
+
+
+def twice_the_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, QuotaReserved)
+    sets = [
+        msgspec.structs.replace(ps, usage={r: a * 9 for r, a in ps.usage.items()}) for ps in event.pod_sets
+    ]
+    larger = msgspec.structs.replace(event, pod_sets=sets)
+    return altered(entries, lambda e: (larger,) if e == event else (e,)), seq
+
+
+def released_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The victim's quota is given back a second time."""
+    seq, event = first(entries, QuotaReleased)
+    return followed(entries, event, event), seq
+
+
+def admitted_without_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+    _, event = first(entries, QuotaReserved)
+    seq, _ = first(entries, Admitted)
+    return without(entries, event), seq
+
+
+def two_variants(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A sibling is admitted beside the one that runs."""
+    seq, admitted = first(entries, Admitted)
+    _, reserved = first(entries, QuotaReserved)
+    marks = [e for _, e in events_of(entries) if type(e).__name__ == "VariantCreated"]
+    sibling = next(
+        e.workload.key  # type: ignore[attr-defined]
+        for e in marks
+        if e.workload.key != admitted.workload  # type: ignore[attr-defined]
+    )
+    more = (
+        msgspec.structs.replace(reserved, workload=sibling),
+        msgspec.structs.replace(admitted, workload=sibling),
+    )
+    return followed(entries, admitted, *more), seq
+
+
+def two_gates(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, opened = first(entries, PreemptionGateOpened)
+    siblings = [
+        e.workload.key  # type: ignore[attr-defined]
+        for _, e in events_of(entries)
+        if type(e).__name__ == "VariantCreated" and e.workload.parent == opened.parent  # type: ignore[attr-defined]
+    ]
+    other = next(key for key in siblings if key != opened.workload)
+    return followed(entries, opened, msgspec.structs.replace(opened, workload=other)), seq
+
+
+def closed_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Who preempts was never let."""
+    _, opened = first(entries, PreemptionGateOpened)
+    seq, _ = first(entries, Preempted)
+    return without(entries, opened), seq
+
+
+def three_slices(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The old slice stays when the new one is admitted."""
+    seq, replaced = first(entries, WorkloadSliceReplaced)
+    return without(entries, replaced), seq
+
+
+def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Quota that was taken back is run on."""
+    resumed = next((seq, e) for seq, e in events_of(entries) if type(e).__name__ == "JobResumed")
+    _, reserved = first(entries, QuotaReserved)
+    _, admitted = first(entries, Admitted)
+    gone = QuotaReleased(cause=0, workload=reserved.workload)
+    return followed(entries, admitted, gone), resumed[0]
+
+
+def no_answer(entries: list[Entry]) -> tuple[list[Entry], int]:
+    _, rejected = first(entries, Rejected)
+    return without(entries, rejected), rejected.cause
+
+
+def cause_in_the_future(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, Admitted)
+    return altered(entries, lambda e: (msgspec.structs.replace(e, cause=10**6),) if e == event else (e,)), seq
+
+
+def charged_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, reserved = first(entries, QuotaReserved)
+    return followed(entries, reserved, reserved), seq
+
+
+BROKEN = [
+    ("quota", families, twice_the_quota),
+    ("reservations", families, released_twice),
+    ("reservations", families, admitted_without_quota),
+    ("one-variant", families, two_variants),
+    ("one-gate", families, two_gates),
+    ("one-gate", families, closed_gate),
+    ("two-slices", elastic, three_slices),
+    ("ungated", elastic, more_pods),
+    ("no-lost-job", families, no_answer),
+    ("chain", families, cause_in_the_future),
+    ("state", families, charged_twice),
+]
+
+
+@pytest.mark.parametrize(("name", "story", "damage"), BROKEN, ids=[f"{n}-{d.__name__}" for n, _, d in BROKEN])
+def test_what_breaks_an_invariant_is_found(name, story, damage):
+    """`bisect` names the message at fault, by its sequence."""
+    entries, seq = damage(story())
+    found = first_violation(ListSource(entries), name)
+
+    assert found is not None
+    assert (found.invariant, found.seq) == (name, seq), found.text
+
+
+@pytest.mark.parametrize("story", [families, elastic], ids=lambda each: each.__name__)
+def test_sound_logs_break_none(story):
+    """And they decide themselves again."""
+    entries = story()
+    assert not wrong_with(entries)
+    assert lint(ListSource(entries))[0] == []
+
+
+def test_every_invariant_has_a_log_that_breaks_it():
+    assert {name for name, _, _ in BROKEN} == set(INVARIANTS)
+
+
+def test_what_is_not_about_it_is_passed_over():
+    """A verdict on a workload that is gone breaks nothing."""
+    entries = families()
+    last = entries[-1]
+    step = Step(upto=last.seq, at=last.at, events=(ChecksReady(cause=0, workload="default/gone"),))  # type: ignore[arg-type]
+    payload = encode_commit("main", "checks", "x", [step])
+    assert not wrong_with([*entries, Entry(last.seq + 1, "checks", last.at, payload)])
+
+
+def test_loops_and_thrashing_are_found_and_explained():
+    """Two jobs that take turns, and one that is stopped again and again: named, with rule and cost."""
+    entries = families()
+    seq, event = first(entries, Preempted)
+    _, evicted = first(entries, Evicted)
+    back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
+    again = (first(entries, Admitted)[1], evicted)
+    looped = followed(entries, event, back)
+    thrashed = followed(entries, event, *again, *again, *again)
+
+    found = lint(ListSource(looped))[1]
+    assert [(v.invariant, v.seq) for v in found] == [("loops", seq)]
+    assert "preempt each other" in found[0].text
+    assert "withinClusterQueue" in found[0].text
+    (found_again,) = lint(ListSource(thrashed))[1]
+    assert found_again.invariant == "thrashing"
+    assert "was stopped 3 times" in found_again.text or "was stopped 4 times" in found_again.text
+    assert not lint(ListSource(entries))[1]

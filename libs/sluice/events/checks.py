@@ -61,7 +61,7 @@ class ChecksReady(Event, frozen=True, kw_only=True):
 
 
 class ChecksPending(Event, frozen=True, kw_only=True):
-    """After ChecksReady, not every check is Ready any more; none has failed. Does not evict what is admitted."""
+    """After ChecksReady, not every check is Ready any more, none has failed. Nothing admitted is evicted."""
 
     workload: WorkloadKey
     attempt: int

@@ -6,11 +6,27 @@ from .base import Event, Micros, PodSetAssignment, WorkloadKey
 
 
 class QuotaReserved(Event, frozen=True, kw_only=True):
-    """Quota is the workload's from here on, until QuotaReleased, WorkloadFinished or WorkloadDeleted."""
+    """Quota is the workload's from here on, until QuotaReleased, WorkloadFinished or WorkloadDeleted.
+
+    With `preemptions_pending` (AC6) it will be, once others are preempted; they run on until the checks allow
+    it. `pending_victims` are those chosen for now; PendingPreemptionsIssued says who they were in the end.
+    """
 
     workload: WorkloadKey
     cluster_queue: str
     pod_sets: Sequence[PodSetAssignment]
+    preemptions_pending: bool = False
+    pending_victims: Sequence[WorkloadKey] = ()
+
+
+class PendingPreemptionsIssued(Event, frozen=True, kw_only=True):
+    """The preemptions that a reservation waited with have begun, all in this step (AC6).
+
+    The workload is not admitted before `victims` have given up their quota. There are none if it fits by now.
+    """
+
+    workload: WorkloadKey
+    victims: Sequence[WorkloadKey] = ()
 
 
 class Admitted(Event, frozen=True, kw_only=True):

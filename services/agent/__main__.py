@@ -5,12 +5,11 @@ import os
 import signal
 import sys
 
-import msgspec
 import structlog
 import uvloop
 
 from sluice import telemetry
-from sluice.log.config import CellConfig, load_cell
+from sluice.log.config import CellConfig, load_cell, refuse
 from sluice.sdk import SdkError
 
 from .agent import Agent, AgentError
@@ -39,10 +38,9 @@ def main() -> None:
     try:
         cell = load_cell(os.environ)
         config = load(os.environ, cell.data_dir)
-    except msgspec.ValidationError as error:
-        print(f"agent: configuration: {error}", file=sys.stderr)
-        sys.exit(2)
-    observer = telemetry.start("agent", config.name, os.environ)
+        observer = telemetry.start("agent", config.name, os.environ)
+    except ValueError as error:
+        refuse("agent", error)
     code = uvloop.run(_serve(cell, config))
     observer.close()
     sys.exit(code)

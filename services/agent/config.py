@@ -41,7 +41,7 @@ def load(env: Mapping[str, str], data_dir: str) -> Config:
     """Return the configuration, name and directory filled in.
 
     Raises:
-        msgspec.ValidationError: an unknown variable, or a wrong value; names it.
+        SettingError: an unknown variable, or a wrong value; names it.
     """
     config = load_prefixed(env, "AGENT_", Config)
     return msgspec.structs.replace(

@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 
-import msgspec
 import uvloop
 
 from sluice import telemetry
 from sluice.log import garbage
+from sluice.log.config import refuse
 from sluice.log.errors import EventLogError
 
 from .config import Config, load
@@ -29,8 +29,8 @@ def main() -> None:
     try:
         config = load(os.environ, os.getpid())
         observer = telemetry.start("api", config.instance, os.environ)
-    except (msgspec.ValidationError, ValueError) as error:
-        sys.exit(f"api: configuration: {error}")
+    except ValueError as error:
+        refuse("api", error)
     garbage.tune()
     # Questions can wait, jobs cannot: when the machine is full, the deciders go first.
     os.nice(config.nice)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from sluice.log.config import convert
+
 PREFIX = "API_"
 
 
@@ -28,7 +30,7 @@ def load(env: Mapping[str, str], pid: int) -> Config:
     """Return the configuration in *env*.
 
     Raises:
-        msgspec.ValidationError: an unknown `API_*` variable, or one with a wrong value; names it.
+        SettingError: an unknown `API_*` variable, or one with a wrong value; names it.
     """
     own = {key.removeprefix(PREFIX).lower(): value for key, value in env.items() if key.startswith(PREFIX)}
     shared = {
@@ -38,4 +40,4 @@ def load(env: Mapping[str, str], pid: int) -> Config:
         "stream_replicas": env.get("SLUICE_REPLICAS"),
     }
     values = {key: value for key, value in shared.items() if value} | own
-    return msgspec.convert(values, Config, strict=False)
+    return convert(values, PREFIX, Config)

@@ -1,15 +1,12 @@
 """`python -m services.slice_aggregator`: jobs in, workloads out, job state back."""
 
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from sluice import telemetry
 from sluice.core.slices import SliceAggregator
-from sluice.log.config import load_prefixed
+from sluice.log.config import SettingError, load_prefixed, refuse
 from sluice.log.service import Shell, run_service
 
 from .config import Config
@@ -23,8 +20,8 @@ def main() -> None:
     """Run until SIGTERM or SIGINT."""
     try:
         config = load_prefixed(os.environ, "SLICE_AGGREGATOR_", Config)
-    except msgspec.ValidationError as error:
-        sys.exit(f"{NAME}: configuration: {error}")
+    except SettingError as error:
+        refuse(NAME, error)
     presence = PresenceWatcher(config)
 
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:

@@ -1,16 +1,24 @@
 """Configuration of processes that use the log, from the environment, read once."""
 
 import os
+import re
 import secrets
 import socket
+import sys
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 _PREFIX = "SLUICE_"
+_FIELD = re.compile(r" - at `\$\.(\w+)`$")
+_UNKNOWN = re.compile(r"contains unknown field `(\w+)`")
+
+
+class SettingError(ValueError):
+    """A variable of the environment is unknown or has a wrong value; the message names it."""
 
 
 class CellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,21 +38,21 @@ class CellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A snapshot is taken after so many events, or so much time if there were any."""
 
 
-def load_prefixed[C](env: Mapping[str, str], prefix: str, kind: type[C]) -> C:
+def load_prefixed[C: msgspec.Struct](env: Mapping[str, str], prefix: str, kind: type[C]) -> C:
     """Return a service's own configuration: `<PREFIX><FIELD>` variables.
 
     Raises:
-        msgspec.ValidationError: an unknown variable of that prefix, or a wrong value; names it.
+        SettingError: an unknown variable of that prefix, or a wrong value; names it.
     """
     own = {key.removeprefix(prefix).lower(): value for key, value in env.items() if key.startswith(prefix)}
-    return msgspec.convert(own, kind, strict=False)
+    return convert(own, prefix, kind)
 
 
 def load_cell(env: Mapping[str, str]) -> CellConfig:
     """Return the shared configuration; NATS_URL counts if SLUICE_NATS_URL is not set.
 
     Raises:
-        msgspec.ValidationError: a wrong value; names it.
+        SettingError: a wrong value; names its variable.
     """
     values = {
         field: env[_PREFIX + field.upper()]
@@ -56,4 +64,29 @@ def load_cell(env: Mapping[str, str]) -> CellConfig:
     if "instance" not in values:
         host = "".join(c if c.isalnum() else "-" for c in socket.gethostname())
         values["instance"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
-    return msgspec.convert(values, CellConfig, strict=False)
+    return convert(values, _PREFIX, CellConfig)
+
+
+def convert[C: msgspec.Struct](values: Mapping[str, Any], prefix: str, kind: type[C]) -> C:
+    """Return the configuration that the variables' *values* (by field) make.
+
+    Raises:
+        SettingError: as `load_prefixed`.
+    """
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+    if unknown := _UNKNOWN.search(text):
+        known = ", ".join(prefix + field.upper() for field in kind.__struct_fields__)
+        raise SettingError(f"{prefix}{unknown[1].upper()} is unknown; there are: {known or 'none'}")
+    if field := _FIELD.search(text):
+        name = field[1]
+        raise SettingError(f"{prefix}{name.upper()}={values[name]!r}: {text[: field.start()]}")
+    raise SettingError(text)
+
+
+def refuse(service: str, error: ValueError) -> NoReturn:
+    """End the process for a bad setting, with exit code 2 as all services do."""
+    print(f"{service}: configuration: {error}", file=sys.stderr)
+    sys.exit(2)

@@ -22,7 +22,7 @@ from nats.micro import add_service
 from nats.micro.service import EndpointConfig, ServiceConfig
 
 from . import garbage
-from .config import CellConfig, load_cell
+from .config import CellConfig, load_cell, refuse
 from .decider import Decider
 from .errors import EventLogError
 from .hooks import Hooks
@@ -272,8 +272,7 @@ def run_service[S](
         config = load_cell(env)
         observer = telemetry(name, config.instance, env) if telemetry is not None else None
     except ValueError as error:
-        print(f"{name}: configuration: {error}", file=sys.stderr)
-        sys.exit(2)
+        refuse(name, error)
 
     async def main() -> int:
         shell = Shell(

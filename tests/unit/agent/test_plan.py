@@ -136,5 +136,5 @@ def test_configuration() -> None:
     """Unknown settings are errors; flavors are a list."""
     config = load({"AGENT_NAME": "x", "AGENT_FLAVORS": "spot, fast,"}, "/data")
     assert (config.flavor_names, config.work_dir) == (("spot", "fast"), "/data/agent")
-    with pytest.raises(Exception, match="flavours"):
+    with pytest.raises(Exception, match="AGENT_FLAVOURS"):
         load({"AGENT_FLAVOURS": "spot"}, "/data")

@@ -1,0 +1,92 @@
+"""What the engine keeps of one request, and what is to be done about it now."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sluice.events.check_protocol import CheckRequest
+
+from .clock import Handle
+from .controller import Check
+from .request import Request
+from .said import FINAL, Said
+
+Action = Literal["check", "watch", "settle", ""]
+"""Call the check function; call the watch; find out what became of the last verdict; nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One attempt's request. `due`: engine time of the next call; None: none by itself."""
+
+    key: str
+    request: CheckRequest
+    check: Check | None
+    given: Request[Any] | None = None
+    number: int = 0
+    said: Said | None = None
+    due: float | None = None
+    task: asyncio.Task[None] | None = None
+    timer: Handle | None = None
+    lane: "Lane | None" = None
+    """Where it waits for a free place."""
+    sending: bool = False
+    changed: bool = False
+    """While its function ran."""
+    failures: int = 0
+    timed_out: bool = False
+
+    def action(self) -> Action:
+        """Return what is to be done next, at `due` if that is a call."""
+        state, said = self.request.state, self.said.state if self.said is not None else ""
+        if said in FINAL and (state == "Pending" or said != "Ready"):
+            # Answered; the admission-check service has not looked at it yet.
+            return "settle"
+        if state == "Pending":
+            return "check"
+        if self.check is not None and self.check.watcher is not None:
+            return "watch"
+        return "check" if self.due is not None else ""
+
+    def disarm(self) -> None:
+        """Take back that something happens by itself."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.lane is not None:
+            self.lane.leave(self)
+
+
+class Lane:
+    """A number of places, and who waits for one, in order. *places* 0: as many as wanted."""
+
+    __slots__ = ("_queue", "places", "taken", "waiting")
+
+    def __init__(self, places: int) -> None:
+        self.places, self.taken, self.waiting = places, 0, 0
+        self._queue: deque[Held] = deque()
+
+    def enter(self, held: Held) -> None:
+        held.lane = self
+        self.waiting += 1
+        self._queue.append(held)
+
+    def leave(self, held: Held) -> None:
+        # Left in the queue, and passed over by `next`: taking it out would cost a search.
+        held.lane = None
+        self.waiting -= 1
+
+    def next(self) -> Held | None:
+        """Give the next place to who has waited longest, None if there is no place or nobody waits."""
+        while self._queue and (not self.places or self.taken < self.places):
+            held = self._queue.popleft()
+            if held.lane is not self:
+                continue
+            self.leave(held)
+            self.taken += 1
+            return held
+        return None
+
+    def done(self) -> None:
+        self.taken -= 1

@@ -1,0 +1,256 @@
+"""A controller as a process: stand-by, active, stopping; settings from the environment.
+
+SLUICE_NATS_URL, SLUICE_CELL, SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT and SLUICE_OTEL as everywhere;
+SLUICE_CHECK_HTTP (`host:port`, `:port`) serves /healthz and /metrics.
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+import uvloop
+
+from sluice.events.check_protocol import CheckRequest, CheckVerdict
+from sluice.events.codec import CommitDecodeError, decode_commit
+from sluice.events.dispatch import key_token
+from sluice.log.errors import AppendRefusedError, EventLogError, LogUnavailableError, MessageTooLargeError
+from sluice.log.jetstream import parse_time
+from sluice.log.subjects import verdict_suffix
+from sluice.sdk.client import AsyncClient
+from sluice.telemetry import start
+
+from .clock import LoopClock
+from .controller import Controller, call
+from .engine import Engine
+from .health import Health, HealthServer
+from .history import History
+from .lease import HeartbeatLease, Unavailable
+from .numbers import Numbers, instrument
+from .request import Request
+from .said import Said, Stored, TooLargeError, decode, encode
+from .source import Source
+
+log = structlog.get_logger("sluice.sdk.checks")
+
+RETRY_S = 0.2
+HEADER_ROOM = 512
+
+
+class Process:
+    """One replica of a controller. `serve` until `stop`."""
+
+    def __init__(self, app: Controller, client: AsyncClient, *, instance: str = "", http: str = "") -> None:
+        self.app, self.client, self.http = app, client, http
+        self.instance = instance or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.numbers = Numbers(app.name)
+        self.lease = HeartbeatLease(client.log, app.name, self.instance, app.settings.ttl_s, app.version)
+        self.engine: Engine | None = None
+        self._suffix = verdict_suffix(app.name)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End in order: what is at work may finish, then a stand-by takes over."""
+        self._stopping.set()
+
+    def recheck(self, select: Callable[[Request[Any]], bool]) -> int:
+        return self.engine.recheck(select) if self.engine is not None else 0
+
+    async def serve(self) -> None:
+        """Work until `stop`: as a stand-by, then as the active replica, then perhaps as a stand-by again."""
+        self.app.running = self
+        async with contextlib.AsyncExitStack() as stack:
+            health = Health(self.app.name, self.instance, self.numbers, self.lease, self.client.log)
+            await stack.enter_async_context(HealthServer(self.http, health))
+            for lifespan in self.app.lifespans:
+                await stack.enter_async_context(lifespan(self.app))
+            log.info("controller started", controller=self.app.name, replica=self.instance)
+            stopping = asyncio.create_task(self._stopping.wait())
+            try:
+                while not self._stopping.is_set():
+                    acquiring = asyncio.create_task(self.lease.acquire())
+                    await asyncio.wait({acquiring, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                    if not acquiring.done():
+                        acquiring.cancel()
+                        await asyncio.wait({acquiring})
+                        break
+                    acquiring.result()
+                    await self._lead(stopping)
+            finally:
+                stopping.cancel()
+                self.app.running = None
+
+    async def _lead(self, stopping: asyncio.Task[Any]) -> None:
+        """Be the active replica until the heartbeat is lost, or `stop`."""
+        log.info("active", controller=self.app.name, replica=self.instance)
+        self.numbers.active, self.numbers.takeovers = 1, self.numbers.takeovers + 1
+        self.engine = Engine(self.app, LoopClock(), self._send, self._unheard, self.numbers)
+        source = Source(self.client.log, self.app.name, self.numbers)
+        keeping = asyncio.create_task(self.lease.keep(), name="heartbeat")
+        following = asyncio.create_task(self._follow(self.engine, source), name="requests")
+        try:
+            done, _ = await asyncio.wait({keeping, following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if following in done:
+                following.result()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            lost = not self.lease.valid
+            if lost:
+                log.warning("not active any more", controller=self.app.name, holder=self.lease.holder)
+            await self.engine.stop(0.0 if lost else self.app.settings.drain_s)
+            await source.close()
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await self.lease.release()
+            self.engine = None
+            self.numbers.active = self.numbers.requests = self.numbers.running = self.numbers.queued = 0
+
+    async def _follow(self, engine: Engine, source: Source) -> None:
+        """Tell the engine all that there is, then what changes.
+
+        1. Read the bucket; 2. read what was answered already; 3. let the author tidy up; 4. begin.
+        """
+        requests = await source.everything()
+        history = await self._history(requests)
+        log.info("requests read", requests=len(requests))
+        await self._activated(requests)
+        engine.replace(requests, history.of)
+        while True:
+            async for batch in source.changes():
+                for key, request in batch:
+                    engine.update(key, request)
+            engine.replace(await source.everything())
+
+    async def _activated(self, requests: dict[str, CheckRequest]) -> None:
+        if not self.app.activated:
+            return
+        preview = Engine(self.app, LoopClock(), self._send, self._unheard)
+        given: Sequence[Request[Any]] = preview.preview(requests)
+        for hook in self.app.activated:
+            try:
+                await call(hook, given)
+            except Exception:
+                log.exception("on_active failed")
+
+    # the log
+
+    async def _history(self, requests: dict[str, CheckRequest]) -> History:
+        history = History(requests)
+        while requests:
+            try:
+                first = await self._seq_at(history.since)
+                async for entries in self.client.log.read(first, [self._suffix]):
+                    history.add(entries)
+                break
+            except Unavailable as error:
+                log.info("log not read", error=str(error) or type(error).__name__)
+                history = History(requests)
+                await asyncio.sleep(RETRY_S)
+        return history
+
+    async def _seq_at(self, wall: int) -> int:
+        """Return a sequence before which the log took nothing later than *wall* (microseconds)."""
+        stream = self.client.log.cell.stream
+        connection = await self.client.log.connection(5.0)
+        info = await connection.ask(f"$JS.API.STREAM.INFO.{stream}")
+        if "error" in info:
+            raise LogUnavailableError(f"{stream}: {info['error'].get('description')}")
+        low, high = max(1, int(info["state"]["first_seq"])), int(info["state"]["last_seq"])
+        while low < high:
+            middle = (low + high) // 2
+            answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": middle})
+            if "error" in answer:
+                raise LogUnavailableError(f"{stream}: {answer['error'].get('description')}")
+            if parse_time(answer["message"]["time"]) < wall:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    async def _send(self, ident: str, verdict: CheckVerdict, recheck_after_s: float | None) -> Stored:
+        """Publish until the log has it: the id keeps it from being stored twice."""
+        source = f"controller/{self.app.name}"
+        payload = encode(source, ident, LoopClock().wall(), verdict, recheck_after_s)
+        limit = min(self.client.log.max_payload, 8 << 20) - HEADER_ROOM
+        if len(payload) > limit:
+            raise TooLargeError(f"the verdict has {len(payload)} bytes, the log takes at most {limit}")
+        repeated = False
+        while True:
+            if not self.lease.valid:
+                # Another replica answers now. This task is about to be cancelled.
+                await asyncio.Event().wait()
+            try:
+                ack = await self.client.log.append(self._suffix, payload, msg_id=ident)
+                if ack.duplicate and not repeated:
+                    return await self._stored(ack.seq, verdict)
+                return Stored(ack.seq, verdict)
+            except (MessageTooLargeError, AppendRefusedError) as error:
+                raise TooLargeError(str(error)) from error
+            except (EventLogError, ConnectionError, TimeoutError) as error:
+                repeated = True
+                log.info("verdict not acknowledged", id=ident, error=str(error) or type(error).__name__)
+                await asyncio.sleep(RETRY_S)
+
+    async def _stored(self, seq: int, verdict: CheckVerdict) -> Stored:
+        connection = await self.client.log.connection(5.0)
+        stream = self.client.log.cell.stream
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq})
+        found = decode(base64.b64decode((answer.get("message") or {}).get("data", "")))
+        return Stored(seq, verdict if found is None else found[1])
+
+    async def _unheard(self, key: str, said: Said) -> bool:
+        """Tell whether the service has seen the verdict, and asks as before: see `Engine`."""
+        try:
+            last = await self.client.log.last("checks")
+            if last is None:
+                return False
+            return decode_commit(last.payload).steps[-1].upto >= said.seq > 0
+        except (*Unavailable, CommitDecodeError) as error:
+            log.info("not known what became of a verdict", request=key, error=str(error))
+            return False
+
+
+async def _serve(process: Process) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(min(process.app.settings.concurrency, 64) or 64))
+    for which in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(which, process.stop)
+    try:
+        await process.serve()
+    finally:
+        await process.client.close()
+
+
+def main(app: Controller) -> None:
+    """Run *app* until SIGTERM or SIGINT, and exit."""
+
+    async def run() -> None:
+        client = AsyncClient(source=f"controller/{app.name}")
+        process = Process(app, client, instance=instance, http=os.environ.get("SLUICE_CHECK_HTTP", ""))
+        _observe(process.numbers)
+        await _serve(process)
+
+    instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    try:
+        key_token(app.name)
+        telemetry = start(f"check/{app.name}", instance, os.environ)
+    except ValueError as error:
+        print(f"{app.name}: configuration: {error}", file=sys.stderr)
+        sys.exit(2)
+    uvloop.run(run())
+    telemetry.close()
+
+
+def _observe(numbers: Numbers) -> None:
+    from opentelemetry import metrics
+
+    instrument(metrics.get_meter("sluice"), numbers)

@@ -1,0 +1,101 @@
+"""What a check may answer (AC2). Delays are seconds, or a `timedelta`."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+
+from sluice.api.core_v1 import Toleration
+from sluice.api.kueue import PodSetUpdate
+
+Delay = float | timedelta
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The workload may run, as far as this check goes."""
+
+    updates: tuple[PodSetUpdate, ...] = ()
+    """Added to the pods: labels, annotations, node selector, tolerations (see `Request.update_all`)."""
+    message: str = ""
+    recheck_after: Delay | None = None
+    """Look again after so long; then Retry or Rejected takes the approval back (AC5)."""
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Not now: give the quota back, and try again not before *after* (None: the cell's own backoff)."""
+
+    after: Delay | None = None
+    message: str = ""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """Never: the workload is deactivated."""
+
+    message: str = ""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Not decided: the workload keeps its quota and waits; the check is asked again."""
+
+    message: str = ""
+    recheck_after: Delay | None = None
+    """None: the controller's `recheck_s`."""
+
+
+class PreemptionRequired(msgspec.Struct, frozen=True):
+    """Could pass if the workloads in its way were preempted now (AC6); the check is asked again."""
+
+    message: str = ""
+    recheck_after: Delay | None = None
+
+
+Verdict = Ready | Retry | Rejected | Pending | PreemptionRequired
+
+
+class VerdictError(TypeError):
+    """A check returned something that is no verdict."""
+
+
+def seconds(delay: Delay | None) -> float | None:
+    """Return a delay in seconds, not below zero."""
+    if delay is None:
+        return None
+    return max(0.0, delay.total_seconds() if isinstance(delay, timedelta) else float(delay))
+
+
+def pod_set_update(
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    node_selector: dict[str, str] | None = None,
+    tolerations: Iterable[Toleration] = (),
+) -> PodSetUpdate:
+    """Return what is added to the pods of one pod set."""
+    return PodSetUpdate(
+        name=name,
+        labels=labels or {},
+        annotations=annotations or {},
+        node_selector=node_selector or {},
+        tolerations=list(tolerations),
+    )
+
+
+def checked(result: object) -> Verdict:
+    """Return what a function returned, if it is a verdict.
+
+    Raises:
+        VerdictError: it is not; says what is wrong.
+    """
+    if isinstance(result, Ready):
+        updates = result.updates
+        many = (updates,) if isinstance(updates, PodSetUpdate) else tuple(updates)
+        if wrong := [one for one in many if not isinstance(one, PodSetUpdate)]:
+            raise VerdictError(f"Ready: updates must be PodSetUpdate, not {type(wrong[0]).__name__}")
+        return msgspec.structs.replace(result, updates=many)
+    if isinstance(result, Retry | Rejected | Pending | PreemptionRequired):
+        return result
+    raise VerdictError(
+        "a check must return Ready, Retry, Rejected, Pending or PreemptionRequired, "
+        f"not {type(result).__name__}"
+    )

@@ -8,6 +8,7 @@ import sys
 import uvloop
 
 from sluice import telemetry
+from sluice.core.status.totals import TOTALS, series
 from sluice.log import garbage
 from sluice.log.config import refuse
 from sluice.log.errors import EventLogError
@@ -16,12 +17,17 @@ from .config import Config, load
 from .service import ApiService
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, observer: telemetry.Telemetry) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for which in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(which, stop.set)
-    await ApiService(config).run(stop)
+    service = ApiService(config)
+    observer.count(
+        lambda: series(service.follower.world.view.totals),
+        [(name, total.unit, total.text) for name, total in TOTALS.items()],
+    )
+    await service.run(stop)
 
 
 def main() -> None:
@@ -35,7 +41,7 @@ def main() -> None:
     # Questions can wait, jobs cannot: when the machine is full, the deciders go first.
     os.nice(config.nice)
     try:
-        uvloop.run(_serve(config))
+        uvloop.run(_serve(config, observer))
     except EventLogError as error:
         sys.exit(f"api: cannot go on: {error}")
     finally:

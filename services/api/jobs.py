@@ -61,7 +61,7 @@ class Submitted:
     open: int = 0
     """Manifests that were not answered yet."""
     errors: tuple[FieldError, ...] = ()
-    """Why `latest` was refused; () while it was not."""
+    """Why `latest`, or a size wanted since, was refused; () while it was not."""
     claims: dict[int, job.JobFinished] | None = None
     ended: job.JobFinished | None = None
 
@@ -101,6 +101,10 @@ class Jobs:
         if message.type == "JobDeleted" and submitted.in_force is None and not submitted.open:
             # It was never more than a refused manifest.
             del self.by_key[key]
+            return True
+        if message.type == "JobScaled" and submitted.errors and submitted.in_force is not None:
+            # What was wrong with an earlier edit is of no interest any more.
+            submitted.errors = ()
             return True
         if message.type == "JobFinished":
             _claim(submitted, bytes(message.data), entry.seq)
@@ -178,6 +182,7 @@ class Jobs:
         self.rejected += 1
         answered = self._answered(event.cause)
         if answered is None:
+            self._not_scaled(event)
             return ()
         submitted, offer = answered
         if offer.seq == submitted.latest.seq:
@@ -192,6 +197,13 @@ class Jobs:
                 del self.by_key[key]
                 forgotten.append(key)
         return forgotten
+
+    def _not_scaled(self, event: slices.Rejected) -> None:
+        """A size that was refused is shown like a refused manifest: the job goes on as it was."""
+        key = job_of(event.subject) if event.event_type == "JobScaled" else None
+        submitted = self.by_key.get(key) if key is not None else None
+        if submitted is not None and submitted.in_force is not None:
+            submitted.errors = tuple(event.errors)
 
     def _ignored(self, seq: int) -> Iterable[JobKey]:
         answered = self._answered(seq)

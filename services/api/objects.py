@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from sluice.api import sluice_v1
-from sluice.api.labels import ELASTIC_JOB
 from sluice.core.config import KINDS, NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
@@ -21,7 +20,7 @@ from sluice.core.status import (
 )
 from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
-from sluice.core.status.slices import described
+from sluice.core.status.slices import described, is_slice, place
 from sluice.core.status.times import timestamp
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
@@ -30,8 +29,8 @@ from .jobs import Submitted, offered_uid
 from .world import Presence, World
 
 CONFIG_KINDS = frozenset(KINDS)
-READ_KINDS = frozenset({"Job", "Workload", "Variant", "Agent"})
-NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant"}
+READ_KINDS = frozenset({"Job", "Workload", "Variant", "Slice", "Agent"})
+NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant", "Slice"}
 
 
 class UnknownKindError(LookupError):
@@ -64,6 +63,8 @@ def keys(world: World, kind: str) -> Iterable[str]:
         return world.view.workloads
     if kind == "Variant":
         return [w.key for parent in world.view.workloads.values() for w in parent.variants.values()]
+    if kind == "Slice":
+        return [key for key, workload in world.view.workloads.items() if is_slice(workload)]
     if kind == "Agent":
         return [name for who, name in world.presence if who == "agent"]
     raise UnknownKindError(kind)
@@ -92,6 +93,9 @@ def render(world: World, kind: str, key: str) -> Object | None:
         case "Variant":
             workload = world.view.workloads.get(WorkloadKey(key))
             return None if workload is None or not workload.variant else _workload(world, workload)
+        case "Slice":
+            workload = world.view.workloads.get(WorkloadKey(key))
+            return None if workload is None or not is_slice(workload) else _workload(world, workload)
         case "Agent":
             presence = world.presence.get(("agent", key))
             return None if presence is None else _agent(world, presence)
@@ -176,16 +180,27 @@ def _workload(world: World, workload: WorkloadView) -> Object:
         # A default, but what people look for first.
         written["count"] = pod_set.count
     queues = workload.key in workload.local_queue.pending or (workload.parent and workload.assignment is None)
-    place = position(world.view, workload) if queues else None
-    if place is not None:
-        plain["status"]["queuePosition"] = place
+    number = position(world.view, workload) if queues else None
+    if number is not None:
+        plain["status"]["queuePosition"] = number
     if workload.variant:
         plain["status"]["variant"] = workload.variant
+    if is_slice(workload):
+        plain["status"]["slice"] = _slice(world, workload)
     if workload.migrations:
         plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:
         plain["status"]["waitedSeconds"] = _seconds(workload.record.created_at, workload.admitted_at)
     return plain
+
+
+def _slice(world: World, workload: WorkloadView) -> Object:
+    """Return where a workload slice stands among its job's (WS9)."""
+    reference = workload.record.job
+    job = world.view.jobs.get(reference.key) if reference is not None else None
+    if job is None:
+        return {}
+    return {"job": job.key.partition("/")[2], **place(job, workload), "lineage": described(job)}
 
 
 def _migration(one: Migration) -> Object:
@@ -274,7 +289,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "flavors": list(_flavors(workload)),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
-        **({"slices": described(view)} if ELASTIC_JOB in workload.record.annotations else {}),
+        **({"slices": described(view)} if is_slice(workload) else {}),
         "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": found.position,
         "executor": (ended.executor if ended is not None else "") or view.executor,

@@ -15,6 +15,7 @@ from nats.micro import add_service
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from sluice.core.config_plan import status
+from sluice.core.status.totals import series
 from sluice.events.query import (
     ApplyRequest,
     DeleteRequest,
@@ -214,6 +215,10 @@ class ApiService:
                 agent
                 for kind, name in world.presence
                 if kind == "agent" and (agent := render(world, "Agent", name)) is not None
+            ],
+            "totals": [
+                {"metric": metric, "labels": labels, "value": value}
+                for metric, labels, value in series(world.view.totals)
             ],
             "counts": {
                 "jobs": len(world.view.jobs),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluice.core.config import object_key
+from sluice.core.status.slices import is_slice
 from sluice.core.status.view import View
 from sluice.events import checks, config, scheduler, slices, variants
 from sluice.events.base import Event, WorkloadKey
@@ -32,6 +33,8 @@ def _workload(view: View, key: str, *, queues: bool) -> Touched:
     record = workload.record
     if record.parent is not None:
         found += [("Variant", key), ("Workload", record.parent)]
+    if is_slice(workload):
+        found.append(("Slice", key))
     if record.job is not None:
         found.append(("Job", record.job.key))
     if queues:

@@ -121,7 +121,7 @@ class World:
         """Tell whether people can get the object."""
         if kind == "Job":
             return JobKey(key) in self.view.jobs or JobKey(key) in self.jobs.by_key
-        if kind in ("Workload", "Variant"):
+        if kind in ("Workload", "Variant", "Slice"):
             return key in self.view.workloads
         if kind == "Agent":
             return ("agent", key) in self.presence

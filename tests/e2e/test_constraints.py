@@ -17,7 +17,12 @@ def test_a_job_that_must_not_borrow_waits(run):
     run("apply", "-f", "examples/constraints/cannot-borrow.yaml").ok()
     status = eventually(lambda: (s := job(run, "no-borrowing")) and "cannot-borrow" in s["message"] and s)
     assert status["phase"] == "Queued"
-    assert "cannot-borrow" in run("describe", "job", "no-borrowing").ok().out
+    described = run("describe", "job", "no-borrowing").ok().out
+    assert "AdmissionConstraintUnsatisfied" in described
+    totals = run("status", "-o", "json").ok().json["totals"]
+    (counted,) = [t for t in totals if t["metric"] == "sluice_unsatisfied_admission_constraints_total"]
+    assert counted["labels"] == {"cluster_queue": "careful", "constraint": "cannot-borrow"}
+    assert counted["value"] >= 1
     run("submit", "-q", "careful", "--name", "borrower", "--cpu", "3", "--", "sleep", "5").ok()
     eventually(lambda: job(run, "borrower")["phase"] == "Admitted")
     run("job", "finish", "borrower").ok()

@@ -1,6 +1,9 @@
 """The stories of KEP-77 on real services and a real agent: `examples/elastic/`."""
 
+import json
 import os
+import re
+from pathlib import Path
 
 import psutil
 import pytest
@@ -68,14 +71,62 @@ def test_a_running_job_grows_and_shrinks(run, agent):
     )
     assert [s["state"] for s in waits] == ["Replaced", "Admitted", "Pending"]
     assert pids(agent, "demo-slice") == shrunk
+    names = [s["name"] for s in waits]
+    shown = slices_of(run, "ExceedsMaxQuota")
+    assert shown[names[2]][1:5] == ["demo-slice", "Pending", "9 (7 gated)", names[1]]
+    assert shown[names[0]][2] == "Replaced"
+    assert (
+        "previously considered podsets requests (0) + current podset request (9) > maximum capacity (6)"
+        in (run("get", "slice", names[2], "-o", "wide").ok().out)
+    )
+    described = run("describe", "wl", names[1]).ok().out
+    assert f"{names[1]}: 2 x main, Admitted, after {names[0]} (this one)" in described
+    assert "UpdatedWorkload" in described
+
     run("job", "scale", "demo-slice", "3").ok()
     again = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
     assert shrunk.items() <= again.items()
-    assert "Slices" in run("describe", "job", "demo-slice").ok().out
+    lines = run("describe", "job", "demo-slice").ok().lines
+    begin = lines.index("Slices:")
+    assert [line.split(":")[0].strip() for line in lines[begin + 1 : begin + 4]] == names
+    text = "\n".join(lines)
+    assert "CreatedWorkload" in text
+    assert "WorkloadSliceReplaced" in text
+    counted = totals(run)
+    assert counted["sluice_workload_slices_created_total", "elastic", ""] == 2
+    assert counted["sluice_workload_slices_replaced_total", "elastic", ""] == 2
+    assert counted["sluice_workload_slices_resized_total", "elastic", "admitted"] == 1
+    assert counted["sluice_workload_slices_resized_total", "elastic", "pending"] == 1
 
     run("job", "delete", "demo-slice").ok()
     eventually(lambda: not any(psutil.pid_exists(pid) and _runs(pid) for pid in again.values()))
-    eventually(lambda: run("get", "wl", "-o", "json").ok().json["items"] == [])
+    eventually(lambda: run("get", "slices", "-o", "json").ok().json["items"] == [])
+    assert run("get", "wl", "-o", "json").ok().json["items"] == []
+
+
+def slices_of(run, word):
+    """Return the rows of `get slices` by name, once *word* is among them."""
+
+    def rows():
+        said = run("get", "slices").ok()
+        return word in said.out and {
+            row[0]: row for line in said.lines[1:] if (row := re.split(r"  +", line.strip()))
+        }
+
+    return eventually(rows)
+
+
+def totals(run):
+    """Return (metric, cluster queue, state or constraint) -> value."""
+    found = run("status", "-o", "json").ok().json["totals"]
+    return {
+        (
+            each["metric"],
+            each["labels"]["cluster_queue"],
+            each["labels"].get("state", each["labels"].get("constraint", "")),
+        ): each["value"]
+        for each in found
+    }
 
 
 def _runs(pid):
@@ -86,12 +137,73 @@ def _runs(pid):
 
 
 def test_an_elastic_job_keeps_a_pod(run, agent):
-    """Shrinking to nothing is refused, and so is partial admission on the same job."""
+    """Shrinking to nothing is refused with the field's path, and what runs goes on; so is opting out."""
     run("apply", "-f", "examples/elastic/queue.yaml").ok()
     run("apply", "-f", "examples/elastic/job.yaml").ok()
-    eventually(lambda: len(pids(agent, "demo-slice")) == 3)
-    run("job", "scale", "demo-slice", "0")
-    message = eventually(lambda: run("get", "job", "demo-slice", "-o", "{.status.phase}").ok().out)
-    assert message
-    assert len(pids(agent, "demo-slice")) == 3
+    began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    assert run("job", "scale", "demo-slice", "--", "-1").code == 2
+    run("job", "scale", "demo-slice", "0").ok()
+    eventually(lambda: "podSets: Invalid value: 0: an elastic job keeps at least" in job_message(run))
+    manifest = Path("examples/elastic/job.yaml").read_text()
+    plain = manifest.replace("annotations:", "#")
+    assert plain != manifest
+    run("submit", "-f", "-", stdin=plain)
+    eventually(lambda: "metadata.annotations[kueue.x-k8s.io/elastic-job]" in job_message(run))
+    assert pids(agent, "demo-slice") == began
     run("job", "delete", "demo-slice").ok()
+    eventually(lambda: not pids(agent, "demo-slice"))
+
+
+def job_message(run):
+    return run("get", "job", "demo-slice", "-o", "{.status.message}").ok().out
+
+
+def test_growth_keeps_the_flavor(run, agent):
+    """What began on the small flavor stays there: growth beyond it waits, as KEP-77's last test says."""
+    run("apply", "-f", "examples/elastic/sticky.yaml").ok()
+    began = eventually(lambda: len(found := pids(agent, "sticky")) == 2 and found)
+    run("job", "scale", "sticky", "5").ok()
+    text = "could not assign sticky-large flavor since the original workload is assigned: sticky-small"
+    eventually(lambda: text in run("describe", "job", "sticky").ok().out or text in wide(run))
+    assert pids(agent, "sticky") == began
+    run("job", "scale", "sticky", "3").ok()
+    eventually(lambda: began.items() <= (found := pids(agent, "sticky")).items() and len(found) == 3)
+    run("job", "delete", "sticky").ok()
+
+
+def wide(run):
+    return run("get", "slices", "-o", "wide").ok().out
+
+
+def test_growth_preempts_and_is_preempted_whole(run, agent):
+    """The larger slice preempts what is less important (WS6); a more important job stops all of it."""
+    run("apply", "-f", "examples/elastic/queue.yaml").ok()
+    rigid(run, "low", cpu=2, priority=-10)
+    eventually(lambda: len(pids(agent, "low")) == 1)
+    run("apply", "-f", "examples/elastic/job.yaml").ok()
+    began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    run("job", "scale", "demo-slice", "6").ok()
+    grown = eventually(lambda: len(found := pids(agent, "demo-slice")) == 6 and found)
+    assert began.items() <= grown.items()
+    assert not pids(agent, "low")
+
+    # While a still larger slice waits, both go; the new one asks for all.
+    run("job", "scale", "demo-slice", "7").ok()
+    slices_of(run, "7 (1 gated)")
+    rigid(run, "high", cpu=6, priority=10)
+    eventually(lambda: len(pids(agent, "high")) == 1 and not pids(agent, "demo-slice"))
+    status = run("get", "job", "demo-slice", "-o", "json").ok().json["status"]
+    assert [s["state"] for s in status["slices"]].count("Pending") == 1
+    assert not [s for s in status["slices"] if s["state"] == "Admitted"]
+    run("job", "scale", "demo-slice", "4").ok()
+    run("job", "finish", "high").ok()
+    eventually(lambda: len(pids(agent, "demo-slice")) == 4)
+    for name in ("demo-slice", "low", "high"):
+        run("job", "delete", name).ok()
+
+
+def rigid(run, name, *, cpu, priority):
+    spec = {"queueName": "elastic", "priority": priority, "resources": {"cpu": cpu}}
+    job = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": {"name": name}}
+    job["spec"] = {**spec, "command": ["sleep", "600"], "terminationGracePeriodSeconds": 1}
+    run("apply", "-f", "-", stdin=json.dumps(job)).ok()

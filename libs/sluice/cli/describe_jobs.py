@@ -46,15 +46,19 @@ async def job_lines(api: Api, obj: Object) -> Lines:
     return lines + await _history(api, obj, "Job")
 
 
-def _slices(slices: Sequence[Object]) -> Lines:
-    """Return the lineage of an elastic job: each slice, its size, its state, what it takes the place of."""
+def _slices(slices: Sequence[Object], shown: str = "") -> Lines:
+    """Return the lineage of an elastic job: each slice, its size, its state, what it takes the place of.
+
+    *shown*: the slice that is described, marked in the list.
+    """
     if not slices:
         return []
     lines = ["Slices:"]
     for found in slices:
         pods = ", ".join(f"{count} x {pod_set}" for pod_set, count in found["pods"].items())
         after = f", after {found['replaces']}" if found["replaces"] else ""
-        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}")
+        mark = " (this one)" if found["name"] == shown else ""
+        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}{mark}")
     return lines
 
 
@@ -75,6 +79,7 @@ async def workload_lines(api: Api, obj: Object) -> Lines:
         field("Active", dig(obj, "spec", "active", default=True)),
     ]
     lines = [line for line in lines if line]
+    lines += _slices(dig(obj, "status", "slice", "lineage", default=()), obj["metadata"]["name"])
     lines += _pod_sets(obj) + _assignment(obj) + _checks(obj) + _family(obj) + _migrations(obj)
     requeue = dig(obj, "status", "requeueState", default=None)
     if requeue:

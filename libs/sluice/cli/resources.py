@@ -141,6 +141,13 @@ def variant_gate(obj: Object) -> str:
     return "Open" if gates and all(gate.get("position") == "Open" for gate in gates) else "Closed"
 
 
+def _slice_pods(obj: Object) -> str:
+    """Return how many pods the slice asks for, and how many of them wait for it: `5 (2 gated)`."""
+    pods = sum(dig(obj, "status", "slice", "pods", default={}).values())
+    gated = sum(dig(obj, "status", "slice", "gated", default={}).values())
+    return f"{pods} ({gated} gated)" if gated else str(pods)
+
+
 def _reserved_in(obj: Object) -> str:
     return str(dig(obj, "status", "admission", "clusterQueue"))
 
@@ -312,6 +319,25 @@ RESOURCES: tuple[Resource, ...] = (
             Column("POSITION", position),
             _AGE,
             Column("REASON", pending_reason),
+        ),
+    ),
+    Resource(
+        "Slice",
+        "slices",
+        short=("workloadslice", "workloadslices"),
+        namespaced=True,
+        columns=(
+            _NAME,
+            Column("JOB", _text("status", "slice", "job")),
+            Column("STATUS", _text("status", "slice", "state")),
+            Column("PODS", _slice_pods),
+            Column("REPLACES", _text("status", "slice", "replaces")),
+            Column("RESERVED IN", _reserved_in),
+            Column("FLAVORS", flavors),
+            _AGE,
+            Column("LINEAGE", _text("status", "slice", "name"), wide=True),
+            Column("REASON", pending_reason),
+            Column("MESSAGE", lambda obj: str(condition(obj, "QuotaReserved").get("message", "")), wide=True),
         ),
     ),
     Resource(

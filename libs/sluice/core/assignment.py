@@ -11,6 +11,7 @@ from typing import Any
 from sluice.api.quantity import format_value
 from sluice.events.base import PodSetAssignment
 
+from .inadmissible import constraints_in
 from .preemption import Possibility
 from .quota import FlavorResource
 
@@ -237,8 +238,7 @@ class Assignment:
     @property
     def constraints(self) -> tuple[str, ...]:
         """Return which of its own constraints hold the workload up: cannot-borrow, cannot-preempt (AX4)."""
-        message = self.message
-        return tuple(name for name in ("cannot-borrow", "cannot-preempt") if f"({name})" in message)
+        return constraints_in(self.message)
 
     def _severity(self, result: PodSetResult) -> int:
         attempts = result.attempts

@@ -73,6 +73,7 @@ class Search:
         "_cannot_preempt",
         "_cq",
         "_fungible",
+        "_held",
         "_node",
         "_oracle",
         "_pinned",
@@ -109,6 +110,12 @@ class Search:
         self.plan = plan_of(cq)
         self.old = None if replaced is None else {old.name: old for old in replaced}
         """The replaced slice's assignment, by pod set."""
+        self._held: dict[FlavorResource, int] = {}
+        """What the replaced slice has."""
+        for part in replaced or ():
+            for resource, flavor in part.flavors.items():
+                fr = (flavor, resource)
+                self._held[fr] = self._held.get(fr, 0) + part.usage.get(resource, 0)
         self.usage: dict[FlavorResource, int] = {}
         """Of pod sets that have got flavors already."""
         constrained = enabled(gates, "WorkloadAdmissionConstraints")
@@ -239,13 +246,16 @@ class Search:
         marks: list[tuple[str, int, int]] = []
         for resource, amount in wanted:
             fr = flavor.frs[resource]
+            whole = amount
             if self.old is not None:
                 amount, original = self._beyond_old(name, pod_sets, resource, amount)
                 if original is not None:
                     worst, severity = _WORST, NO_MATCH
                     details.append((slice_text, name, original))
             assumed = self.usage.get(fr, 0)
-            granular, borrow, detail, why = self._fits(fr, assumed, amount, ask=worst[0] != _NO_FIT)
+            granular, borrow, detail, why = self._fits(
+                fr, assumed, amount, ask=worst[0] != _NO_FIT, held=whole - amount
+            )
             if detail is not None:
                 details.append(detail)
                 if why > severity:
@@ -275,11 +285,12 @@ class Search:
         return amount, None
 
     def _fits(
-        self, fr: FlavorResource, assumed: int, amount: int, *, ask: bool
+        self, fr: FlavorResource, assumed: int, amount: int, *, ask: bool, held: int = 0
     ) -> tuple[int, int, Detail | None, int]:
         """Return granular mode, borrowing height, reason unless it fits, and the reason's severity.
 
-        `ask`: whether the oracle's answer would still matter.
+        `ask`: whether the oracle's answer would still matter. `held`: what these pods have already, by the
+        slice that is to be replaced. What could never be had is judged by all that the job would have.
         """
         if amount <= 0 and self.old is not None:
             return _FIT, 0, None, 0  # AX5: what the old slice has is not asked for again
@@ -290,18 +301,20 @@ class Search:
         quota = node.quotas.get(fr)
         nominal = 0 if quota is None else quota.nominal
         constraint = ""
+        others = self._held.get(fr, 0) - held
         if self._cannot_borrow:
             # AX6: such a workload sees nothing beyond its queue's own nominal quota.
-            if total > nominal and total <= node.potential_available(fr):
-                return _NO_FIT, 0, (nominal_exceeded_text, fr, assumed, amount, nominal), EXCEEDS
+            if nominal < total + held + others <= node.potential_available(fr):
+                why = (nominal_exceeded_text, fr, assumed + others, amount + held, nominal)
+                return _NO_FIT, 0, why, EXCEEDS
             unused = nominal - node.used(fr)
             if unused < available:
                 available, constraint = unused, CANNOT_BORROW
         if total <= available:
             return _FIT, find_height_of_lowest_subtree_that_fits(node, fr, total)[0], None, 0
         most = node.potential_available(fr) if cell is None else cell.potential_available()
-        if total > most:
-            return _NO_FIT, 0, (exceeds_text, fr, assumed, amount, most), EXCEEDS
+        if total + held + others > most:
+            return _NO_FIT, 0, (exceeds_text, fr, assumed + others, amount + held, most), EXCEEDS
         height, may_reclaim = find_height_of_lowest_subtree_that_fits(node, fr, total)
         if nominal < total and not may_reclaim and not self._preempts_borrowing:
             return _NO_FIT, height, (unused_text, fr, total - available, constraint), WAITING

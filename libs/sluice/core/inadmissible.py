@@ -24,6 +24,16 @@ Reason = tuple[str, str]
 """(reason, message) of QuotaReserved=False."""
 
 
+CONSTRAINTS: Final = ("cannot-borrow", "cannot-preempt")
+
+
+def constraints_in(message: str) -> tuple[str, ...]:
+    """Return which of a workload's own constraints a verdict names as what holds it up (AX4)."""
+    if "(cannot-" not in message:
+        return ()
+    return tuple(name for name in CONSTRAINTS if f"({name})" in message)
+
+
 def stopped(policy: str | None) -> bool:
     """Does the stop policy keep new workloads out? (None, "None" and '' do not.)"""
     return policy in ("Hold", "HoldAndDrain")

@@ -1,6 +1,7 @@
 """Metrics and traces with OpenTelemetry's SDK. Imported only when something is exported."""
 
 import importlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from .meters import Counted, RunnerInstruments
+from .meters import Counted, RunnerInstruments, Series, observe_totals
 
 DEFAULT_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 
@@ -53,6 +54,10 @@ class ProcessTelemetry:
     def observe(self, metrics: Counted) -> None:
         """Export the numbers of a runner."""
         self._runners.add(metrics)
+
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
+        """Export totals that *totals* gives when asked; *metrics* are the name, unit and text of each."""
+        observe_totals(self._meters.get_meter("sluice"), totals, metrics)
 
     def close(self) -> None:
         """Export what is left."""

@@ -4,10 +4,13 @@ Instruments are observed, not recorded: a runner keeps plain numbers, which are 
 asks, so metrics cost nothing while nobody does.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+Series = tuple[str, Mapping[str, str], float]
+"""Metric, labels, value."""
 
 
 class Counted(Protocol):
@@ -83,3 +86,18 @@ class RunnerInstruments:
             for bound, count in zip(self._bounds, runner.commit_counts, strict=False):
                 total += count
                 yield Observation(total, {"writer": runner.writer, "le": bound})
+
+
+def observe_totals(
+    meter: Meter, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]
+) -> None:
+    """Make an instrument for each of *metrics* (name, unit, text), which shows its part of *totals*."""
+
+    def observing(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(value, labels) for metric, labels, value in totals() if metric == name]
+
+        return observe
+
+    for name, unit, text in metrics:
+        meter.create_observable_counter(name, [observing(name)], unit=unit, description=text)

@@ -1,13 +1,13 @@
 """One call that sets up logs, metrics and traces of a process."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from opentelemetry import trace
 
 from .logs import configure_logs
-from .meters import Counted
+from .meters import Counted, Series
 
 EXPORTERS = ("none", "memory", "console", "otlp")
 
@@ -19,6 +19,10 @@ class Telemetry(Protocol):
         """Export the numbers of a runner."""
         ...
 
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
+        """Export totals that *totals* gives when asked; *metrics* are the name, unit and text of each."""
+        ...
+
     def close(self) -> None:
         """Export what is left; at the end of the process."""
         ...
@@ -28,6 +32,9 @@ class Silent:
     """Telemetry that exports nothing: no provider is installed, instruments and spans do nothing."""
 
     def observe(self, metrics: Counted) -> None:
+        pass
+
+    def count(self, totals: Callable[[], Iterable[Series]], metrics: Iterable[tuple[str, str, str]]) -> None:
         pass
 
     def close(self) -> None:

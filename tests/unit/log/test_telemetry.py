@@ -6,6 +6,7 @@ import json
 import pytest
 import structlog
 
+from sluice.core.status.totals import TOTALS, count, series
 from sluice.log.metrics import COMMIT_BUCKETS_S, RunnerMetrics
 from sluice.log.writer import Written
 from sluice.telemetry import configure_logs, start
@@ -84,4 +85,22 @@ async def test_commits_are_traced(monkeypatch):
         "commit",
         {"sluice.writer": "scheduler", "sluice.steps": 1, "sluice.seq": 2},
     )
+    telemetry.close()
+
+
+def test_totals_are_exported_when_asked():
+    """Each metric shows its own series, with its labels."""
+    telemetry = ProcessTelemetry("api", "a", "memory")
+    totals = {("sluice_workload_slices_waited_seconds_total", "q"): 1_500_000}
+    count(totals, "sluice_workload_slices_resized_total", "q", "admitted", n=2)
+    metrics = [(name, total.unit, total.text) for name, total in TOTALS.items()]
+    telemetry.count(lambda: series(totals), metrics)
+
+    data = telemetry.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    values = {m.name: [(p.value, dict(p.attributes)) for p in m.data.data_points] for m in data}
+
+    assert values == {
+        "sluice_workload_slices_waited_seconds_total": [(1.5, {"cluster_queue": "q"})],
+        "sluice_workload_slices_resized_total": [(2, {"cluster_queue": "q", "state": "admitted"})],
+    }
     telemetry.close()

@@ -286,7 +286,6 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     _give_back(old)
     old.finished_at = at
     condition(old, "Finished", True, REPLACED, event.message, at)
-    state.replaced_slices += 1
     if new is None:
         return
     new.past_execution_s = old.past_execution_s

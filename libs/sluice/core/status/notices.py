@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from sluice.core.backoff import MICROS_PER_S
 from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
+from sluice.core.inadmissible import constraints_in
 from sluice.events.base import Event, Micros
 from sluice.events.checks import CheckStateChanged
 from sluice.events.scheduler import (
@@ -20,7 +21,7 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
     WorkloadsParked,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadFinished
+from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
@@ -83,6 +84,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
     match event:
         case Preempted():
             return Notice(seq, at, "Normal", "Preempted", event.message)
+        case PendingReasonChanged() | WorkloadsParked() if constraints := constraints_in(event.message):
+            message = f"{', '.join(constraints)}: {event.reason}: {event.message}"
+            return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
         case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
             return Notice(seq, at, "Warning", "Pending", f"{event.reason}: {event.message}")
         case BlockedOnPreemptionGates():
@@ -99,6 +103,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case WorkloadCreated() if event.workload.replaces is not None:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)
+        case WorkloadUpdated() if event.pod_sets is not None:
+            pods = ", ".join(f"{pods.count} x {pods.name}" for pods in event.pod_sets)
+            return Notice(seq, at, "Normal", "UpdatedWorkload", f"Resized in place to {pods}")
         case WorkloadSliceReplaced():
             return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sluice.api.labels import WORKLOAD_SLICE_NAME
+
 from .records import JobView, WorkloadView
 
 
@@ -39,6 +41,32 @@ def described(job: JobView) -> list[dict[str, Any]]:
     ]
 
 
+def place(job: JobView, workload: WorkloadView) -> dict[str, Any]:
+    """Return what one slice is among those of its job: `gated` pods wait for its admission (WS7)."""
+    record = workload.record
+    pods = {pods.name: pods.count for pods in record.pod_sets}
+    found: dict[str, Any] = {
+        "name": record.annotations.get(WORKLOAD_SLICE_NAME, ""),
+        "state": _state(workload),
+        "pods": pods,
+    }
+    if record.replaces is not None:
+        found["replaces"] = record.replaces.partition("/")[2]
+    after = next((other for other in job.workloads.values() if other.record.replaces == workload.key), None)
+    if after is not None:
+        found["replacedBy" if workload.finished_at is not None else "toBeReplacedBy"] = after.record.name
+    old = job.workloads.get(record.replaces) if record.replaces is not None else None
+    if workload.admitted_at is None and old is not None and old.holds_quota:
+        had = {assigned.name: assigned.count for assigned in old.assignment or ()}
+        found["gated"] = {name: n - had.get(name, 0) for name, n in pods.items() if n > had.get(name, 0)}
+    return found
+
+
+def is_slice(workload: WorkloadView) -> bool:
+    """Tell whether it is a slice of an elastic job (WS1)."""
+    return WORKLOAD_SLICE_NAME in workload.record.annotations
+
+
 def _age(workload: WorkloadView) -> tuple[int, str]:
     return (workload.record.created_at, workload.record.uid)
 
@@ -56,4 +84,4 @@ def _state(workload: WorkloadView) -> str:
     return "QuotaReserved" if workload.assignment is not None else "Pending"
 
 
-__all__ = ["active", "described", "lineage", "live"]
+__all__ = ["active", "described", "is_slice", "lineage", "live", "place"]

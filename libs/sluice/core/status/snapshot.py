@@ -20,7 +20,7 @@ from sluice.events.slices import WorkloadRecord
 from .records import ClusterQueueView, JobView, LocalQueueView, PendingReason, Transition, WorkloadView
 from .view import View
 
-_FOLD = 1
+_FOLD = 2
 """Raise it when the same events are folded to another state."""
 
 _Peers = tuple[str, int, tuple[tuple[str, int], ...], str | None]
@@ -90,6 +90,7 @@ _Snapshot: Any = msgspec.defstruct(
         ("cohorts", dict[str, kueue.CohortSpec]),
         ("config", kueue.ConfigurationSpec),
         ("counters", dict[str, int]),
+        ("totals", list[tuple[tuple[str, ...], int]]),
     ],
     array_like=True,
 )
@@ -167,6 +168,7 @@ def dump(view: View) -> bytes:
             cohorts=view.cohorts,
             config=view.config,
             counters={name: value for name, value in vars(view).items() if isinstance(value, int)},
+            totals=list(view.totals.items()),
         )
     )
 
@@ -182,6 +184,7 @@ def load(data: bytes) -> View:
     view.cohorts, view.config = found.cohorts, found.config
     for name, value in found.counters.items():
         setattr(view, name, value)
+    view.totals = dict(found.totals)
     cluster_queues = [ClusterQueueView(part.name) for part in found.cluster_queues]
     local_queues = [LocalQueueView(part.key) for part in found.local_queues]
     for part in found.workloads:

@@ -4,6 +4,7 @@ from sluice.api import kueue
 from sluice.events.base import JobKey, WorkloadKey
 
 from .records import ClusterQueueView, JobView, LocalQueueView, WorkloadView
+from .totals import Totals
 
 
 class State:
@@ -16,8 +17,8 @@ class State:
         self.local_queues: dict[str, LocalQueueView] = {}
         self.cohorts: dict[str, kueue.CohortSpec] = {}
         self.config = kueue.ConfigurationSpec()
-        self.replaced_slices = 0
-        """How many workload slices were replaced, ever."""
+        self.totals: Totals = {}
+        """What is counted for operators, see `totals`."""
         self.seq = 0
         """Of the last event folded."""
 

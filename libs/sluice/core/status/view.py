@@ -11,6 +11,7 @@ from sluice.core.variant_events import as_workload_event
 from sluice.events.base import Event, Micros
 
 from .fold_config import CONFIG_FOLDS
+from .fold_totals import TOTAL_FOLDS
 from .fold_variants import VARIANT_FOLDS
 from .fold_workloads import WORKLOAD_FOLDS
 from .state import State
@@ -28,6 +29,9 @@ class View(State):
         if same is not event:
             # What is said of variants means what is said of other workloads.
             _FOLDS[type(same)](self, same, seq, at)
+        counts = TOTAL_FOLDS.get(type(event))
+        if counts is not None:
+            counts(self, event, at)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(self, event, seq, at)

@@ -1,0 +1,79 @@
+"""What is counted for operators: totals since the log began, by cluster queue.
+
+They are folded like all else, so that every replica has the same numbers, and a restart begins with none.
+`TOTALS` is the whole list; its texts are what exporters and `docs/operations.md` say.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+Totals = dict[tuple[str, ...], int]
+"""(metric, value of each label) -> total, in whole units of the metric."""
+
+
+class Total(NamedTuple):
+    """One metric: what it says, its labels, and how many of what is counted make one unit."""
+
+    text: str
+    labels: tuple[str, ...] = ("cluster_queue",)
+    unit: str = "1"
+    per_unit: int = 1
+
+
+SLICES_CREATED = "sluice_workload_slices_created_total"
+SLICES_REPLACED = "sluice_workload_slices_replaced_total"
+SLICES_RESIZED = "sluice_workload_slices_resized_total"
+SLICES_DELETED = "sluice_workload_slices_deleted_total"
+SLICES_WAITED = "sluice_workload_slices_waited_seconds_total"
+CONSTRAINED = "sluice_unsatisfied_admission_constraints_total"
+
+TOTALS: Mapping[str, Total] = {
+    SLICES_CREATED: Total("Workload slices made to replace a smaller one"),
+    SLICES_REPLACED: Total("Workload slices that another one has replaced"),
+    SLICES_RESIZED: Total(
+        "Workload slices of another size, in place: down with quota kept, or while waiting",
+        ("cluster_queue", "state"),
+    ),
+    SLICES_DELETED: Total(
+        "Replaced workload slices that were deleted, for their age, their number, or with their job"
+    ),
+    SLICES_WAITED: Total(
+        "Sum of the times from the creation of slices to the replacement of the ones before",
+        unit="s",
+        per_unit=10**6,
+    ),
+    CONSTRAINED: Total(
+        "Verdicts on pending workloads that name a constraint of their own", ("cluster_queue", "constraint")
+    ),
+}
+
+
+def count(totals: Totals, metric: str, *labels: str, n: int = 1) -> None:
+    """Add *n* to a series."""
+    key = (metric, *labels)
+    totals[key] = totals.get(key, 0) + n
+
+
+def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield metric, labels and value of each series, in order."""
+    for key in sorted(totals):
+        metric = TOTALS.get(key[0])
+        if metric is not None:
+            value = totals[key]
+            shown = value if metric.per_unit == 1 else value / metric.per_unit
+            yield key[0], dict(zip(metric.labels, key[1:], strict=True)), shown
+
+
+__all__ = [
+    "CONSTRAINED",
+    "SLICES_CREATED",
+    "SLICES_DELETED",
+    "SLICES_REPLACED",
+    "SLICES_RESIZED",
+    "SLICES_WAITED",
+    "TOTALS",
+    "Total",
+    "Totals",
+    "count",
+    "series",
+]

@@ -95,11 +95,43 @@ def _with_scheme(urls: str) -> str:
     return ",".join(url if "://" in url else f"nats://{url}" for url in parts)
 
 
+class Denied:
+    """What the server has refused: it says so beside the request, which otherwise would only time out."""
+
+    def __init__(self) -> None:
+        self._said: asyncio.Queue[str] = asyncio.Queue()
+
+    async def heard(self, error: Exception) -> None:
+        """Take the connection's errors; those of a first connection are raised by `connect` itself."""
+        if "permissions violation" in str(error).lower():
+            self._said.put_nowait(str(error))
+
+    async def or_answer[T](self, subject: str, sending: Awaitable[T]) -> T:
+        """Return the answer.
+
+        Raises:
+            CliError: the server does not let this user ask.
+        """
+        request = asyncio.ensure_future(sending)
+        said = asyncio.ensure_future(self._said.get())
+        try:
+            await asyncio.wait((request, said), return_when=asyncio.FIRST_COMPLETED)
+            if said.done() and not request.done():
+                raise CliError(
+                    f"the server does not let this user ask {subject}: {said.result()}",
+                    hint="Name a user that may in --server (nats://USER:PASSWORD@HOST), or ask who runs it.",
+                )
+            return await request
+        finally:
+            said.cancel()
+            request.cancel()
+
+
 class Api:
     """A connection to a cell. Requests raise CliError when they are refused or nobody answers."""
 
-    def __init__(self, connection: Nats, target: Target) -> None:
-        self.connection, self.target = connection, target
+    def __init__(self, connection: Nats, target: Target, denied: Denied) -> None:
+        self.connection, self.target, self._denied = connection, target, denied
 
     async def ask[T](
         self, subject: str, request: Request, answer: type[T], timeout_s: float = 0, patience_s: float = 1.0
@@ -113,9 +145,10 @@ class Api:
         try:
             while True:
                 try:
-                    reply = await self.connection.request(
+                    sending = self.connection.request(
                         name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
                     )
+                    reply = await self._denied.or_answer(name, sending)
                     break
                 except NoRespondersError:
                     if time.monotonic() > deadline:
@@ -223,10 +256,7 @@ async def connect(target: Target) -> AsyncIterator[Api]:
     Raises:
         CliError: it does not answer; says what to start.
     """
-
-    async def quiet(_: Exception) -> None:
-        """Errors of a first connection are raised by `connect` itself."""
-
+    denied = Denied()
     try:
         connection = await nats.connect(
             target.url.split(","),
@@ -235,12 +265,12 @@ async def connect(target: Target) -> AsyncIterator[Api]:
             allow_reconnect=True,
             max_reconnect_attempts=1,
             reconnect_time_wait=0.1,
-            error_cb=quiet,
+            error_cb=denied.heard,
         )
     except (NoServersError, OSError, NatsTimeout, TimeoutError) as error:
         raise no_server(target.shown, _reason(error)) from None
     try:
-        yield Api(connection, target)
+        yield Api(connection, target, denied)
     finally:
         await connection.close()
 

@@ -136,8 +136,18 @@ class Shell[S]:
         self.runner.stop()
 
     async def _connect(self) -> None:
+        said = ""
+
         async def complain(error: Exception) -> None:
-            log.warning("connection", error=str(error) or type(error).__name__)
+            """Warn when something else is wrong than before: each attempt to reconnect fails alike."""
+            nonlocal said
+            text = str(error) or type(error).__name__
+            (log.debug if text == said else log.warning)("connection", error=text)
+            said = text
+
+        async def back() -> None:
+            nonlocal said
+            said = ""
 
         while True:
             try:
@@ -147,6 +157,7 @@ class Shell[S]:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.2,  # type: ignore[arg-type]
                     error_cb=complain,
+                    reconnected_cb=back,
                 )
                 return
             except (OSError, TimeoutError, NatsError) as error:

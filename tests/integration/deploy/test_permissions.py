@@ -99,6 +99,13 @@ async def test_viewers_change_nothing(cell: SecuredCell) -> None:
             await client.log.append("job.default.x", b"{}")
 
 
+def test_a_denied_request_is_told_as_such(cell: SecuredCell) -> None:
+    """The server refuses beside the request; nobody should have to wait for a timeout to learn nothing."""
+    refused = cell.sluice("viewer", "apply", "-f", "examples/demo")
+    assert refused.returncode == 1
+    assert "does not let this user ask sluice.main.api.apply" in refused.stderr
+
+
 def test_probe_tells_a_service_that_does_not_answer(cell: SecuredCell) -> None:
     """Alive is about this container's replica; ready is more; a server that is away is nobody's death."""
     assert cell.probe("scheduler").stdout.startswith("sluice-scheduler: leader")

@@ -4,14 +4,15 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import inspect
 
-from .errors import BadValue, FieldError, plain, required, type_invalid, unknown_field
+from .errors import BadValue, FieldError, invalid, plain, required, type_invalid, unknown_field
 
 _ENUM = re.compile(r"Invalid enum value (.*)")
+_BOUND = re.compile(r"Expected `int` (>=|<=) (-?\d+)")
 _WORDS = {
     "str": "string",
     "int": "integer",
@@ -30,6 +31,18 @@ def without_nulls(value: object) -> Any:
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
+
+
+def huge_integers(value: object, path: str = "") -> Iterator[FieldError]:
+    """Yield an error for each integer beyond 64 bits, also where anything goes: no snapshot could hold it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from huge_integers(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from huge_integers(item, f"{path}[{index}]")
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield invalid(path, str(value), "must fit into 64 bits")
 
 
 @cache
@@ -110,6 +123,9 @@ def leaf_error(value: object, kind: inspect.Type, path: str, text: str) -> Field
             type="FieldValueNotSupported",
             bad_value=_shown(value),
         )
+    if bound := _BOUND.match(text):
+        least = bound[1] == ">="
+        return invalid(path, _shown(value), f"must be {'at least' if least else 'at most'} {bound[2]}")
     wanted, _, got = text.partition(" - at ")[0].removeprefix("Expected ").partition(", got ")
     wanted_words = " or ".join(
         _WORDS.get(word, word) for word in wanted.strip("`").split(" | ") if word != "null"
@@ -146,6 +162,8 @@ def _python_type(kind: inspect.Type) -> Any:
             from typing import Literal
 
             return Literal[values]
+        case inspect.IntType(ge=least, le=most):
+            return Annotated[int, msgspec.Meta(ge=least, le=most)]
         case inspect.UnionType(types=members):
             types = [_python_type(member) for member in members]
             union = types[0]
@@ -158,7 +176,6 @@ def _python_type(kind: inspect.Type) -> Any:
 
 _PLAIN: dict[type[inspect.Type], Any] = {
     inspect.StrType: str,
-    inspect.IntType: int,
     inspect.FloatType: float,
     inspect.BoolType: bool,
     inspect.NoneType: type(None),

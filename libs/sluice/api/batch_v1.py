@@ -3,7 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
-from .meta import LabelSelector, Manifest, ObjectMeta, always
+from .meta import Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 
 API_VERSION = "batch/v1"
 
@@ -11,16 +11,16 @@ API_VERSION = "batch/v1"
 class JobSpec(Manifest, frozen=True):
     """`parallelism` None means 1; `completions` None means any pod's success ends the job."""
 
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     suspend: bool | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     completion_mode: str | None = None
-    active_deadline_seconds: int | None = None
-    backoff_limit: int | None = None
-    backoff_limit_per_index: int | None = None
-    max_failed_indexes: int | None = None
-    ttl_seconds_after_finished: int | None = None
+    active_deadline_seconds: Seconds | None = None
+    backoff_limit: Int32 | None = None
+    backoff_limit_per_index: Int32 | None = None
+    max_failed_indexes: Int32 | None = None
+    ttl_seconds_after_finished: Seconds | None = None
     selector: LabelSelector | None = None
     manual_selector: bool | None = None
     pod_failure_policy: dict[str, Any] | None = None

@@ -7,7 +7,7 @@ object in `spec.parameters`, with apiGroup `sluice.dev`.
 from typing import Literal
 
 from .kueue import KueueObject, RetryStrategy
-from .meta import Manifest, always
+from .meta import Int32, Manifest, Seconds, always
 from .quantity import Quantity
 from .sluice_v1 import API_VERSION
 
@@ -30,7 +30,7 @@ class BudgetPeriod(Manifest, frozen=True):
     time_zone: str = "UTC"
     start_weekday: Weekday | None = None
     """Of Weekly; Monday by default."""
-    start_day_of_month: int | None = None
+    start_day_of_month: Int32 | None = None
     """Of Monthly, 1 to 28; 1 by default."""
 
 
@@ -66,8 +66,8 @@ class PrometheusSource(Manifest, frozen=True):
 
     url: str
     query: str
-    interval_seconds: int = 60
-    timeout_seconds: int = 10
+    interval_seconds: Seconds = 60
+    timeout_seconds: Seconds = 10
     failure_policy: Literal["Hold", "Allow"] = "Hold"
     """What becomes of new workloads while it cannot be read; running ones are left alone."""
 
@@ -87,9 +87,9 @@ class BudgetSpec(Manifest, frozen=True):
     prices: list[FlavorPrice] = []
     on_exceeded: Literal["Hold", "Evict"] = "Hold"
     """Hold: running workloads go on. Evict: they are stopped and requeued for the next period."""
-    assumed_seconds: int | None = None
+    assumed_seconds: Seconds | None = None
     """Estimate for workloads without a maximum execution time; none: they commit nothing in advance."""
-    release_quota_after_seconds: int | None = None
+    release_quota_after_seconds: Seconds | None = None
     """How long a held workload keeps its quota reserved; then it is requeued. None: until it may run."""
     source: BudgetSource = BudgetSource()
 
@@ -108,21 +108,21 @@ class WebhookCheckConfigSpec(Manifest, frozen=True):
     """
 
     url: str = ""
-    timeout_seconds: int = 10
+    timeout_seconds: Seconds = 10
     retry_strategy: RetryStrategy = RetryStrategy(
         backoff_limit_count=5, backoff_base_seconds=1, backoff_max_seconds=60
     )
     failure_policy: Literal["Hold", "Reject", "Allow"] = "Hold"
-    poll_seconds: int = 10
+    poll_seconds: Seconds = 10
     """Between questions while the answer is Pending or 202."""
-    recheck_seconds: int | None = None
+    recheck_seconds: Seconds | None = None
     """Between questions about a workload that was approved; None: it is not asked about again."""
     cancel_url: str = ""
     """Told when the workload is evicted, finished or deleted; empty: nobody is."""
     signing_secret: str = ""
     """Name of the secret that requests are signed with, as the service has it; empty: not signed."""
     headers: dict[str, str] = {}
-    max_response_bytes: int = 65536
+    max_response_bytes: Int32 = 65536
 
 
 class WebhookCheckConfig(KueueObject, frozen=True):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .meta import LabelSelectorRequirement, Manifest, ObjectMeta, always
+from .meta import Int32, LabelSelectorRequirement, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
 
@@ -20,7 +20,7 @@ class Toleration(Manifest, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Seconds | None = None
 
 
 class NodeSelectorTerm(Manifest, frozen=True):
@@ -33,7 +33,7 @@ class NodeSelector(Manifest, frozen=True):
 
 
 class PreferredSchedulingTerm(Manifest, frozen=True):
-    weight: int
+    weight: Int32
     preference: NodeSelectorTerm
 
 
@@ -104,13 +104,13 @@ class PodSpec(Manifest, frozen=True):
     tolerations: list[Toleration] = []
     overhead: dict[str, Quantity] = {}
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     runtime_class_name: str | None = None
     scheduling_gates: list[PodSchedulingGate] = []
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Seconds | None = None
     resources: ResourceRequirements | None = None
     resource_claims: list[dict[str, Any]] = []
-    active_deadline_seconds: int | None = None
+    active_deadline_seconds: Seconds | None = None
     automount_service_account_token: bool | None = None
     dns_config: dict[str, Any] | None = None
     dns_policy: str = ""

@@ -4,6 +4,7 @@ The good case is one pass of a prepared decoder. Only when that fails is the inp
 report all that is wrong with it, with the paths that users wrote.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ from .scheme import BY_GVK, Kind
 
 MAX_DEPTH = 64
 """Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
+
+
+_DIGITS = re.compile(rb"[0-9]{19}")
 
 
 class DecodeError(InvalidError):
@@ -44,11 +48,18 @@ def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Man
     try:
         meta = _type_meta.decode(data)
         decoder = _decoders.get((meta.api_version, meta.kind))
-        if decoder is not None:
+        if decoder is not None and not _may_hold_huge(data):
             return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # walked below, for better errors
     return decode_object(_parsed(data))
+
+
+def _may_hold_huge(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> bool:
+    """Tell whether there are enough digits in a row for an integer beyond 64 bits."""
+    if isinstance(data, str):
+        data = data.encode()
+    return _DIGITS.search(memoryview(data)) is not None
 
 
 def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
@@ -70,6 +81,8 @@ def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifes
         raise DecodeError((type_invalid("", _short(value), "expected mapping: a manifest"),))
     if _too_deep(value):
         raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
+    if huge := list(_walk.huge_integers(value)):
+        raise DecodeError(tuple(huge), describe(value))
     kind = find_kind(value)
     manifest = _walk.without_nulls(value)
     if kind.prepare is not None:

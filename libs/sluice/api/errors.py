@@ -77,6 +77,9 @@ def aggregate(errors: Sequence[FieldError]) -> str:
 def plain(value: object) -> BadValue:
     """Return *value* as JSON shows it, structs included, for use as a bad value."""
     plain_value: BadValue = msgspec.to_builtins(value)
+    if isinstance(plain_value, int) and not -(2**63) <= plain_value < 2**63:
+        # Snapshots hold 64 bits, errors anything.
+        return str(plain_value)
     return plain_value
 
 

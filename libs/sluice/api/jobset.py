@@ -3,7 +3,7 @@
 from typing import Any
 
 from .batch_v1 import JobTemplateSpec
-from .meta import Manifest, ObjectMeta, always
+from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
@@ -13,7 +13,7 @@ class ReplicatedJob(Manifest, frozen=True):
 
     name: str = ""
     template: JobTemplateSpec = JobTemplateSpec()
-    replicas: int | None = None
+    replicas: Int32 | None = None
     group_name: str = ""
     depends_on: list[dict[str, Any]] = []
 
@@ -27,7 +27,7 @@ class JobSetSpec(Manifest, frozen=True):
     startup_policy: dict[str, Any] | None = None
     coordinator: dict[str, Any] | None = None
     managed_by: str | None = None
-    ttl_seconds_after_finished: int | None = None
+    ttl_seconds_after_finished: Seconds | None = None
     volume_claim_policies: list[dict[str, Any]] = []
 
 

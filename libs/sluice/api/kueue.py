@@ -7,7 +7,7 @@ parsed where they are used (`sluice.api.quantity`), so that a manifest reads bac
 from typing import Any, Literal
 
 from .core_v1 import PodTemplateSpec, Taint, Toleration
-from .meta import Condition, LabelSelector, Manifest, ObjectMeta, always
+from .meta import Condition, Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
@@ -67,7 +67,7 @@ class FlavorFungibility(Manifest, frozen=True):
 
 class BorrowWithinCohort(Manifest, frozen=True):
     policy: Literal["Never", "LowerPriority", ""] = ""
-    max_priority_threshold: int | None = None
+    max_priority_threshold: Int32 | None = None
 
 
 PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", ""]
@@ -110,8 +110,8 @@ class ConcurrentAdmissionMigration(Manifest, frozen=True):
 class ExplicitVariant(Manifest, frozen=True):
     name: str
     allowed_resource_flavors: list[str] = []
-    create_delay_seconds: int | None = None
-    delete_delay_seconds: int | None = None
+    create_delay_seconds: Seconds | None = None
+    delete_delay_seconds: Seconds | None = None
 
 
 class ConcurrentAdmissionPolicy(Manifest, frozen=True):
@@ -187,9 +187,9 @@ class AdmissionCheck(KueueObject, frozen=True):
 class RetryStrategy(Manifest, frozen=True):
     """Wait base * 2^(n-1) seconds before the n-th retry, at most the maximum; give up after the limit."""
 
-    backoff_limit_count: int = 3
-    backoff_base_seconds: int = 60
-    backoff_max_seconds: int = 1800
+    backoff_limit_count: Int32 = 3
+    backoff_base_seconds: Seconds = 60
+    backoff_max_seconds: Seconds = 1800
 
 
 class NodeSelectorUpdate(Manifest, frozen=True):
@@ -229,7 +229,7 @@ class ProvisioningRequestConfig(KueueObject, frozen=True):
 
 class WorkloadPriorityClass(KueueObject, frozen=True):
     kind: str = always("WorkloadPriorityClass")
-    value: int = 0
+    value: Int32 = 0
     description: str = ""
 
 
@@ -238,7 +238,7 @@ class WorkloadPriorityClass(KueueObject, frozen=True):
 
 class SliceTopologyConstraint(Manifest, frozen=True):
     topology: str = ""
-    size: int = 0
+    size: Int32 = 0
 
 
 class PodSetTopologyRequest(Manifest, frozen=True):
@@ -247,18 +247,18 @@ class PodSetTopologyRequest(Manifest, frozen=True):
     unconstrained: bool | None = None
     pod_index_label: str | None = None
     sub_group_index_label: str | None = None
-    sub_group_count: int | None = None
+    sub_group_count: Int32 | None = None
     pod_set_group_name: str | None = None
     pod_set_slice_required_topology: str | None = None
-    pod_set_slice_size: int | None = None
+    pod_set_slice_size: Int32 | None = None
     podset_slice_required_topology_constraints: list[SliceTopologyConstraint] = []
 
 
 class WorkloadPodSet(Manifest, frozen=True):
     name: str = "main"
     template: PodTemplateSpec = PodTemplateSpec()
-    count: int = 1
-    min_count: int | None = None
+    count: Int32 = 1
+    min_count: Int32 | None = None
     topology_request: PodSetTopologyRequest | None = None
 
 
@@ -282,9 +282,9 @@ class WorkloadSpec(Manifest, frozen=True):
     pod_sets: list[WorkloadPodSet] = []
     queue_name: str = ""
     priority_class_ref: PriorityClassRef | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     active: bool | None = None
-    maximum_execution_time_seconds: int | None = None
+    maximum_execution_time_seconds: Seconds | None = None
     preemption_gates: list[PreemptionGate] = []
     admission_constraints: AdmissionConstraints | None = None
 
@@ -293,7 +293,7 @@ class PodSetAssignment(Manifest, frozen=True):
     name: str = "main"
     flavors: dict[str, str] = {}
     resource_usage: dict[str, Quantity] = {}
-    count: int | None = None
+    count: Int32 | None = None
     topology_assignment: dict[str, object] | None = None
     delayed_topology_request: str | None = None
 
@@ -316,19 +316,19 @@ class AdmissionCheckState(Manifest, frozen=True):
     state: Literal["Pending", "Ready", "Retry", "Rejected", ""] = ""
     last_transition_time: str | None = None
     message: str = ""
-    requeue_after_seconds: int | None = None
-    retry_count: int | None = None
+    requeue_after_seconds: Seconds | None = None
+    retry_count: Int32 | None = None
     pod_set_updates: list[PodSetUpdate] = []
 
 
 class RequeueState(Manifest, frozen=True):
-    count: int | None = None
+    count: Int32 | None = None
     requeue_at: str | None = None
 
 
 class ReclaimablePod(Manifest, frozen=True):
     name: str
-    count: int
+    count: Int32
 
 
 class PodSetRequest(Manifest, frozen=True):
@@ -354,7 +354,7 @@ class WorkloadStatus(Manifest, frozen=True):
     admission_checks: list[AdmissionCheckState] = []
     requeue_state: RequeueState | None = None
     resource_requests: list[PodSetRequest] = []
-    accumulated_past_execution_time_seconds: int | None = None
+    accumulated_past_execution_time_seconds: Seconds | None = None
     scheduling_stats: dict[str, object] | None = None
     preemption_gates: list[dict[str, object]] = []
     cluster_name: str | None = None
@@ -377,15 +377,15 @@ class RequeuingStrategy(Manifest, frozen=True):
     """Backoff after a PodsReady timeout: base * 2^(n-1) seconds, at most the maximum."""
 
     timestamp: Literal["Eviction", "Creation"] = "Eviction"
-    backoff_limit_count: int | None = None
-    backoff_base_seconds: int = 60
-    backoff_max_seconds: int = 3600
+    backoff_limit_count: Int32 | None = None
+    backoff_base_seconds: Seconds = 60
+    backoff_max_seconds: Seconds = 3600
 
 
 class WaitForPodsReady(Manifest, frozen=True):
     enable: bool = False
-    timeout_seconds: int = 300
-    recovery_timeout_seconds: int | None = None
+    timeout_seconds: Seconds = 300
+    recovery_timeout_seconds: Seconds | None = None
     block_admission: bool = False
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
@@ -406,11 +406,11 @@ class ConfigurationSpec(Manifest, frozen=True):
     feature_gates: dict[str, bool] = {}
     fair_sharing: FairSharingConfig = FairSharingConfig()
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
-    workload_slice_history_limit: int = 10
-    preemption_gate_timeout_seconds: int = 300
-    retain_finished_jobs_seconds: int | None = None
-    retain_finished_jobs_count: int = 100_000
-    queue_visibility_max_count: int | None = None
+    workload_slice_history_limit: Int32 = 10
+    preemption_gate_timeout_seconds: Seconds = 300
+    retain_finished_jobs_seconds: Seconds | None = None
+    retain_finished_jobs_count: Int32 = 100_000
+    queue_visibility_max_count: Int32 | None = None
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
     """What a request of a resource without quota in the queue does: keep the workload out, or nothing."""
 

@@ -5,9 +5,14 @@ fields in camelCase on the wire, and leave defaults out when encoded. They are f
 defaulting makes new ones (`msgspec.structs.replace`), and states and events share them.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Seconds = Annotated[int, msgspec.Meta(ge=-9_000_000_000, le=9_000_000_000)]
+"""285 years: as microseconds they fit into 64 bits, so that no sum of time and delay is out of range."""
 
 
 class Manifest(
@@ -38,10 +43,10 @@ class ObjectMeta(Manifest, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Seconds | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
@@ -56,7 +61,7 @@ class Condition(Manifest, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
 
 
 class LabelSelectorRequirement(Manifest, frozen=True):

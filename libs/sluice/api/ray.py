@@ -3,7 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
-from .meta import Manifest, ObjectMeta, always
+from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
 API_VERSION = "ray.io/v1"
@@ -31,14 +31,14 @@ class WorkerGroupSpec(Manifest, frozen=True):
     """`replicas` None means 1 (or `min_replicas`); each replica is `num_of_hosts` pods."""
 
     group_name: str = ""
-    replicas: int | None = None
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    num_of_hosts: int | None = None
+    replicas: Int32 | None = None
+    min_replicas: Int32 | None = None
+    max_replicas: Int32 | None = None
+    num_of_hosts: Int32 | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     ray_start_params: dict[str, str] = {}
     suspend: bool | None = None
-    idle_timeout_seconds: int | None = None
+    idle_timeout_seconds: Seconds | None = None
     scale_strategy: dict[str, Any] | None = None
     resources: dict[str, Quantity] = {}
     labels: dict[str, str] = {}
@@ -77,10 +77,10 @@ class RayJobSpec(Manifest, frozen=True, rename=wire_name):
     submitter_config: dict[str, Any] | None = None
     suspend: bool | None = None
     shutdown_after_job_finishes: bool | None = None
-    ttl_seconds_after_finished: int | None = None
-    active_deadline_seconds: int | None = None
-    pre_running_deadline_seconds: int | None = None
-    backoff_limit: int | None = None
+    ttl_seconds_after_finished: Seconds | None = None
+    active_deadline_seconds: Seconds | None = None
+    pre_running_deadline_seconds: Seconds | None = None
+    backoff_limit: Int32 | None = None
     job_id: str = ""
     metadata: dict[str, str] = {}
     runtime_env_yaml: str = ""

@@ -16,7 +16,7 @@ from typing import Any
 
 from .core_v1 import NodeSelectorTerm, Toleration
 from .kueue import AdmissionConstraints
-from .meta import Manifest, ObjectMeta, always
+from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
 API_VERSION = "sluice.dev/v1alpha1"
@@ -33,8 +33,8 @@ class PodGroup(Manifest, frozen=True):
     args: list[str] = []
     env: dict[str, str] = {}
     working_dir: str = ""
-    replicas: int | None = None
-    min_replicas: int | None = None
+    replicas: Int32 | None = None
+    min_replicas: Int32 | None = None
     resources: dict[str, Quantity] = {}
     node_selector: dict[str, str] = {}
     node_affinity: list[NodeSelectorTerm] = []
@@ -52,13 +52,13 @@ class JobSpec(Manifest, frozen=True):
 
     queue_name: str = ""
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     suspend: bool | None = None
-    maximum_execution_time_seconds: int | None = None
-    backoff_limit: int | None = None
-    completions: int | None = None
-    termination_grace_period_seconds: int | None = None
-    ttl_seconds_after_finished: int | None = None
+    maximum_execution_time_seconds: Seconds | None = None
+    backoff_limit: Int32 | None = None
+    completions: Int32 | None = None
+    termination_grace_period_seconds: Seconds | None = None
+    ttl_seconds_after_finished: Seconds | None = None
     admission_constraints: AdmissionConstraints | None = None
     pod_sets: list[PodGroup] = []
 
@@ -66,9 +66,9 @@ class JobSpec(Manifest, frozen=True):
     args: list[str] = []
     env: dict[str, str] = {}
     working_dir: str = ""
-    replicas: int | None = None
-    parallelism: int | None = None
-    min_replicas: int | None = None
+    replicas: Int32 | None = None
+    parallelism: Int32 | None = None
+    min_replicas: Int32 | None = None
     resources: dict[str, Quantity] = {}
     node_selector: dict[str, str] = {}
     node_affinity: list[NodeSelectorTerm] = []

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
+from sluice.api.meta import Int64, Seconds
 
 from .base import PodSet, PodSetAssignment, Value, WorkloadKey
 from .dispatch import key_text, key_token
@@ -87,14 +88,14 @@ class CheckVerdict(JobEvent, frozen=True, kw_only=True):
     workload: WorkloadKey
     """`namespace/name`."""
     check: str
-    attempt: int
+    attempt: Int64
     state: Literal["Pending", "Ready", "Retry", "Rejected"]
     uid: str = ""
     """Of the workload; when given it must match, so that a namesake is not meant."""
     reason: Literal["", "PreemptionRequired"] = ""
     """With Pending only: the check could pass if the pending preemptions were done (AC6)."""
     message: str = ""
-    requeue_after_seconds: int | None = None
+    requeue_after_seconds: Seconds | None = None
     """With Retry only: not to be tried again before; without it the backoff of the service applies."""
     pod_set_updates: Sequence[PodSetUpdate] = ()
     """With Ready only: added to the pods; what contradicts the job or another check fails the admission."""

@@ -8,6 +8,8 @@ changes nothing. Without an attempt they speak of the present one.
 
 import msgspec
 
+from sluice.api.meta import Int64
+
 
 class JobEvent(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
@@ -19,13 +21,13 @@ class JobScaled(JobEvent, frozen=True, kw_only=True):
     """`pod_sets`: pod set name -> new count. An event of an older `generation` than seen is stale."""
 
     pod_sets: dict[str, int]
-    generation: int | None = None
+    generation: Int64 | None = None
 
 
 class JobPodsReady(JobEvent, frozen=True, kw_only=True):
     """With `ready` false before any pod runs it says that `executor` has taken the attempt."""
 
-    attempt: int | None = None
+    attempt: Int64 | None = None
     uid: str = ""
     executor: str = ""
     ready: bool = True
@@ -33,12 +35,12 @@ class JobPodsReady(JobEvent, frozen=True, kw_only=True):
 
 class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
     pods: dict[str, int]
-    attempt: int | None = None
+    attempt: Int64 | None = None
     uid: str = ""
 
 
 class JobStopped(JobEvent, frozen=True, kw_only=True):
-    attempt: int | None = None
+    attempt: Int64 | None = None
     uid: str = ""
     executor: str = ""
     message: str = ""
@@ -47,10 +49,10 @@ class JobStopped(JobEvent, frozen=True, kw_only=True):
 class JobFinished(JobEvent, frozen=True, kw_only=True):
     success: bool = True
     message: str = ""
-    attempt: int | None = None
+    attempt: Int64 | None = None
     uid: str = ""
     executor: str = ""
-    exit_codes: dict[str, int] = {}
+    exit_codes: dict[str, Int64] = {}
 
 
 class JobDeleted(JobEvent, frozen=True, kw_only=True):

@@ -206,3 +206,22 @@ def test_field_errors_read_as_kubernetes_prints_them() -> None:
     assert str(invalid("spec.x", 17, "bad")) == "spec.x: Invalid value: 17: bad"
     assert str(required("spec.x")) == "spec.x: Required value"
     assert str(FieldError(field="", detail="d", type="Unreadable")) == "Unreadable: d"
+
+
+_PARALLELISM = '"spec":{"parallelism":%s}'
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        (_PARALLELISM, 2**31, "spec.parallelism: Invalid value: 2147483648: must be at most 2147483647"),
+        (_PARALLELISM, 2**64, 'spec.parallelism: Invalid value: "18446744073709551616": must fit'),
+        ('"spec":{"template":{"spec":{"x":[%s]}}}', -(2**63) - 1, "spec.template.spec.x[0]: Invalid value"),
+    ],
+)
+def test_numbers_that_nothing_could_hold_are_refused(where: str, value: int, message: str) -> None:
+    """Also where anything goes: an integer beyond 64 bits would break the first snapshot."""
+    text = '{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},' + where % value + "}"
+    with pytest.raises(DecodeError) as caught:
+        decode_json(text.encode())
+    assert message in str(caught.value)

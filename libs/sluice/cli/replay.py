@@ -276,7 +276,7 @@ def what_if_command(
         show_json(report.compared(found))
     else:
         click.echo("\n".join(report.compared_lines(found)))
-    if found.reproduced and not found.identical:
+    if not found.reproduced:
         sys.exit(1)
 
 

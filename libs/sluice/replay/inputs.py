@@ -8,18 +8,13 @@ import msgspec
 
 from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.codec import decode_commit, decode_message, encode_message
+from sluice.events.codec import decode_commit
 from sluice.events.config import ObjectApplied
-from sluice.events.slices import JobResumed, JobSuspended
-from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
+from .executors import Learner, Run
 from .source import Source
 from .states import Progress
-
-EXECUTOR = ("JobPodsReady", "JobStopped", "JobFinished", "JobPodsReclaimable")
-"""Messages of executors: in another run they come at other times, so they are made anew."""
-DEFAULT_STOP_US = 1_000_000
 
 
 @dataclass(slots=True)
@@ -34,48 +29,40 @@ class Input:
     seq: int = 0
 
 
-@dataclass(slots=True)
-class Run:
-    """How a job behaves when it runs; None: the log does not say."""
-
-    seconds_us: int | None = None
-    ready_us: int | None = None
-    stop_us: int | None = None
-    success: bool = True
-    least_us: int = 0
-    """It ran for so long at the log's end, and had not finished."""
-    finish_seq: int = 0
-    """Orders jobs that end at the same moment, as the log has them."""
-
-
 @dataclass
 class Inputs:
     """Everything that a run needs, in order of time."""
 
     items: list[Input] = field(default_factory=list)
-    runs: dict[JobKey, Run] = field(default_factory=dict)
+    runs: dict[JobKey, list[Run]] = field(default_factory=dict)
+    """Per job one of each incarnation: a job may be submitted again when it has finished."""
     end: Micros = 0
     times: list[Micros] = field(default_factory=list)
     """When the slice-aggregator decided, in order: what came between two of them was decided on together."""
 
-    def run_of(self, job: JobKey) -> tuple[Run, bool]:
-        """Return how the job behaves, and whether its run time is assumed: the median of the others."""
-        run = self.runs.get(job) or Run()
+    def run_of(self, job: JobKey, incarnation: int = 0) -> Run:
+        """Return how the job behaves; what the log does not say of it is that of its last incarnation."""
+        runs = self.runs.get(job)
+        return _UNKNOWN if not runs else runs[min(incarnation, len(runs) - 1)]
+
+    def seconds_of(self, run: Run) -> tuple[Micros, bool]:
+        """Return how long it runs, in microseconds, and whether that is assumed: the median of the others."""
         if run.seconds_us is not None:
-            return run, False
+            return run.seconds_us, False
         if self._median is None:
-            known = [r.seconds_us for r in self.runs.values() if r.seconds_us is not None]
+            known = [r.seconds_us for runs in self.runs.values() for r in runs if r.seconds_us is not None]
             self._median = int(median(known)) if known else 60_000_000
-        return Run(max(self._median, run.least_us + 1), run.ready_us, run.stop_us), True
+        return max(self._median, run.least_us + 1), True
 
     _median: int | None = None
 
 
+_UNKNOWN = Run()
+
+
 def inputs_of(source: Source, until: int | None = None, progress: Progress | None = None) -> Inputs:
     """Take the inputs out of a log."""
-    found = Inputs()
-    started: dict[JobKey, Micros] = {}
-    stopping: dict[JobKey, Micros] = {}
+    found, learner = Inputs(), Learner()
     for entries in source.read(1, until):
         for entry in entries:
             found.end = max(found.end, entry.at)
@@ -84,55 +71,17 @@ def inputs_of(source: Source, until: int | None = None, progress: Progress | Non
                     if step.at > (found.times[-1] if found.times else 0):
                         found.times.append(step.at)
                     for event in step.events:
-                        if isinstance(event, JobResumed):
-                            started[event.job] = step.at
-                        elif isinstance(event, JobSuspended):
-                            stopping[event.job] = step.at
+                        learner.decided(event, step.at)
             elif entry.suffix == "config":
                 for step in decode_commit(entry.payload).steps:
                     found.items.append(Input(step.at, "config", b"", step.events, entry.seq))
-            elif entry.suffix not in COMMITS and not _report(entry, found, started, stopping):
+            elif entry.suffix not in COMMITS and not learner.heard(entry):
                 found.items.append(Input(entry.at, entry.suffix, entry.payload, (), entry.seq))
         if progress is not None and entries:
             progress(entries[-1].seq)
-    for job, at in started.items():
-        run = found.runs.setdefault(job, Run())
-        if run.seconds_us is None and stopping.get(job, 0) < at:
-            run.least_us = found.end - at
+    learner.finish(found.end)
+    found.runs = learner.runs
     return found
-
-
-def _report(
-    entry: Entry, found: Inputs, started: dict[JobKey, Micros], stopping: dict[JobKey, Micros]
-) -> bool:
-    """Learn from an executor's message; False if it is none."""
-    if not entry.suffix.startswith("job."):
-        return False
-    message = decode_message(entry.payload)
-    if isinstance(message, tuple) or message.type not in EXECUTOR:
-        return False
-    job = job_of(entry.suffix)
-    if job is None:
-        return True
-    run = found.runs.setdefault(job, Run())
-    if message.type == "JobFinished" and job in started:
-        run.seconds_us, run.finish_seq = max(0, entry.at - started[job]), entry.seq
-        run.success = b'"success":false' not in bytes(message.data).replace(b" ", b"")
-    elif message.type == "JobPodsReady" and job in started and run.ready_us is None:
-        run.ready_us = max(0, entry.at - started[job])
-    elif message.type == "JobStopped" and job in stopping:
-        run.stop_us = max(0, entry.at - stopping[job])
-    return True
-
-
-def report_message(kind: str, job: JobKey, attempt: int, at: Micros, *, success: bool = True) -> bytes:
-    """Return an executor's message of a virtual run."""
-    data: dict[str, object] = {"attempt": attempt}
-    if kind == "JobFinished" and not success:
-        data["success"] = False
-    return encode_message(
-        message_id=f"{kind}-{job}-{attempt}", source="what-if", event_type=kind, subject=job, at=at, data=data
-    )
 
 
 def job_names(items: Iterable[Input]) -> list[str]:
@@ -145,7 +94,4 @@ def applied(kind: str, name: str, manifest: object, namespace: str = "") -> Obje
     )
 
 
-__all__ = [
-    "DEFAULT_STOP_US", "Input", "Inputs", "Run", "applied", "inputs_of", "job_names",
-    "report_message",
-]  # fmt: skip
+__all__ = ["Input", "Inputs", "Run", "applied", "inputs_of", "job_names"]

@@ -12,7 +12,8 @@ import msgspec
 from sluice.events.base import JobKey
 from sluice.events.codec import encode_message
 
-from .inputs import Input, Inputs, Run, applied
+from .executors import Run
+from .inputs import Input, Inputs, applied
 
 EPOCH_S = 1_767_225_600
 """Where the times of a trace without a start begin."""
@@ -153,7 +154,7 @@ def _inputs(jobs: list[TraceJob], cpus: int) -> Inputs:
         )
         local = _manifest("LocalQueue", queue, {"clusterQueue": queue})
         items.append(Input(begin, "config", b"", (applied("LocalQueue", queue, local, "default"),)))
-    runs: dict[JobKey, Run] = {}
+    runs: dict[JobKey, list[Run]] = {}
     for number, job in enumerate(jobs, len(items) + 1):
         key = JobKey(f"default/{job.name}")
         manifest = {
@@ -176,7 +177,7 @@ def _inputs(jobs: list[TraceJob], cpus: int) -> Inputs:
             data=manifest,
         )
         items.append(Input(job.at_us, f"job.default.{job.name}", payload, (), number))
-        runs[key] = Run(int(job.seconds * 1e6), success=job.success, finish_seq=number)
+        runs[key] = [Run(int(job.seconds * 1e6), success=job.success, finish_seq=number)]
     return Inputs(items, runs, jobs[-1].at_us)
 
 

@@ -1,12 +1,22 @@
 """What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.events.base import Event, Micros
-from sluice.events.scheduler import Admitted, Evicted, Preempted, QuotaReleased, QuotaReserved
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
+import msgspec
+
+from sluice.events.base import Event, Micros, PodSetAssignment
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
+from sluice.events.variants import ParentAdmitted, VariantCreated, VariantDeleted, VariantUpdated
 
 MICROS = 1_000_000
 
@@ -24,6 +34,16 @@ class Life:
     preemptions: int = 0
 
 
+@dataclass(slots=True)
+class _Held:
+    """A reservation."""
+
+    queue: str
+    usage: dict[tuple[str, str], int]
+    since: Micros
+    pod_sets: Sequence[PodSetAssignment]
+
+
 @dataclass
 class Collector:
     """Takes events in order; `report` says what they came to."""
@@ -39,75 +59,121 @@ class Collector:
     _jobs: dict[str, str] = field(default_factory=dict)
     begin: Micros = 0
     end: Micros = 0
-    _held: dict[str, tuple[str, dict[tuple[str, str], int], Micros]] = field(default_factory=dict)
+    _held: dict[str, _Held] = field(default_factory=dict)
+    _variants: dict[str, list[str]] = field(default_factory=dict)
+    """Parent -> its variants."""
+    _parents: dict[str, str] = field(default_factory=dict)
     _used: dict[tuple[str, str], int] = field(default_factory=dict)
     _by_queue: dict[str, int] = field(default_factory=dict)
     _charges: list[tuple[Micros, str, str, str, int]] = field(default_factory=list)
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
         for event in events:
-            match event:
-                case QuotaReserved():
-                    self._reserve(event, at)
-                case Admitted():
-                    life = self.lives.get(event.workload)
-                    if life is not None and life.admitted is None:
-                        life.admitted = at
-                case WorkloadCreated():
-                    record = event.workload
-                    self.begin = self.begin or at
-                    kind = record.priority_class or str(record.priority)
-                    if record.job is not None:
-                        self._jobs[record.key] = record.job.key
-                    self.lives[record.key] = Life(record.queue_name, kind, at)
-                case WorkloadFinished():
-                    life = self.lives.get(event.workload)
-                    if life is not None and life.finished is None:
-                        life.finished = self.end = at
-                    self._release(event.workload, at)
-                case QuotaReleased() | WorkloadDeleted():
-                    self._release(event.workload, at)
-                case Evicted():
-                    self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
-                    self.decisions.append(("Evicted", self.name(event.workload), event.reason))
-                case Preempted():
-                    self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
-                    self.decisions.append(
-                        ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
-                    )
-                    if event.workload in self.lives:
-                        self.lives[event.workload].preemptions += 1
-                case _:
-                    pass
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self, event, at)
+
+    def _created(self, event: WorkloadCreated, at: Micros) -> None:
+        record = event.workload
+        self.begin = self.begin or at
+        if record.job is not None:
+            self._jobs[record.key] = record.job.key
+        # A slice that replaces another is no workload of its own to people: its job waited and ran already.
+        if record.replaces is None:
+            kind = record.priority_class or str(record.priority)
+            self.lives[record.key] = Life(record.queue_name, kind, at)
+
+    def _variant(self, event: VariantCreated, _at: Micros) -> None:
+        record = event.workload
+        if record.parent is not None:
+            self._jobs[record.key] = f"{self.name(record.parent)}[{event.variant}]"
+            self._variants.setdefault(record.parent, []).append(record.key)
+            self._parents[record.key] = record.parent
+
+    def _admitted(self, event: Admitted | ParentAdmitted, at: Micros) -> None:
+        life = self.lives.get(event.workload)
+        if life is not None and life.admitted is None:
+            life.admitted = at
+
+    def _finished(self, event: WorkloadFinished, at: Micros) -> None:
+        life = self.lives.get(event.workload)
+        if life is not None and life.finished is None:
+            life.finished = self.end = at
+        self._over(event, at)
+
+    def _over(self, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
+        """A workload is gone, and its variants with it."""
+        self._release(event.workload, at)
+        for key in self._variants.pop(event.workload, ()):
+            self._release(key, at)
+
+    def _released(self, event: QuotaReleased | VariantDeleted | WorkloadSliceReplaced, at: Micros) -> None:
+        self._release(event.workload, at)
+
+    def _updated(self, event: WorkloadUpdated | VariantUpdated, at: Micros) -> None:
+        """A slice that shrinks in place gives quota back at once (WS3)."""
+        held = self._held.get(event.workload)
+        if held is None or event.pod_sets is None:
+            return
+        counts = {pod_set.name: pod_set.count for pod_set in event.pod_sets}
+        if all(ps.count <= counts.get(ps.name, ps.count) for ps in held.pod_sets):
+            return
+        self._release(event.workload, at)
+        smaller = [
+            msgspec.structs.replace(
+                ps,
+                count=count,
+                usage={r: a * count // max(ps.count, 1) for r, a in ps.usage.items()},
+            )
+            for ps in held.pod_sets
+            for count in (min(ps.count, counts.get(ps.name, ps.count)),)
+        ]
+        self._hold(event.workload, held.queue, smaller, at)
+
+    def _evicted(self, event: Evicted, _at: Micros) -> None:
+        self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
+        self.decisions.append(("Evicted", self.name(event.workload), event.reason))
+
+    def _preempted(self, event: Preempted, _at: Micros) -> None:
+        self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
+        self.decisions.append(
+            ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
+        )
+        life = self.lives.get(self._parents.get(event.workload, event.workload))
+        if life is not None:
+            life.preemptions += 1
 
     def name(self, workload: str) -> str:
-        """Return the job of a workload, or the workload where it has none."""
+        """Return the job of a workload, `job[variant]` for a variant, the workload itself without a job."""
         return self._jobs.get(workload, workload)
 
     def _reserve(self, event: QuotaReserved, at: Micros) -> None:
+        flavors = sorted(
+            f"{ps.name}:{resource}={ps.flavors.get(resource, '')}"
+            for ps in event.pod_sets
+            for resource in ps.usage
+        )
+        self.decisions.append(("QuotaReserved", self.name(event.workload), event.cluster_queue, *flavors))
+        self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
+
+    def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
         usage: dict[tuple[str, str], int] = {}
-        flavors = []
-        for pod_set in event.pod_sets:
+        for pod_set in pod_sets:
             for resource, amount in pod_set.usage.items():
                 flavor = pod_set.flavors.get(resource, "")
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
-                flavors.append(f"{pod_set.name}:{resource}={flavor}")
-        self.decisions.append(
-            ("QuotaReserved", self.name(event.workload), event.cluster_queue, *sorted(flavors))
-        )
-        self._held[event.workload] = (event.cluster_queue, usage, at)
+        self._held[workload] = _Held(queue, usage, at, pod_sets)
         for (flavor, resource), amount in usage.items():
-            self._charges.append((at, event.cluster_queue, flavor, resource, amount))
+            self._charges.append((at, queue, flavor, resource, amount))
 
     def _release(self, workload: str, at: Micros) -> None:
         held = self._held.pop(workload, None)
         if held is None:
             return
-        queue, usage, since = held
-        for (flavor, resource), amount in usage.items():
-            self._charges.append((at, queue, flavor, resource, -amount))
-            self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - since)
-            self._by_queue[queue] = self._by_queue.get(queue, 0) + amount * (at - since)
+        for (flavor, resource), amount in held.usage.items():
+            self._charges.append((at, held.queue, flavor, resource, -amount))
+            self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - held.since)
+            self._by_queue[held.queue] = self._by_queue.get(held.queue, 0) + amount * (at - held.since)
 
     def report(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, Any]:
         """Return the numbers; *nominal*: (queue, flavor, resource) -> quota, for what counts as borrowed."""
@@ -118,10 +184,10 @@ class Collector:
         ]
         used = dict(self._used)
         by_queue = dict(self._by_queue)
-        for queue, usage, since in self._held.values():
-            for fr, amount in usage.items():
-                used[fr] = used.get(fr, 0) + amount * (now - since)
-                by_queue[queue] = by_queue.get(queue, 0) + amount * (now - since)
+        for held in self._held.values():
+            for fr, amount in held.usage.items():
+                used[fr] = used.get(fr, 0) + amount * (now - held.since)
+                by_queue[held.queue] = by_queue.get(held.queue, 0) + amount * (now - held.since)
         shares = [
             amount / total
             for queue, amount in by_queue.items()
@@ -163,6 +229,24 @@ class Collector:
             for name, v in sorted(total.items())
             if v
         }
+
+
+_HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
+    Admitted: Collector._admitted,
+    Evicted: Collector._evicted,
+    ParentAdmitted: Collector._admitted,
+    Preempted: Collector._preempted,
+    QuotaReleased: Collector._released,
+    QuotaReserved: Collector._reserve,
+    VariantCreated: Collector._variant,
+    VariantDeleted: Collector._released,
+    VariantUpdated: Collector._updated,
+    WorkloadCreated: Collector._created,
+    WorkloadDeleted: Collector._over,
+    WorkloadFinished: Collector._finished,
+    WorkloadSliceReplaced: Collector._released,
+    WorkloadUpdated: Collector._updated,
+}
 
 
 def _add(

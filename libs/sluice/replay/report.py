@@ -73,7 +73,7 @@ def compared(found: WhatIf) -> dict[str, Any]:
             for r in found.runs
         ],
         "sameDecisions": found.same_decisions,
-        "reproduced": [checked(c) for c in found.reproduced],
+        "followed": [checked(c) for c in found.followed],
     }
 
 
@@ -86,14 +86,28 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
             yield _row(label, ["-" if value is None else str(value) for value in values])
     if any(run.assumed for run in found.runs):
         yield _row("run times assumed", [str(run.assumed) for run in found.runs])
-    if found.same_decisions is not None:
-        count = len(found.runs[0].collector.decisions)
-        same = "the same in content and order" if found.same_decisions else "not all the same as recorded"
-        yield f"{count} decisions recorded; replayed without changes they are {same}"
-    if found.reproduced:
-        yield ""
-        for check in found.reproduced:
+    yield from _likeness(found)
+
+
+def _likeness(found: WhatIf) -> Iterator[str]:
+    """Say how far the run without changes is the recorded one."""
+    if found.common is None:
+        return
+    count = len(found.runs[0].collector.decisions)
+    steps = sum(check.steps for check in found.followed)
+    yield ""
+    if not found.reproduced:
+        yield "The log does not decide itself again with this code; what follows from there is not what was:"
+        for check in found.followed:
             yield from checked_lines(check)
+    elif found.same_decisions:
+        yield f"Replayed without changes, all {count} decisions are the recorded ones, in content and order."
+    else:
+        yield (
+            f"Up to the first change, {steps} steps were decided again exactly. Replayed freely from there, "
+            f"without the changes, {found.common} of {count} decisions are the recorded ones until the first "
+            "that differs, since deciding takes no time there."
+        )
 
 
 def _row(label: str, cells: list[str]) -> str:

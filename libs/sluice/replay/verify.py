@@ -4,7 +4,7 @@ verdict = verify(Scheduler(), entries_for(Scheduler(), entries))
 verdict.divergence            # None, or the first step that does not follow from what was before it
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,9 +103,15 @@ def check_step(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:
     if not step.events:
         return None
     found = tuple(fold.decider.decide(fold.state, step.at))
-    if found == step.events or _encoded(step, found) == encode_step(step):
+    if decided_as(step, found):
         return None
     return Divergence(seq, step.upto, step.at, step.events, found)
+
+
+def decided_as(step: Step, found: Sequence[Event]) -> bool:
+    """Tell whether *found* are the step's events, as the log holds them."""
+    events = tuple(found)
+    return events == step.events or _encoded(step, events) == encode_step(step)
 
 
 def _wrong(seq: int, step: Step, reason: str) -> Divergence:

@@ -1,24 +1,34 @@
 """A cell in virtual time: the real deciders against each other, and jobs that run for as long as they did.
 
-A pure loop over a queue of events; deciding takes no virtual time. Deciders hear each other event by event,
-so nothing is encoded.
+It can `follow` a log first: then everything is as recorded, step by step, to the same sequences. From there
+on, or from the start, it runs freely: a pure loop over a queue of events, in which deciding takes no time,
+and deciders hear each other event by event, so nothing is encoded.
 """
 
 import heapq
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_state import State
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event, JobKey, Micros
+from sluice.events.codec import decode_commit
+from sluice.events.commit import Step
 from sluice.events.envelope import Message
 from sluice.events.slices import JobResumed, JobSuspended
+from sluice.log.contract import Entry
+from sluice.log.decider import Decider
+from sluice.log.subjects import COMMITS
 
-from .inputs import DEFAULT_STOP_US, Inputs, report_message
+from .checking import Checked
+from .executors import ENDS, Report, Run
+from .inputs import Inputs
 from .metrics import Collector
+from .source import Matcher, Source
+from .states import deciders
+from .verify import Divergence, decided_as
 
 ROUNDS = 100_000
 """Decisions at one moment after which a run is given up: the deciders go round in circles."""
@@ -31,35 +41,180 @@ class LoopError(RuntimeError):
     """The deciders do not settle."""
 
 
+Said = tuple[int, Micros, Sequence[Event]]
+"""A message as a decider folds it: sequence, time, events."""
+
+
+@dataclass
+class Side:
+    """One decider and its state. `held`: what it has not folded yet, while a log is followed."""
+
+    decider: Decider[Any]
+    state: Any = field(init=False)
+    held: deque[Said] = field(default_factory=deque)
+    upto: int = 0
+    checked: Checked = field(init=False)
+    """What deciding the followed steps again came to."""
+
+    def __post_init__(self) -> None:
+        self.state = self.decider.initial()
+        self.checked = Checked(self.decider.writer)
+        self.reads = Matcher(tuple(self.decider.reads))
+
+    def fold(self, upto: int | None = None) -> None:
+        """Fold what is held back, up to a sequence, or all."""
+        apply, state, held = self.decider.apply, self.state, self.held
+        while held and (upto is None or held[0][0] <= upto):
+            seq, at, events = held.popleft()
+            for event in events:
+                apply(state, event, seq, at)
+        self.upto = max(self.upto, upto or 0)
+
+
+@dataclass(slots=True)
+class _Running:
+    """An attempt at a job, as executors have it."""
+
+    run: Run
+    incarnation: int
+    attempt: int
+    at: Micros
+    """When it began, or was told to stop."""
+    stops: bool = False
+    said: int = 0
+    """How many of its reports were followed."""
+
+
 @dataclass
 class VirtualCell:
     """Plays *inputs*; `collector` has what came of it."""
 
     inputs: Inputs
     collector: Collector = field(default_factory=Collector)
-    slices: SliceAggregator = field(default_factory=SliceAggregator)
-    scheduler: Scheduler = field(default_factory=Scheduler)
-    slices_state: State = field(default_factory=State)
-    state: SchedulerState = field(init=False)
+    tick_us: int = 0
+    """What comes within so many microseconds is decided on together."""
+    sides: dict[str, Side] = field(default_factory=lambda: {d.writer: Side(d) for d in deciders()})
     now: Micros = 0
     seq: int = 0
     assumed: dict[JobKey, None] = field(default_factory=dict)
     """Jobs whose run time was not in the log."""
-    tick_us: int = 0
-    """What comes within so many microseconds is decided on together."""
-    _due: list[tuple[Micros, int, int, str, JobKey, int, bool]] = field(default_factory=list)
-    _attempts: dict[JobKey, int] = field(default_factory=dict)
+    _running: dict[JobKey, _Running] = field(default_factory=dict)
+    _due: list[tuple[Micros, int, int, JobKey, _Running, Report]] = field(default_factory=list)
     _number: int = 0
+    _index: int = 0
+    _follows: bool = False
 
-    def __post_init__(self) -> None:
-        self.state = self.scheduler.initial()
+    @property
+    def state(self) -> SchedulerState:
+        found: SchedulerState = self.sides["scheduler"].state
+        return found
+
+    def followed(self) -> list[Checked]:
+        """Return what deciding again came to, of the services that have said anything in the log."""
+        return [side.checked for side in self.sides.values() if side.checked.steps or side.checked.divergence]
+
+    # Following a log
+
+    def follow(
+        self,
+        source: Source,
+        until: int | None = None,
+        before: Micros | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Divergence | None:
+        """Do as the log says up to a sequence, or to what was said at a time; decide every step again.
+
+        Returns the first step that is decided otherwise now; then nothing behind it was followed.
+        """
+        self._follows = True
+        try:
+            for entries in source.read(1, until):
+                for entry in entries:
+                    if before is not None and entry.at >= before:
+                        return None
+                    found = self._entry(entry)
+                    if found is not None:
+                        return found
+                if progress is not None and entries:
+                    progress(entries[-1].seq)
+        finally:
+            self._leave()
+        return None
+
+    def _entry(self, entry: Entry) -> Divergence | None:
+        seq, suffix, at, payload, _ = entry
+        side = self.sides.get(suffix)
+        said: list[Said] = []
+        found: Divergence | None = None
+        if suffix not in COMMITS:
+            said.append((seq, at, (Message(subject=suffix, payload=payload),)))
+            self._followed(seq)
+        else:
+            for step in decode_commit(payload).steps:
+                if side is not None:
+                    found = self._step(side, seq, step)
+                    if found is not None:
+                        break
+                said.append((seq, step.at, step.events))
+        for other in self.sides.values():
+            if other is not side and other.reads(suffix):
+                other.held += said
+        self.seq, self.now = seq, max(self.now, at)
+        return found
+
+    def _step(self, side: Side, seq: int, step: Step) -> Divergence | None:
+        side.fold(step.upto)
+        if step.events and not decided_as(step, found := side.decider.decide(side.state, step.at)):
+            divergence = Divergence(seq, step.upto, step.at, step.events, tuple(found))
+            side.checked.divergence = divergence
+            return divergence
+        side.checked.steps += 1
+        side.checked.events += len(step.events)
+        for event in step.events:
+            side.decider.apply(side.state, event, step.upto, step.at)
+        self.now = max(self.now, step.at)
+        self._said(side.decider.writer, step.events, step.at)
+        return None
+
+    def _followed(self, seq: int) -> None:
+        """An executor's report was as recorded, so it is not to come again."""
+        job = self._reports.get(seq)
+        running = None if job is None else self._running.get(job)
+        if running is not None:
+            running.said += 1
+
+    @property
+    def _reports(self) -> dict[int, JobKey]:
+        if self._reports_of is None:
+            self._reports_of = {
+                report.seq: job
+                for job, runs in self.inputs.runs.items()
+                for run in runs
+                for attempt in run.attempts.values()
+                for report in (*attempt.running, *attempt.stopping)
+            }
+        return self._reports_of
+
+    _reports_of: dict[int, JobKey] | None = None
+
+    def _leave(self) -> None:
+        """Go on freely: what was held back is folded, and what executors were about to say is due."""
+        self._follows = False
+        items = self.inputs.items
+        while self._index < len(items) and 0 < items[self._index].seq <= self.seq:
+            self._index += 1
+        for side in self.sides.values():
+            side.fold()
+        for job, running in self._running.items():
+            self._schedule(job, running, running.said)
+
+    # Running freely
 
     def run(self, until: Micros | None = None, progress: Callable[[int], None] | None = None) -> None:
         """Play everything, up to *until* if that is given; progress is told the input's sequence."""
         items = self.inputs.items
-        index = 0
-        while index < len(items) or self._due:
-            first = items[index].at if index < len(items) else self._due[0][0]
+        while self._index < len(items) or self._due:
+            first = items[self._index].at if self._index < len(items) else self._due[0][0]
             if self._due and self._due[0][0] < first:
                 first = self._due[0][0]
             deadline = self._deadline()
@@ -69,24 +224,34 @@ class VirtualCell:
                 break
             limit = self._moment(first)
             self.now = max(self.now, first)
-            while True:
-                take = items[index] if index < len(items) and items[index].at <= limit else None
-                due = self._due[0] if self._due and self._due[0][0] <= limit else None
-                if take is not None and (due is None or (take.at, take.seq) <= (due[0], due[1])):
-                    self.now = max(self.now, take.at)
-                    self._message(take.suffix, take.payload, take.events)
-                    index += 1
-                elif due is not None:
-                    heapq.heappop(self._due)
-                    self.now = max(self.now, due[0])
-                    self._report(due)
-                else:
-                    break
+            self._take(limit)
             self.now = max(self.now, limit)
             self._settle()
-            if progress is not None and index:
-                progress(items[index - 1].seq)
+            if progress is not None and self._index:
+                progress(items[self._index - 1].seq)
         self._settle()
+
+    def _take(self, limit: Micros) -> None:
+        """Hear everything that comes up to *limit*, in order."""
+        items = self.inputs.items
+        while True:
+            take = items[self._index] if self._index < len(items) else None
+            if take is not None and take.at > limit:
+                take = None
+            due = self._due[0] if self._due and self._due[0][0] <= limit else None
+            if take is not None and (due is None or (take.at, take.seq) <= (due[0], due[1])):
+                self.now = max(self.now, take.at)
+                events = take.events
+                if take.suffix != "config":
+                    events = (Message(subject=take.suffix, payload=take.payload),)
+                self._hear(take.suffix, events)
+                self._index += 1
+            elif due is not None:
+                heapq.heappop(self._due)
+                self.now = max(self.now, due[0])
+                self._report(*due[3:])
+            else:
+                return
 
     def _moment(self, first: Micros) -> Micros:
         """Return when what comes at *first* is decided on: as in the log, where that decided soon after."""
@@ -97,95 +262,92 @@ class VirtualCell:
         return first + self.tick_us
 
     def _deadline(self) -> Micros | None:
-        times = [
-            t
-            for t in (self.slices.deadline(self.slices_state), self.scheduler.deadline(self.state))
-            if t is not None
-        ]
+        times = [t for side in self.sides.values() if (t := side.decider.deadline(side.state)) is not None]
         soonest = min(times, default=None)
         return None if soonest is None or soonest <= self.now else soonest
 
-    def _message(self, suffix: str, payload: bytes, events: Sequence[Event]) -> None:
+    def _hear(self, suffix: str, events: Sequence[Event], speaker: Side | None = None) -> None:
         self.seq += 1
         seq, at = self.seq, self.now
-        if suffix == "config":
-            for event in events:
-                self.slices.apply(self.slices_state, event, seq, at)
-                self.scheduler.apply(self.state, event, seq, at)
-        elif suffix.startswith(("job.", "presence.agent.")):
-            self.slices.apply(self.slices_state, Message(subject=suffix, payload=payload), seq, at)
-
-    def _report(self, due: tuple[Micros, int, int, str, JobKey, int, bool]) -> None:
-        _, _, _, kind, job, attempt, success = due
-        # A job that was told to stop does not finish any more; one that has finished need not stop.
-        if kind != "JobStopped" and self._attempts.get(job) != attempt:
-            return
-        payload = report_message(kind, job, attempt, self.now, success=success)
-        namespace, _, name = job.partition("/")
-        self._message(f"job.{namespace.replace('.', '%2E')}.{name.replace('.', '%2E')}", payload, ())
+        for side in self.sides.values():
+            if side is not speaker and side.reads(suffix):
+                apply, state = side.decider.apply, side.state
+                for event in events:
+                    apply(state, event, seq, at)
 
     def _settle(self) -> None:
-        """Let both decide and hear each other until neither has anything to say."""
+        """Let all decide and hear each other until nobody has anything to say."""
         for _ in range(ROUNDS):
-            said = self._turn(self.slices_decided()) | self._turn(self.scheduler_decided(), scheduler=True)
+            said = False
+            for side in self.sides.values():
+                events = self._decided(side)
+                if events:
+                    said = True
+                    self._hear(side.decider.writer, events, side)
+                    self._said(side.decider.writer, events, self.now)
             if not said:
                 return
         raise LoopError(f"the deciders do not settle at {self.now}")
 
-    def slices_decided(self) -> list[Event]:
-        """Let the slice-aggregator decide until it is settled; returns its events, folded already."""
+    def _decided(self, side: Side) -> list[Event]:
+        """Let one decide until it is settled; returns its events, folded already."""
         found: list[Event] = []
-        while events := self.slices.decide(self.slices_state, self.now):
+        decider, state = side.decider, side.state
+        while events := decider.decide(state, self.now):
             for event in events:
-                self.slices.apply(self.slices_state, event, self.seq, self.now)
-            found += events
-        self.slices_state.touched.clear()
-        return found
-
-    def scheduler_decided(self) -> list[Event]:
-        """The same for the scheduler."""
-        found: list[Event] = []
-        while events := self.scheduler.decide(self.state, self.now):
-            for event in events:
-                self.scheduler.apply(self.state, event, self.seq, self.now)
+                decider.apply(state, event, self.seq, self.now)
             found += events
             if len(found) > 100 * ROUNDS:
-                raise LoopError(f"the scheduler does not settle at {self.now}")
+                raise LoopError(f"{decider.writer} does not settle at {self.now}")
+        if decider.writer == "slices":
+            state.touched.clear()
         return found
 
-    def _turn(self, events: list[Event], *, scheduler: bool = False) -> bool:
-        """Tell the other one, and the jobs."""
-        if not events:
-            return False
-        self.seq += 1
-        self.collector.take(events, self.now)
-        if scheduler:
-            for event in events:
-                self.slices.apply(self.slices_state, event, self.seq, self.now)
-            return True
+    # Executors
+
+    def _said(self, writer: str, events: Sequence[Event], at: Micros) -> None:
+        """Note what a decider has said; executors do as they are told."""
+        self.collector.take(events, at)
+        if writer != "slices":
+            return
         for event in events:
-            self.scheduler.apply(self.state, event, self.seq, self.now)
             if isinstance(event, JobResumed):
-                self._start(event.job, event.attempt)
-            elif isinstance(event, JobSuspended):
-                self._attempts.pop(event.job, None)
-                run, _ = self.inputs.run_of(event.job)
-                wait = DEFAULT_STOP_US if run.stop_us is None else run.stop_us
-                self._later(wait, 0, "JobStopped", event.job, event.attempt)
-        return True
+                last = self._running.get(event.job)
+                number = 0 if last is None else last.incarnation + (event.attempt <= last.attempt)
+                run = self.inputs.run_of(event.job, number)
+                self._begin(event.job, _Running(run, number, event.attempt, at))
+            elif isinstance(event, JobSuspended) and (last := self._running.get(event.job)) is not None:
+                self._begin(event.job, _Running(last.run, last.incarnation, event.attempt, at, stops=True))
 
-    def _start(self, job: JobKey, attempt: int) -> None:
-        run, assumed = self.inputs.run_of(job)
-        if assumed:
-            self.assumed[job] = None
-        self._attempts[job] = attempt
-        assert run.seconds_us is not None
-        if run.ready_us is not None and run.ready_us < run.seconds_us:
-            self._later(run.ready_us, 0, "JobPodsReady", job, attempt)
-        self._later(run.seconds_us, run.finish_seq, "JobFinished", job, attempt, success=run.success)
+    def _begin(self, job: JobKey, running: _Running) -> None:
+        self._running[job] = running
+        if not self._follows:
+            self._schedule(job, running)
 
-    def _later(
-        self, wait_us: int, order: int, kind: str, job: JobKey, attempt: int, *, success: bool = True
-    ) -> None:
-        self._number += 1
-        heapq.heappush(self._due, (self.now + wait_us, order, self._number, kind, job, attempt, success))
+    def _schedule(self, job: JobKey, running: _Running, done: int = 0) -> None:
+        """Put down what an executor will report, but for the first *done* reports."""
+        run = running.run
+        if running.stops:
+            reports = run.answers(job, running.attempt)
+        else:
+            seconds, assumed = self.inputs.seconds_of(run)
+            if assumed:
+                self.assumed[job] = None
+            reports = run.reports(job, running.attempt, seconds)
+        for report in reports[done:]:
+            self._number += 1
+            due = (running.at + report.after_us, report.seq, self._number, job, running, report)
+            heapq.heappush(self._due, due)
+
+    def _report(self, job: JobKey, running: _Running, report: Report) -> None:
+        # A job that was told to stop does not finish any more; one that has finished need not stop.
+        if self._running.get(job) is not running:
+            return
+        if report.kind in ENDS:
+            running.said = -1
+        namespace, _, name = job.partition("/")
+        suffix = f"job.{namespace.replace('.', '%2E')}.{name.replace('.', '%2E')}"
+        self._hear(suffix, (Message(subject=suffix, payload=report.payload),))
+
+
+__all__ = ["LoopError", "Side", "VirtualCell"]

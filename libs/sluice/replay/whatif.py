@@ -1,10 +1,11 @@
 """What would have been (DB5): the log's inputs, played again in virtual time under other rules.
 
 1. Recorded: what the log says.
-2. Unchanged: the log is decided again step by step (`verify`). As long as everything comes out as it stands
-   there, the re-run *is* the recorded run, in content and order.
-3. Replayed: the same inputs, freely in virtual time, without changes: what deciding in no time at all makes
-   of them. Changed: the same with the changes. The comparison of these two shows the change alone.
+2. Replayed: the same inputs, with the real deciders. Without changes they follow the log step by step to its
+   end: each decision comes out as recorded, in content and order, and what had not ended then goes on in
+   virtual time. With changes they follow it up to where the first change begins, and then run freely:
+   what deciding in no time at all makes of the same inputs.
+3. Changed: the same with the changes. It differs from the replayed run by the changes alone.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,11 @@ from sluice.events.base import Micros
 from sluice.events.codec import decode_commit
 
 from .changes import Changes, apply_changes
-from .checking import Checked, check
+from .checking import Checked
 from .inputs import Inputs, inputs_of
 from .metrics import Collector
 from .source import Source
-from .states import Progress, deciders, unhurried
+from .states import Progress, unhurried
 from .virtual import VirtualCell
 
 Nominal = dict[tuple[str, str, str], int]
@@ -51,7 +52,7 @@ def recorded(source: Source, nominal: Nominal, progress: Progress | None = None)
     """Return what the log itself says."""
     collector, end = Collector(), 0
     with unhurried():
-        for entries in source.read(1, None, ("slices", "scheduler")):
+        for entries in source.read(1, None, ("slices", "variants", "scheduler")):
             for entry in entries:
                 for step in decode_commit(entry.payload).steps:
                     collector.take(step.events, step.at)
@@ -62,12 +63,28 @@ def recorded(source: Source, nominal: Nominal, progress: Progress | None = None)
     return Played("recorded", collector, collector.report(end, nominal), span)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Up to where a log is followed: to a sequence, and to what was said before a time."""
+
+    upto: int | None = None
+    before: Micros | None = None
+
+
 def play(
-    name: str, inputs: Inputs, progress: Callable[[int], None] | None = None, tick_us: int = 0
+    name: str,
+    inputs: Inputs,
+    progress: Callable[[int], None] | None = None,
+    tick_us: int = 0,
+    *,
+    source: Source | None = None,
+    cut: Cut | None = None,
 ) -> tuple[Played, VirtualCell]:
-    """Play inputs in virtual time until nothing more happens."""
+    """Play inputs in virtual time to the end of all jobs; with a cut, follow *source* up to there first."""
     cell = VirtualCell(inputs, tick_us=tick_us)
     with unhurried():
+        if source is not None and cut is not None:
+            cell.follow(source, cut.upto, cut.before, progress)
         cell.run(progress=progress)
     first: Micros = inputs.items[0].at if inputs.items else 0
     numbers = cell.collector.report(cell.now, nominal_of(cell.state))
@@ -76,25 +93,36 @@ def play(
 
 @dataclass
 class WhatIf:
-    """The runs to compare; `reproduced`: per service, the check of the unchanged log."""
+    """The runs to compare.
+
+    `followed`: per service, what deciding the log again came to, as far as it was followed.
+    """
 
     runs: list[Played]
-    reproduced: list[Checked]
+    followed: list[Checked]
 
     @property
-    def same_decisions(self) -> bool | None:
-        """Did the free re-run without changes decide as recorded, in content and order? None: no record.
+    def common(self) -> int | None:
+        """How many of the recorded decisions the replayed run has too, from the first on; None: no record.
 
         It goes on to the end of all jobs; what it decides after the record's end is not compared.
         """
         if len(self.runs) < 2 or self.runs[0].name != "recorded":
             return None
         before, after = (run.collector.decisions for run in self.runs[:2])
-        return before == after[: len(before)]
+        pairs = zip(before, after, strict=False)
+        return next((n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(before), len(after)))
 
     @property
-    def identical(self) -> bool:
-        return bool(self.reproduced) and all(c.divergence is None for c in self.reproduced)
+    def same_decisions(self) -> bool | None:
+        """Did the re-run without changes decide as recorded, in content and order? None: no record."""
+        common = self.common
+        return None if common is None else common == len(self.runs[0].collector.decisions)
+
+    @property
+    def reproduced(self) -> bool:
+        """Did every step that was followed come out as it stands in the log?"""
+        return all(c.divergence is None for c in self.followed)
 
 
 def what_if(
@@ -115,13 +143,28 @@ def what_if(
     foreign = inputs is not None
     given = inputs_of(source, None, progress) if inputs is None else inputs
     changed = apply_changes(given, changes) if changes else None
-    replayed, cell = play("replayed", given, progress, tick_us)
+    cut = None if foreign else _cut(given, changed)
+    replayed, cell = play("replayed", given, progress, tick_us, source=source, cut=cut)
     runs = [] if foreign else [recorded(source, nominal_of(cell.state), progress)]
     runs.append(replayed)
     if changed is not None:
-        runs.append(play("changed", changed, progress, tick_us)[0])
-        return WhatIf(runs, [])
-    return WhatIf(runs, [] if foreign else [check(source, d, progress=progress) for d in deciders()])
+        runs.append(play("changed", changed, progress, tick_us, source=source, cut=cut)[0])
+    return WhatIf(runs, [] if foreign else cell.followed())
 
 
-__all__ = ["Played", "WhatIf", "nominal_of", "play", "recorded", "what_if"]
+def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:
+    """Return up to where the log can be followed: to where the inputs differ first."""
+    if changed is None:
+        return Cut()
+    pairs = zip(given.items, changed.items, strict=False)
+    index = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+    if index is None:
+        index = min(len(given.items), len(changed.items))
+        if index == max(len(given.items), len(changed.items)):
+            return Cut()
+    at = min(inputs.items[index].at for inputs in (given, changed) if index < len(inputs.items))
+    seq = given.items[index].seq - 1 if index < len(given.items) else None
+    return Cut(seq, at) if index else None
+
+
+__all__ = ["Cut", "Played", "WhatIf", "nominal_of", "play", "recorded", "what_if"]

@@ -1,28 +1,107 @@
 """what-if: nothing changed reproduces the record; changes show; what makes no sense is refused."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 
+from sluice.events.base import JobKey
+from sluice.log.contract import Entry
 from sluice.replay.changes import ChangeError, Changes, parse_setting
+from sluice.replay.inputs import inputs_of
 from sluice.replay.inputs_foreign import TraceError, read_trace
 from sluice.replay.source import FileSource, ListSource
-from sluice.replay.whatif import what_if
+from sluice.replay.whatif import nominal_of, play, recorded, what_if
 from tests.bench.recorded import Recorder
-from tests.bench.scenario import SMOKE
+from tests.bench.scenario import BASELINE, SMOKE, Scenario
+from tests.family_world import cell, cluster_queue
 
 from .incident import EXAMPLE
+from .test_invariants import CLASSES, elastic, families
 
 
-def test_nothing_changed_reproduces_the_record():
-    """The free re-run in virtual time decides the same in content and order, and verify agrees."""
-    entries = []
-    Recorder(entries.append, SMOKE).play(2500)
-    for source in (FileSource(EXAMPLE), ListSource(entries)):
-        found = what_if(source, Changes())
+def recorded_log(scenario: Scenario, events: int) -> ListSource:
+    entries: list[Entry] = []
+    Recorder(entries.append, scenario).play(events)
+    return ListSource(entries)
 
-        assert found.same_decisions
-        assert found.identical
+
+LOGS = {
+    "incident": lambda: FileSource(EXAMPLE),
+    "smoke": lambda: recorded_log(SMOKE, 2500),
+    "preemptions": lambda: recorded_log(replace(BASELINE, cohorts=2), 4000),
+    "families": lambda: ListSource(families()),
+    "elastic": lambda: ListSource(elastic()),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_nothing_changed_reproduces_the_record(name):
+    """The re-run decides every step again, and the same in content and order."""
+    found = what_if(LOGS[name](), Changes())
+
+    assert found.same_decisions
+    assert found.reproduced
+    assert found.runs[0].collector.decisions
+    assert sum(check.steps for check in found.followed) > 5
+
+
+@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic"])
+def test_a_free_run_reproduces_the_record_too(name):
+    """Where run times are recorded, and moments of decision: also without following the log."""
+    source = LOGS[name]()
+    free, cell = play("free", inputs_of(source))
+    before = recorded(source, nominal_of(cell.state)).collector.decisions
+
+    assert free.collector.decisions[: len(before)] == before
+    assert name != "preemptions" or sum(free.collector.preempted.values()) > 100
+
+
+def test_from_a_point_on_what_was_before_stays():
+    """Up to the change the log is followed step by step; the change shows behind it."""
+    source = FileSource(EXAMPLE)
+    path = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota=32"
+    rollout = next(e for batch in source.read() for e in batch if e.suffix == "job.default.api-rollout")
+    changes = Changes([parse_setting(path)], since=rollout.at - 1)
+    found = what_if(source, changes)
+    record, replayed, changed = (run.collector for run in found.runs)
+
+    assert sum(check.steps for check in found.followed) > 10
+    assert record.decisions[:4] == replayed.decisions[:4] == changed.decisions[:4]
+    assert not changed.preempted
+    assert sum(replayed.preempted.values()) == 2
+
+
+def test_a_change_that_changes_nothing_is_no_change():
+    """A value set to what it is leaves the whole record as it was."""
+    path = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota=16"
+    found = what_if(FileSource(EXAMPLE), Changes([parse_setting(path)]))
+    assert [run.collector.decisions for run in found.runs][1:] == [found.runs[0].collector.decisions] * 2
+
+
+def test_each_attempt_ends_as_it_did():
+    """A job that was stopped twice stops as fast as it did each time, and a new incarnation runs anew."""
+    world = cell(cluster_queue({"res": 1}, {}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES)
+    world.submit("slow", priority_class="low")
+    world.settle()
+    for number, seconds in enumerate((7, 31)):
+        world.submit(f"high{number}", priority_class="high")
+        world.settle()
+        world.settle(seconds)
+        world.obey()
+        world.settle()
+        world.settle(60)
+        world.report(f"high{number}", "JobFinished")
+        world.settle()
+        world.settle(60)
+    world.report("slow", "JobFinished")
+    world.settle()
+    inputs = inputs_of(ListSource(world.log))
+    (run,) = inputs.runs[JobKey("default/slow")]
+    waits = [run.answers(JobKey("default/slow"), n)[0].after_us // 1_000_000 for n in (1, 2)]
+    assert waits == [7, 31]
+    free, _ = play("free", inputs)
+    assert sum(free.collector.preempted.values()) == 2
 
 
 def test_a_larger_quota_ends_the_waiting():

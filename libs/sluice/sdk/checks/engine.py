@@ -20,13 +20,13 @@ from .held import Held, Lane
 from .history import Past
 from .numbers import Numbers
 from .request import ParametersError, Request, decode_parameters
-from .said import FINAL, Said, Stored, TooLargeError, identity, message_id, recheck_of, to_verdict
+from .said import FINAL, RefusedError, Said, Stored, identity, message_id, recheck_of, to_verdict
 from .verdicts import Pending, Ready, Verdict, VerdictError, checked
 
 log = structlog.get_logger("sluice.sdk.checks")
 
 Send = Callable[[str, CheckVerdict, float | None], Awaitable[Stored]]
-"""Publish a verdict under an id; returns what the log then holds under it. Raises TooLargeError."""
+"""Publish a verdict under an id; returns what the log then holds under it. Raises RefusedError."""
 Unheard = Callable[[str, Said], Awaitable[bool]]
 """Tells whether the service has looked at a verdict, and the request still stands as it did."""
 
@@ -189,7 +189,12 @@ class Engine:
             attempt=request.attempt,
         )
         try:
-            answer = await self._call(held)
+            try:
+                answer = await self._call(held)
+            finally:
+                # The place is for the function: publishing what it said takes none.
+                lane.done()
+                self._start()
             if self._held.get(held.key) is held:
                 await self._conclude(held, answer)
         except asyncio.CancelledError:
@@ -198,9 +203,7 @@ class Engine:
                 raise
         finally:
             held.task, held.sending = None, False
-            lane.done()
             self._consider(held)
-            self._start()
 
     # calling
 
@@ -269,7 +272,7 @@ class Engine:
             return
         try:
             await self._say(held, answer, after_s)
-        except TooLargeError as error:
+        except RefusedError as error:
             await self._failed(held, error)
 
     def _next_call(self, held: Held, answer: Verdict | None) -> float | None:
@@ -292,7 +295,10 @@ class Engine:
         log.warning("trying again", error=what, seconds=after_s, failures=held.failures)
         if held.request.state == "Pending":
             # An approval stays while it cannot be looked at.
-            await self._say(held, Pending(f"The check failed and is tried again: {what}"), after_s)
+            try:
+                await self._say(held, Pending(f"The check failed and is tried again: {what}"), after_s)
+            except RefusedError as refusal:
+                log.error("verdict refused", error=str(refusal))
 
     async def _say(self, held: Held, answer: Verdict, after_s: float | None) -> None:
         """Publish a verdict that differs from the last one."""
@@ -309,7 +315,7 @@ class Engine:
             held.said = Said(verdict, self.clock.wall(), 0, after_s)
             try:
                 stored = await self._send(message_id(held.request, number), verdict, after_s)
-            except TooLargeError:
+            except RefusedError:
                 held.said = before
                 raise
             finally:

@@ -5,7 +5,6 @@ SLUICE_CHECK_HTTP (`host:port`, `:port`) serves /healthz and /metrics.
 """
 
 import asyncio
-import base64
 import contextlib
 import os
 import secrets
@@ -19,10 +18,10 @@ from typing import Any
 import structlog
 import uvloop
 
-from sluice.events.check_protocol import CheckRequest, CheckVerdict
+from sluice.events.check_protocol import CheckRequest
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.dispatch import key_token
-from sluice.log.errors import AppendRefusedError, EventLogError, LogUnavailableError, MessageTooLargeError
+from sluice.log.errors import LogUnavailableError
 from sluice.log.jetstream import parse_time
 from sluice.log.subjects import verdict_suffix
 from sluice.sdk.client import AsyncClient
@@ -35,14 +34,14 @@ from .health import Health, HealthServer
 from .history import History
 from .lease import HeartbeatLease, Unavailable
 from .numbers import Numbers, instrument
+from .outbox import Outbox
 from .request import Request
-from .said import Said, Stored, TooLargeError, decode, encode
+from .said import Said
 from .source import Source
 
 log = structlog.get_logger("sluice.sdk.checks")
 
 RETRY_S = 0.2
-HEADER_ROOM = 512
 
 
 class Process:
@@ -54,6 +53,8 @@ class Process:
         self.numbers = Numbers(app.name)
         self.lease = HeartbeatLease(client.log, app.name, self.instance, app.settings.ttl_s, app.version)
         self.engine: Engine | None = None
+        self.health_port = 0
+        """Where /healthz is, once it is served."""
         self._suffix = verdict_suffix(app.name)
         self._stopping = asyncio.Event()
 
@@ -69,7 +70,8 @@ class Process:
         self.app.running = self
         async with contextlib.AsyncExitStack() as stack:
             health = Health(self.app.name, self.instance, self.numbers, self.lease, self.client.log)
-            await stack.enter_async_context(HealthServer(self.http, health))
+            server = await stack.enter_async_context(HealthServer(self.http, health))
+            self.health_port = server.port
             for lifespan in self.app.lifespans:
                 await stack.enter_async_context(lifespan(self.app))
             log.info("controller started", controller=self.app.name, replica=self.instance)
@@ -92,7 +94,9 @@ class Process:
         """Be the active replica until the heartbeat is lost, or `stop`."""
         log.info("active", controller=self.app.name, replica=self.instance)
         self.numbers.active, self.numbers.takeovers = 1, self.numbers.takeovers + 1
-        self.engine = Engine(self.app, LoopClock(), self._send, self._unheard, self.numbers)
+        clock, lease = LoopClock(), self.lease
+        outbox = Outbox(self.client.log, self.app.name, clock, lambda: lease.valid)
+        self.engine = Engine(self.app, clock, outbox.send, self._unheard, self.numbers)
         source = Source(self.client.log, self.app.name, self.numbers)
         keeping = asyncio.create_task(self.lease.keep(), name="heartbeat")
         following = asyncio.create_task(self._follow(self.engine, source), name="requests")
@@ -104,6 +108,10 @@ class Process:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             lost = not self.lease.valid
+            if stopping.done():
+                log.info(
+                    "stopping", controller=self.app.name, replica=self.instance, at_work=self.numbers.running
+                )
             if lost:
                 log.warning("not active any more", controller=self.app.name, holder=self.lease.holder)
             await self.engine.stop(0.0 if lost else self.app.settings.drain_s)
@@ -122,7 +130,7 @@ class Process:
         requests = await source.everything()
         history = await self._history(requests)
         log.info("requests read", requests=len(requests))
-        await self._activated(requests)
+        await self._activated(engine, requests)
         engine.replace(requests, history.of)
         while True:
             async for batch in source.changes():
@@ -130,11 +138,10 @@ class Process:
                     engine.update(key, request)
             engine.replace(await source.everything())
 
-    async def _activated(self, requests: dict[str, CheckRequest]) -> None:
+    async def _activated(self, engine: Engine, requests: dict[str, CheckRequest]) -> None:
         if not self.app.activated:
             return
-        preview = Engine(self.app, LoopClock(), self._send, self._unheard)
-        given: Sequence[Request[Any]] = preview.preview(requests)
+        given: Sequence[Request[Any]] = engine.preview(requests)
         for hook in self.app.activated:
             try:
                 await call(hook, given)
@@ -175,37 +182,6 @@ class Process:
             else:
                 high = middle
         return low
-
-    async def _send(self, ident: str, verdict: CheckVerdict, recheck_after_s: float | None) -> Stored:
-        """Publish until the log has it: the id keeps it from being stored twice."""
-        source = f"controller/{self.app.name}"
-        payload = encode(source, ident, LoopClock().wall(), verdict, recheck_after_s)
-        limit = min(self.client.log.max_payload, 8 << 20) - HEADER_ROOM
-        if len(payload) > limit:
-            raise TooLargeError(f"the verdict has {len(payload)} bytes, the log takes at most {limit}")
-        repeated = False
-        while True:
-            if not self.lease.valid:
-                # Another replica answers now. This task is about to be cancelled.
-                await asyncio.Event().wait()
-            try:
-                ack = await self.client.log.append(self._suffix, payload, msg_id=ident)
-                if ack.duplicate and not repeated:
-                    return await self._stored(ack.seq, verdict)
-                return Stored(ack.seq, verdict)
-            except (MessageTooLargeError, AppendRefusedError) as error:
-                raise TooLargeError(str(error)) from error
-            except (EventLogError, ConnectionError, TimeoutError) as error:
-                repeated = True
-                log.info("verdict not acknowledged", id=ident, error=str(error) or type(error).__name__)
-                await asyncio.sleep(RETRY_S)
-
-    async def _stored(self, seq: int, verdict: CheckVerdict) -> Stored:
-        connection = await self.client.log.connection(5.0)
-        stream = self.client.log.cell.stream
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq})
-        found = decode(base64.b64decode((answer.get("message") or {}).get("data", "")))
-        return Stored(seq, verdict if found is None else found[1])
 
     async def _unheard(self, key: str, said: Said) -> bool:
         """Tell whether the service has seen the verdict, and asks as before: see `Engine`."""

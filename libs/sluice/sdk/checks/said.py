@@ -41,8 +41,8 @@ class Stored(NamedTuple):
     verdict: CheckVerdict
 
 
-class TooLargeError(Exception):
-    """A verdict that the server does not take."""
+class RefusedError(Exception):
+    """A verdict that the log does not take: too large, or the controller may not publish it."""
 
 
 @dataclass(frozen=True, slots=True)

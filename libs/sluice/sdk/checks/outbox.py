@@ -1,0 +1,90 @@
+"""Verdicts on their way to the log: many at a time, each until it is there, none twice."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+
+import structlog
+
+from sluice.events.check_protocol import CheckVerdict
+from sluice.log.contract import Ack
+from sluice.log.errors import AppendRefusedError, EventLogError
+from sluice.log.frames import publish_frame
+from sluice.log.jetstream import JetStreamLog, read_ack
+from sluice.log.stream import stream_config
+from sluice.log.subjects import verdict_suffix
+from sluice.log.wire import Connection
+
+from .clock import Clock
+from .said import RefusedError, Stored, decode, encode
+
+log = structlog.get_logger("sluice.sdk.checks")
+
+RETRY_S = 0.2
+ANSWER_S = 5.0
+HEADER_ROOM = 512
+AT_ONCE = 1000
+"""Verdicts that may be without an acknowledgement."""
+
+
+class Outbox:
+    """Publishes the verdicts of one controller. *may*: tells whether this replica is still the active one."""
+
+    def __init__(self, target: JetStreamLog, controller: str, clock: Clock, may: Callable[[], bool]) -> None:
+        self.log, self.clock = target, clock
+        self.subject = target.cell.subject(verdict_suffix(controller))
+        self.source = f"controller/{controller}"
+        self._may = may
+        self._frames: list[bytes] = []
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._most = int(stream_config(target.cell)["max_msg_size"])
+
+    async def send(self, ident: str, verdict: CheckVerdict, recheck_after_s: float | None) -> Stored:
+        """Publish until the log has it; returns what it has under this id, which may be a predecessor's.
+
+        Raises:
+            RefusedError: it does not take it.
+        """
+        payload = encode(self.source, ident, self.clock.wall(), verdict, recheck_after_s)
+        async with self._places:
+            repeated = False
+            while True:
+                try:
+                    ack = await self._publish(ident, payload)
+                    if ack.duplicate and not repeated:
+                        return await self._stored(ack.seq, verdict)
+                    return Stored(ack.seq, verdict)
+                except AppendRefusedError as error:
+                    raise RefusedError(str(error)) from error
+                except (EventLogError, ConnectionError, TimeoutError) as error:
+                    repeated = True
+                    log.info("verdict not acknowledged", id=ident, error=str(error) or type(error).__name__)
+                    await asyncio.sleep(RETRY_S)
+
+    async def _publish(self, ident: str, payload: bytes) -> Ack:
+        connection = await self.log.connection()
+        limit = min(connection.info.max_payload, self._most) - HEADER_ROOM
+        if len(payload) > limit:
+            raise RefusedError(f"the verdict has {len(payload)} bytes, the log takes at most {limit}")
+        if not self._may():
+            # Another replica answers from now on; this task is about to be cancelled.
+            await asyncio.Event().wait()
+        reply, future = connection.expect(self.subject)
+        if not self._frames:
+            asyncio.get_running_loop().call_soon(self._flush, connection)
+        self._frames.append(publish_frame(self.subject, payload, reply, {"Nats-Msg-Id": ident}))
+        frame = await connection.answer(reply, future, ANSWER_S)
+        return read_ack(self.subject, None, frame.payload)
+
+    def _flush(self, connection: Connection) -> None:
+        """Write what has come together in one turn of the event loop."""
+        frames, self._frames = self._frames, []
+        if self._may():
+            connection.write(b"".join(frames))
+
+    async def _stored(self, seq: int, verdict: CheckVerdict) -> Stored:
+        connection = await self.log.connection()
+        stream = self.log.cell.stream
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq})
+        found = decode(base64.b64decode((answer.get("message") or {}).get("data", "")))
+        return Stored(seq, verdict if found is None else found[1])

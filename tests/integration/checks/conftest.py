@@ -1,0 +1,184 @@
+"""A real server with the bucket of requests, and what a test does to it in place of the cell's service."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+
+from sluice.events.check_protocol import CheckRequest, CheckVerdict, request_key
+from sluice.events.codec import decode_data, decode_message
+from sluice.log.server import EmbeddedServer
+from sluice.log.subjects import verdict_suffix
+from sluice.sdk import AsyncClient
+from sluice.sdk.bucket import Bucket
+from sluice.sdk.checks import Controller
+from sluice.sdk.checks.process import Process
+from sluice.sdk.checks.testing import make_request
+
+from .app import make
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = "example.com/test"
+
+
+async def eventually(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+    """Wait until *condition* (maybe a coroutine function) is true, and return what it is."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            found = condition()
+            if isinstance(found, Awaitable):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+
+
+@dataclass
+class Cell:
+    """A server with a log and a bucket of requests; the test says what is asked."""
+
+    server: EmbeddedServer
+    client: AsyncClient
+    directory: Path
+    requests: Bucket
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def record(self) -> Path:
+        return self.directory / "record"
+
+    @property
+    def gate(self) -> Path:
+        return self.directory / "gate"
+
+    def did(self) -> list[tuple[str, str, int]]:
+        """Return what the functions did: (what, workload, attempt)."""
+        if not self.record.exists():
+            return []
+        parts = [line.split() for line in self.record.read_text().splitlines()]
+        return [(what, name, int(attempt)) for what, name, attempt, _ in parts]
+
+    def pids(self, what: str = "begin") -> list[int]:
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return [int(line.split()[3]) for line in lines if line.startswith(what)]
+
+    async def ask(self, name: str, do: str = "ready", **more: Any) -> CheckRequest:
+        """Put a request into the bucket."""
+        controller = more.pop("controller", NAME)
+        more.setdefault("uid", f"uid-{name}")
+        request = make_request(name=name, labels={"do": do}, controller=controller, **more)
+        return await self.put(request)
+
+    async def put(self, request: CheckRequest) -> CheckRequest:
+        await self.requests.put(_key(request), msgspec.json.encode(request))
+        return request
+
+    async def delete(self, request: CheckRequest) -> None:
+        """Delete a request as the service does: with a tombstone."""
+        connection = await self.client.log.connection()
+        headers = {"KV-Operation": "DEL", "Nats-TTL": "60s"}
+        await connection.request(self.requests.prefix + _key(request), b"", headers)
+
+    async def verdicts(self, name: str = "", controller: str = NAME) -> list[CheckVerdict]:
+        """Return the verdicts in the log, of one workload or all."""
+        found = []
+        async for entries in self.client.log.read(1, [verdict_suffix(controller)]):
+            for entry in entries:
+                message = decode_message(entry.payload)
+                assert not isinstance(message, tuple)
+                verdict = decode_data(message, CheckVerdict)
+                assert isinstance(verdict, CheckVerdict), verdict
+                if name in ("", verdict.workload.partition("/")[2]):
+                    found.append(verdict)
+        return found
+
+    async def said(self, name: str) -> list[str]:
+        """Return the states of the verdicts on a workload."""
+        return [verdict.state for verdict in await self.verdicts(name)]
+
+    def controller(self, **settings: Any) -> Controller:
+        """Return the test's controller, to be run in this process."""
+        from sluice.sdk.checks import Settings
+
+        return make(NAME, self.record, self.gate, Settings(**{"ttl_s": 1, "backoff_s": 0.2, **settings}))
+
+    @contextlib.asynccontextmanager
+    async def running(self, app: Controller | None = None, **more: Any) -> AsyncIterator[Process]:
+        """Run a replica in this process, and stop it in order."""
+        client = AsyncClient(self.server.url)
+        process = Process(app or self.controller(), client, **more)
+        task = asyncio.create_task(process.serve())
+        try:
+            yield process
+        finally:
+            process.stop()
+            await task
+            await client.close()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start a replica as a process."""
+        with (self.directory / "replicas.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.checks.app"],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={
+                    **os.environ,
+                    "SLUICE_NATS_URL": self.server.url,
+                    "CHECK_NAME": NAME,
+                    "CHECK_RECORD": str(self.record),
+                    "CHECK_GATE": str(self.gate),
+                },
+            )
+        self.processes.append(process)
+        return process
+
+
+@pytest.fixture
+async def cell(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Cell]:
+    client = AsyncClient(nats_server.url)
+    await client.log.open()
+    requests = Bucket(client.log, "checks")
+    await requests.ensure()
+    cell = Cell(nats_server, client, tmp_path, requests)
+    try:
+        yield cell
+    finally:
+        for process in cell.processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait(10)
+        await client.close()
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """A line per verdict, in colour, takes longer than the verdict."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _shown_on_failure(tmp_path: Path) -> Iterator[None]:
+    """The replicas' output belongs to a failure's report."""
+    yield
+    path = tmp_path / "replicas.log"
+    if path.exists():
+        print(path.read_text()[-8000:])
+
+
+def _key(request: CheckRequest) -> str:
+    workload = request.workload
+    return request_key(request.controller, workload.namespace, workload.name, request.check)

@@ -11,30 +11,38 @@ from .records import FlavorResource, WorkloadView
 
 def charge_of(workload: WorkloadView) -> dict[FlavorResource, int]:
     """Return what the reservation charges now: pods that have ended count no longer (SC7)."""
-    charge: dict[FlavorResource, int] = {}
     reclaimable = workload.reclaimable
-    counts = _counts(workload.record.pod_sets) if reclaimable else {}
-    for assigned in workload.assignment or ():
-        count = total = assigned.count
+    return charge(
+        workload.assignment or (), counts(workload.record.pod_sets) if reclaimable else {}, reclaimable
+    )
+
+
+def charge(
+    assignment: Sequence[PodSetAssignment], specified: Mapping[str, int], reclaimable: Mapping[str, int]
+) -> dict[FlavorResource, int]:
+    """Return what an assignment charges when of the *specified* pods so many have ended."""
+    total: dict[FlavorResource, int] = {}
+    for assigned in assignment:
+        count = granted = assigned.count
         if reclaimable:
             # Pods that have ended count against the spec's count, of which fewer may have been admitted.
-            left = counts.get(assigned.name, total) - reclaimable.get(assigned.name, 0)
-            count = max(0, min(total, left))
+            left = specified.get(assigned.name, granted) - reclaimable.get(assigned.name, 0)
+            count = max(0, min(granted, left))
         for resource, flavor in assigned.flavors.items():
             amount = assigned.usage.get(resource, 0)
-            if count != total:
-                amount = amount * count // total
+            if count != granted:
+                amount = amount * count // granted
             key = (flavor, resource)
-            charge[key] = charge.get(key, 0) + amount
-    return charge
+            total[key] = total.get(key, 0) + amount
+    return total
 
 
 def shrunk(
     assignment: Sequence[PodSetAssignment], pod_sets: Iterable[PodSet]
 ) -> tuple[PodSetAssignment, ...]:
     """Return the assignment for counts that were cut in place (WS3); it never grows."""
-    counts = _counts(pod_sets)
-    return tuple(_scaled(a, min(a.count, counts.get(a.name, a.count))) for a in assignment)
+    specified = counts(pod_sets)
+    return tuple(_scaled(a, min(a.count, specified.get(a.name, a.count))) for a in assignment)
 
 
 def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
@@ -44,7 +52,8 @@ def _scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
     return msgspec.structs.replace(assigned, count=count, usage=usage)
 
 
-def _counts(pod_sets: Iterable[PodSet]) -> dict[str, int]:
+def counts(pod_sets: Iterable[PodSet]) -> dict[str, int]:
+    """Return pod set -> pods."""
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
@@ -71,4 +80,4 @@ def beyond(
     return {key: more for key, amount in charge.items() if (more := amount - other.get(key, 0)) > 0}
 
 
-__all__ = ["add", "beyond", "charge_of", "shrunk", "subtract"]
+__all__ = ["add", "beyond", "charge", "charge_of", "counts", "shrunk", "subtract"]

@@ -122,6 +122,7 @@ def family_of(case: Json) -> tuple[State, Family] | None:
         variant.record = msgspec.structs.replace(variant.record, preference=place)
         family.variants[variant.key] = variant
         state.of_variant[variant.key] = family
+    family.arrange()
     held = conditions_of(parent)
     if "Admitted" in held and held["Admitted"]["status"] == "True":
         runs = (parent.get("status") or {})["admission"]["podSetAssignments"][0]["flavors"]["cpu"]

@@ -5,6 +5,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sluice.core.status.pending import why_pending
+from sluice.core.status.view import View
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted
 from tests.family_world import FamilyWorld, cell, cluster_queue, local_queue
@@ -61,12 +63,12 @@ CHECK = {
 class History:
     """Plays actions; what is not possible as things are is passed over."""
 
-    def __init__(self, policy: int, checked: bool) -> None:
+    def __init__(self, policy: int, checked: bool, *more: dict[str, Any]) -> None:
         self.quota = dict(zip(FLAVORS, (2, 2, 4), strict=True))
         self.names: tuple[str, ...] = FLAVORS
         self.policy = POLICIES[policy]
         self.checked = checked
-        self.world: FamilyWorld = cell(self.queue(), *CLASSES, CHECK)
+        self.world: FamilyWorld = cell(self.queue(), *CLASSES, CHECK, *more)
 
     def queue(self) -> dict[str, Any]:
         extra: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -139,6 +141,17 @@ def check_settled(world: FamilyWorld) -> None:
         assert parent is None or parent in families, f"{key} outlives its parent"
 
 
+def check_view(world: FamilyWorld) -> None:
+    """People are told of every pending variant what the scheduler knows, whoever it was said of (SC2)."""
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, 0)
+    for key, workload in world.services["scheduler"].state.world.workloads.items():
+        peers = workload.peers
+        if peers is not None and peers.parked and not peers.queue.stopped:
+            assert why_pending(view, view.workloads[key])[0] in (peers.reason, "PendingEvaluation"), key
+
+
 def check_log(world: FamilyWorld) -> None:
     """At no position of the log are two variants of a parent admitted."""
     parent: dict[str, str] = {}
@@ -172,7 +185,30 @@ def test_families_keep_their_promises(policy: int, checked: bool, actions: list[
     history.world.settle_all()
     check_settled(history.world)
     check_log(history.world)
+    check_view(history.world)
     history.world.verify()
+
+
+UNSHARED = {
+    "apiVersion": "sluice.dev/v1alpha1",
+    "kind": "Configuration",
+    "metadata": {"name": "default"},
+    "spec": {"featureGates": {"SchedulingEquivalenceHashing": False}},
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 3), st.lists(ACTIONS, min_size=5, max_size=40))
+def test_sharing_verdicts_changes_nothing(policy: int, actions: list[tuple[Any, ...]]) -> None:
+    """Jobs run on the same flavors as when every variant is looked at by itself (SC2)."""
+    shared, unshared = History(policy, False), History(policy, False, UNSHARED)
+    for action in actions:
+        for history in (shared, unshared):
+            history.play(action)
+            history.world.settle_all()
+        jobs = [key.partition("/")[2] for key in shared.world.services["slices"].state.jobs]
+        for name in jobs:
+            assert shared.world.flavor_of(name) == unshared.world.flavor_of(name), (name, action)
 
 
 def test_a_lost_job_migrates_no_evicted_reason() -> None:

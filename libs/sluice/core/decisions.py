@@ -1,6 +1,7 @@
 """From finished cycles to events: only what changed, and once (G7, law 4).
 
-Order within a step: what settled, what was set aside, then per entry, in the order of the cycle.
+Order within a step: what settled, what was set aside, then per entry, in the order of the cycle, and last
+what is blocked on its gates.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +21,9 @@ from sluice.events.scheduler import (
 
 from .check_states import relevant_checks
 from .cycle import Cycle
-from .entry import Entry, Outcome
+from .entry import ADMISSION_GATED, Entry, Outcome
 from .eviction import FLAVOR_MIGRATION, PREEMPTED
-from .families import migration_message
+from .families import looked_at_before, migration_message
 from .model import ClusterQueue, World
 from .pending import TreeQueues
 from .preemption import preemption_message
@@ -45,16 +46,19 @@ def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[
         if not progress:
             _give_up_skipped(tree, cycle, parked)
             cycle.open.clear()
-    first: list[Event] = [
-        WorkloadsParked(
-            cause=cause, workloads=keys, reason=reason, message=message, aside=aside, reserves=reserves
-        )
-        for (reason, message, aside, reserves), (keys, cause) in parked.items()
-    ]
+    first: list[Event] = []
     settled = _settled(cycles)
     if settled is not None:
-        first.insert(0, settled)
-    return first + events
+        first.append(settled)
+    last: list[Event] = []
+    for (reason, message, aside, reserves), (keys, cause) in parked.items():
+        # What is blocked leaves its class for that of the blocked ones, which is what is parked then.
+        (last if reason == ADMISSION_GATED else first).append(
+            WorkloadsParked(
+                cause=cause, workloads=keys, reason=reason, message=message, aside=aside, reserves=reserves
+            )
+        )
+    return first + events + last
 
 
 def _decide(
@@ -82,7 +86,7 @@ def _decide(
     if outcome is Outcome.PREEMPTING:
         return _preempt(world, entry, cause, events, evicted)
     if outcome in _SET_ASIDE:
-        return _set_aside(entry, cause, events, parked)
+        return _set_aside(world, entry, cause, events, parked)
     if outcome is Outcome.SCANNING:
         assert entry.assignment is not None
         events.append(FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.assignment.scan))
@@ -158,13 +162,18 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     return True
 
 
-def _set_aside(entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:
+def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:
     peers = entry.peers
     aside = entry.outcome is Outcome.ASIDE
     gated = entry.outcome is Outcome.GATED and not entry.workload.blocked_on_gates
     if gated:
         events.append(
-            BlockedOnPreemptionGates(cause=cause, workload=entry.workload.key, message=entry.message)
+            BlockedOnPreemptionGates(
+                cause=cause,
+                workload=entry.workload.key,
+                message=entry.message,
+                after=looked_at_before(world, entry.workload),
+            )
         )
     elif (
         peers.parked

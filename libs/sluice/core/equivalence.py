@@ -9,7 +9,7 @@ with those that matter:
 
 Creation time is left out on purpose: the queue looks at the oldest first, and what the older one may
 preempt includes what a newer one may. So is the concurrent-admission parent: variants of different jobs are
-equal, hence a verdict that rests on siblings must not be shared.
+equal, and what rests on siblings must be in the combined key (`state.peer_key`).
 """
 
 import sys

@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice.api import kueue
 from sluice.api.features import enabled
-from sluice.events.base import Micros
+from sluice.events.base import Micros, WorkloadKey
 
 from .eviction import PODS_READY_TIMEOUT
 from .model import ClusterQueue, Workload, World
@@ -70,17 +70,47 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
         return Standing.FREE, None, ""
     if other.evicted_at is not None:
         return Standing.WAITS, other, ""
-    if other.record.preference < workload.record.preference:
-        return Standing.BARRED, other, BETTER_ADMITTED
     cq = world.cluster_queues.get(workload.cluster_queue)
-    policy = cq.spec.concurrent_admission_policy if cq is not None else None
-    if policy is not None:
-        if policy.migration.mode == RETAIN_FIRST:
-            return Standing.BARRED, other, RETAINED
-        limit = last_acceptable(policy, [f for g in cq.groups for f in g.flavors] if cq is not None else [])
-        if limit is not None and workload.record.preference > limit:
-            return Standing.BARRED, other, BELOW_LIMIT
-    return Standing.MIGRATES, other, ""
+    why = bars(cq.spec if cq is not None else None, workload.record.preference, other.record.preference)
+    return (Standing.BARRED if why else Standing.MIGRATES), other, why
+
+
+def bars(spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int) -> str:
+    """Return why a variant may not take over from the admitted one, '' if it may (CA9, CA10).
+
+    Both are given by their preference, 0 being the best; `spec` is that of their queue.
+    """
+    if admitted < preference:
+        return BETTER_ADMITTED
+    policy = spec.concurrent_admission_policy if spec is not None else None
+    if spec is None or policy is None:
+        return ""
+    if policy.migration.mode == RETAIN_FIRST:
+        return RETAINED
+    if policy.migration.constraints is None:
+        return ""
+    limit = last_acceptable(policy, [f.name for group in spec.resource_groups for f in group.flavors])
+    return BELOW_LIMIT if limit is not None and preference > limit else ""
+
+
+def why_barred(world: World, workload: Workload) -> str:
+    """Return why nothing can help the variant but that its sibling goes; '' if that is not so."""
+    if workload.record.parent is None:
+        return ""
+    return standing(world, workload)[2]
+
+
+def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:
+    """Return the better siblings that queue: when it is the variant's turn, theirs has been (CA6, CA11).
+
+    They stand before it in the same queue, which looks at one after the other.
+    """
+    preference = workload.record.preference
+    return [
+        other.key
+        for other in siblings(world, workload)
+        if other.peers is not None and other.record.preference < preference
+    ]
 
 
 def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str]) -> int | None:
@@ -132,12 +162,15 @@ __all__ = [
     "Standing",
     "admitted_sibling",
     "backs_off",
+    "bars",
     "is_parent",
     "last_acceptable",
+    "looked_at_before",
     "migration_message",
     "past_execution_s",
     "queue_identity",
     "queue_time",
     "siblings",
     "standing",
+    "why_barred",
 ]

@@ -56,7 +56,7 @@ from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
 from .slicing import beyond, inherit, replaced_slice, scaled, successor
-from .state import SchedulerState
+from .state import SchedulerState, is_barred
 from .variant_events import as_workload_event
 from .wake import is_hopeless
 
@@ -121,6 +121,7 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
     place(state, workload)
+    _ask_again(state, workload)
 
 
 def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
@@ -145,7 +146,10 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     if event.pod_sets is not None and workload.assignment is not None:
         _shrink(state, workload, seq)
     note(world, state.lifecycle, event, seq, at)
+    queued = workload.peers is not None
     place(state, workload, changed=True)
+    if not queued:
+        _ask_again(state, workload)
     _tell_siblings(state, workload, seq, at)
 
 
@@ -336,6 +340,19 @@ def _tell_siblings(state: SchedulerState, workload: Workload, cause: int, at: Mi
             look(state.world, state.lifecycle, other, cause, at)
 
 
+def _ask_again(state: SchedulerState, workload: Workload) -> None:
+    """A variant has come to its queue: those behind it may be blocked on their gates, but not before it.
+
+    They are looked at again, after it, and said to be blocked again if they are (CA11).
+    """
+    if workload.record.parent is None or workload.peers is None:
+        return
+    for other in siblings(state.world, workload):
+        if other.blocked_on_gates and other.record.preference > workload.record.preference:
+            other.blocked_on_gates = False
+            place(state, other)
+
+
 def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and event.preference is not None:
@@ -426,6 +443,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     workload.delta = False
     _ready_or_gone(state, workload.key)
     place(state, workload)
+    _ask_again(state, workload)
     _successor_moves(state, workload.key, event.cause, at)
     _tell_siblings(state, workload, event.cause, at)
 
@@ -457,7 +475,10 @@ def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
+        queued = workload.peers is not None
         place(state, workload)
+        if not queued:
+            _ask_again(state, workload)
         _tell_siblings(state, workload, event.cause, at)
 
 
@@ -482,7 +503,7 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
             peers,
             aside=event.aside,
             reserves=event.reserves,
-            hopeless=is_hopeless(workload, event.reason),
+            hopeless=is_hopeless(workload, event.reason) or is_barred(peers.key),
         )
 
 
@@ -528,6 +549,7 @@ def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, 
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         workload.blocked_on_gates = True
+        place(state, workload)
 
 
 def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:

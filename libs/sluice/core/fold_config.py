@@ -76,6 +76,8 @@ def apply_cluster_queue(
         cq.spec, cq.groups, cq.group_of = spec, groups, group_of
         queue = pending.queues[name]
         _reconsider_tree(state, name)  # the one that it may leave
+        if spec.concurrent_admission_policy is not None:
+            place_all(state, _members_of(state, name))  # who is barred may be another one
     cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
     pending.regroup(queue)
     _classify(state, queue)

@@ -306,6 +306,12 @@ class Pending:
             if is_new or queue.strict:
                 self.refresh(queue)
 
+    def belongs(self, workload: Workload) -> bool:
+        """Is a queued workload still among those that it is equal to? Variants change by their siblings."""
+        peers = workload.peers
+        assert peers is not None
+        return workload.record.parent is None or peers.key == self._key_of(workload)
+
     def remove(self, workload: Workload) -> None:
         """Take *workload* out of its queue, if it is in one."""
         peers = workload.peers

@@ -37,7 +37,7 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
     target = queue_for(state.world, workload)
     peers = workload.peers
     if peers is not None:
-        if peers.queue.name == target and not changed:
+        if peers.queue.name == target and not changed and state.pending.belongs(workload):
             return
         state.pending.remove(workload)
     if target:

@@ -14,6 +14,7 @@ from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption
 
 from .candidates import Entry
+from .families import queue_time
 from .model import ClusterQueue, Workload, World
 from .ordering import queue_order_timestamp
 from .quota import Cell, FlavorResource, Node, cell_of
@@ -199,9 +200,10 @@ class Search:
         parent = self.workload.record.parent
         if parent is not None and candidate.record.parent == parent:
             return False  # a variant takes its sibling's place by migration only (CA10)
+        config = self.world.config
         if self._queued_at is None:
-            self._queued_at = queue_order_timestamp(self.workload, self.world.config)
-        return queue_order_timestamp(candidate, self.world.config) > self._queued_at
+            self._queued_at = queue_time(self.workload, queue_order_timestamp(self.workload, config))
+        return queue_time(candidate, queue_order_timestamp(candidate, config)) > self._queued_at
 
     # Where are they?
 

@@ -20,7 +20,7 @@ from .ordering import effective_priority
 from .pending import Peers, Queue, TreeQueues, Waiting
 from .placing import place
 from .reservations import index
-from .state import SchedulerState, Status, new_state
+from .state import SchedulerState, Status, is_barred, new_state
 from .wake import is_hopeless
 
 
@@ -278,7 +278,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         peers = workloads[part.head].peers
         assert isinstance(peers, Peers)
         if part.parked:
-            hopeless = is_hopeless(workloads[part.head], part.reason)
+            hopeless = is_hopeless(workloads[part.head], part.reason) or is_barred(peers.key)
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=hopeless)
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
     for item in data.waiting:

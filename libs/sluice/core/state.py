@@ -6,7 +6,7 @@ from sluice.api.features import enabled
 from sluice.events.base import Micros, WorkloadKey
 
 from .equivalence import equivalence_key
-from .families import queue_identity, queue_time
+from .families import queue_identity, queue_time, why_barred
 from .lifecycle import Lifecycle
 from .model import Workload, World
 from .ordering import queue_order_timestamp
@@ -14,6 +14,9 @@ from .pending import Pending, Rank
 from .quota import Tree
 from .shapes import Least
 from .wake import least_request
+
+BARRED = "barred"
+"""First part of the key of variants that wait for their admitted sibling to go, whatever they need."""
 
 Status = tuple[bool, str, str]
 """(active, reason, message)."""
@@ -56,27 +59,40 @@ def new_state() -> SchedulerState:
         return least_request(workload, world.cluster_queues[queue])
 
     def key_of(workload: Workload) -> object:
-        key = peer_key(workload)
+        key = peer_key(world, workload)
         shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
-        return key if shared else (key, workload.uid)
+        return key if shared else (*key, workload.uid)
 
     return SchedulerState(world=world, pending=Pending(key_of, rank_of, least_of))
 
 
-def peer_key(workload: Workload) -> object:
-    """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included."""
+def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
+    """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included.
+
+    Variants of different jobs are equal too: what depends on siblings is whether one is barred, which is in
+    the key, and by whom it takes over, which no verdict rests on. Those that were said to be blocked on their
+    gates stand apart, so that each of the others is looked at and said to be, too (CA11).
+    """
     key = workload.equivalence
     if not key:
         key = workload.equivalence = equivalence_key(workload.record)
     if workload.reclaimable or workload.open_gates or workload.record.parent is not None:
+        why = why_barred(world, workload)
+        if why:
+            return (BARRED, why)
         return (
             key,
             workload.priority,
             tuple(sorted(workload.reclaimable.items())),
             workload.open_gates,
-            workload.record.parent,
+            workload.record.parent is not None and workload.blocked_on_gates,
         )
     return (key, workload.priority)
 
 
-__all__ = ["SchedulerState", "Status", "new_state", "peer_key"]
+def is_barred(key: object) -> bool:
+    """Is this `peer_key` one of those whom freed capacity cannot help?"""
+    return isinstance(key, tuple) and key[0] == BARRED
+
+
+__all__ = ["SchedulerState", "Status", "is_barred", "new_state", "peer_key"]

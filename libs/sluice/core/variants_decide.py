@@ -73,8 +73,8 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
     if any(isinstance(event, ParentDeactivated) for event in events):
         return events
     events += _admit(family)
-    events += _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS)
-    return events
+    # Whose turn it is to preempt depends on who is active.
+    return events or _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS)
 
 
 def family_deadline(state: State, family: Family) -> Micros | None:
@@ -373,6 +373,8 @@ def _spread(family: Family) -> list[Event]:
 
 
 def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
     if isinstance(one, Sequence) and not isinstance(one, str):
         # What was read from the log has lists where what was made here has tuples.
         return msgspec.json.encode(one) == msgspec.json.encode(other)

@@ -275,6 +275,8 @@ def _parked(state: State, event: WorkloadsParked, seq: int, _at: Micros) -> None
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, _at: Micros) -> None:
+    for key in event.after:
+        _looked_at(state, key, seq)
     _looked_at(state, event.workload, seq, blocked=True)
 
 
@@ -313,7 +315,9 @@ def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros
     state.made += 1
     if family is None:
         return
-    family.variants[record.key] = Variant(record, event.variant, active=record.active)
+    variant = family.variants[record.key] = Variant(record, event.variant, active=record.active)
+    family.arrange()
+    _joins_queue(family, variant)
     state.of_variant[record.key] = family
     state.touch(family, event.cause)
 
@@ -328,6 +332,8 @@ def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
     found[1].record = msgspec.structs.replace(found[1].record, **changes)
+    if event.preference is not None:
+        found[0].arrange()
     state.touch(found[0], event.cause)
 
 
@@ -336,7 +342,16 @@ def _activated(state: State, event: VariantActivated | VariantDeactivated, _seq:
     if found is not None:
         found[1].active = isinstance(event, VariantActivated)
         found[1].evaluated = found[1].blocked = False
+        _joins_queue(*found)
         state.touch(found[0], event.cause)
+
+
+def _joins_queue(family: Family, variant: Variant) -> None:
+    """It stands before others, of which the scheduler will say again that they are blocked (CA11)."""
+    if variant.active:
+        for other in family.variants.values():
+            if other.record.preference > variant.record.preference:
+                other.blocked = False
 
 
 def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq: int, at: Micros) -> None:

@@ -92,6 +92,7 @@ class Family:
     active: bool = True
     finished: bool = False
     variants: dict[WorkloadKey, Variant] = field(default_factory=dict)
+    """The most preferred first; `arrange` keeps it so."""
     running: WorkloadKey | None = None
     """The variant that the parent is admitted as."""
     admitted_at: Micros | None = None
@@ -110,10 +111,19 @@ class Family:
 
     def ordered(self) -> list[Variant]:
         """Return the variants, the most preferred first."""
-        return sorted(self.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+        return list(self.variants.values())
+
+    def arrange(self) -> None:
+        """Bring the variants into order, after one has come or has got another preference."""
+        ranked = sorted(self.variants.values(), key=_rank)
+        self.variants = {variant.key: variant for variant in ranked}
 
     def named(self, name: str) -> Variant | None:
         return next((v for v in self.variants.values() if v.name == name), None)
+
+
+def _rank(variant: Variant) -> tuple[int, str]:
+    return (variant.record.preference, variant.record.uid)
 
 
 @dataclass(slots=True)

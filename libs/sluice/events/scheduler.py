@@ -152,10 +152,14 @@ class FlavorScanAdvanced(Event, frozen=True, kw_only=True):
 
 
 class BlockedOnPreemptionGates(Event, frozen=True, kw_only=True):
-    """The workload could be admitted by preemption, but a gate is closed (SC7, CA11)."""
+    """The workload could be admitted by preemption, but a gate is closed (SC7, CA11).
+
+    `after`: of a variant, the more preferred siblings that queue. They were looked at before it.
+    """
 
     workload: WorkloadKey
     message: str
+    after: Sequence[WorkloadKey] = ()
 
 
 class TreesSettled(Event, frozen=True, kw_only=True):

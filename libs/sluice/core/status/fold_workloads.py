@@ -337,7 +337,7 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
             verdicts = queue.verdicts
             if len(verdicts) > _VERDICTS_LIMIT + 2 * queue.pending:
                 verdicts.clear()
-            verdicts[peers_of(workload, state.config)] = verdict
+            verdicts[peers_of(state, workload)] = verdict
 
 
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:

@@ -57,7 +57,7 @@ def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
     queue = workload.local_queue.cluster_queue
     if queue is None or not queue.verdicts:
         return own
-    shared = queue.verdicts.get(peers_of(workload, view.config))
+    shared = queue.verdicts.get(peers_of(view, workload))
     if shared is None or (own is not None and own.seq > shared.seq):
         return own
     return shared

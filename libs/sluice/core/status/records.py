@@ -77,7 +77,7 @@ class WorkloadView:
     checks: dict[str, CheckState] = field(default_factory=_empty)
     requeue_count: int = 0
     requeue_at: Micros | None = None
-    peers: object = None
+    peers: tuple[object, ...] | None = None
     """What it shares with those that are equal to it to the scheduler; made when needed."""
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""

@@ -23,7 +23,7 @@ from .view import View
 _FOLD = 2
 """Raise it when the same events are folded to another state."""
 
-_Peers = tuple[str, int, tuple[tuple[str, int], ...], str | None]
+_Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
 
 
 class _Record[T]:

@@ -1,0 +1,89 @@
+"""Verdicts that variants of different jobs share (SC2), and what they must not share (CA10, CA11)."""
+
+from sluice.events.scheduler import BlockedOnPreemptionGates, WorkloadsParked
+from sluice.events.variants import PreemptionGateOpened
+from tests.family_world import SECOND, cell, cluster_queue
+
+FLAVORS = {"res": 1, "od": 1, "spot": 1}
+CLASS = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "high"},
+    "value": 100,
+}
+
+
+def test_jobs_alike_share_one_verdict_per_flavor() -> None:
+    """Forty jobs that wait cost one evaluation per flavor, as forty ordinary workloads cost one."""
+    world = cell(cluster_queue({"res": 1, "od": 0, "spot": 0}))
+    for number in range(40):
+        world.submit(f"j{number}")
+    world.settle_all()
+    parked = [key for e in world.events(WorkloadsParked) for key in e.workloads]  # type: ignore[attr-defined]
+    # One verdict per flavor, and those of the siblings of the job that runs: they wait for it to go.
+    assert len(parked) <= 3 + 2
+
+
+def test_a_verdict_on_siblings_of_a_running_job_says_nothing_of_others() -> None:
+    """Variants that may not take over are set aside by themselves: those of other jobs get what is free."""
+    world = cell(cluster_queue(FLAVORS))
+    for name in ("a", "b", "c", "d"):
+        world.submit(name)
+        world.settle_all()
+    assert [world.flavor_of(name) for name in ("a", "b", "c", "d")] == ["res", "od", "spot", ""]
+
+
+def test_every_blocked_family_gets_its_gate_opened() -> None:
+    """Two jobs that must preempt both do, though the first one's verdict would hold for the second."""
+    world = cell(cluster_queue({"res": 2}, preemption={"withinClusterQueue": "LowerPriority"}), CLASS)
+    for name in ("low-1", "low-2"):
+        world.submit(name)
+    world.settle_all()
+    for name in ("high-1", "high-2"):
+        world.submit(name, priority_class="high")
+    world.settle_all()
+    assert world.flavor_of("high-1") == world.flavor_of("high-2") == "res"
+    assert len(world.events(PreemptionGateOpened)) == 2
+
+
+def test_a_gate_waits_for_better_siblings_that_share_a_verdict() -> None:
+    """A better variant that was never named in a verdict counts as looked at: its class was (CA11)."""
+    queue = cluster_queue({"res": 0, "od": 2}, preemption={"withinClusterQueue": "LowerPriority"})
+    world = cell(queue, CLASS)
+    for name in ("low-1", "low-2"):
+        world.submit(name)
+    world.settle_all()
+    for name in ("high-1", "high-2"):
+        world.submit(name, priority_class="high")
+        world.settle_all()
+    blocked = [e for e in world.events(BlockedOnPreemptionGates) if isinstance(e, BlockedOnPreemptionGates)]
+    assert [len(event.after) for event in blocked] == [1, 1]
+    assert world.flavor_of("high-1") == world.flavor_of("high-2") == "od"
+
+
+def test_a_better_variant_that_comes_later_is_asked_first() -> None:
+    """Its create delay over, a better variant is looked at before the gate of a worse one opens (CA11)."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {"name": "best", "allowedResourceFlavors": ["res"], "createDelaySeconds": 30},
+            {"name": "rest", "allowedResourceFlavors": ["od"]},
+        ],
+    }
+    queue = cluster_queue({"res": 1, "od": 1}, policy, preemption={"withinClusterQueue": "LowerPriority"})
+    world = cell(queue, CLASS)
+    for name in ("low-1", "low-2"):
+        world.submit(name)
+        world.run_until(31)
+    world.submit("high", priority_class="high")
+    for writer in ("slices", "variants", "scheduler"):
+        world.step(writer)
+    assert len(world.events(BlockedOnPreemptionGates)) == 1
+    # The delay is over before the controller reads that the other variant is blocked.
+    world.now += 31 * SECOND
+    world.step("variants")
+    assert world.events(PreemptionGateOpened) == []
+    world.settle_all()
+    opened = [e.workload for e in world.events(PreemptionGateOpened) if isinstance(e, PreemptionGateOpened)]
+    assert [world.variants("high")["best"].key] == opened
+    assert world.flavor_of("high") == "res"

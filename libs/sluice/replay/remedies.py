@@ -51,9 +51,14 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
     if cq.spec.stop_policy not in (None, "", "None"):
         spec = msgspec.structs.replace(cq.spec, stop_policy="None")
         found += _if(laboratory, key, "stopPolicy", f"resuming {cq.name}", applied_queue(cq.name, spec))
-    found += _quota(laboratory, state, workload, cq)
-    found += _priority(laboratory, state, workload)
-    found += _ends(laboratory, state, workload, cq)
+    for more in laboratory.apart(
+        [
+            lambda: _quota(laboratory, state, workload, cq),
+            lambda: _priority(laboratory, state, workload),
+            lambda: _ends(laboratory, state, workload, cq),
+        ]
+    ):
+        found += more
     if found:
         found[0].smallest = True
     return found

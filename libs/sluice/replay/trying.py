@@ -1,6 +1,6 @@
 """Trying things out on a copy of a scheduler's state, by really deciding. Nothing is written anywhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +14,8 @@ from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Preempted, QuotaReserved
 from sluice.events.slices import WorkloadStopped
+
+from . import forking
 
 ROUNDS = 1000
 """Decisions after which a trial gives up; a settled state needs few."""
@@ -34,17 +36,23 @@ class Outcome:
     settled: bool = True
 
 
-class Laboratory:
-    """Copies of one state, each to be changed and decided on."""
+FEW = 200
+"""Workloads up to which loading a copy of a state is quicker than a child process."""
 
-    def __init__(self, state: SchedulerState, seq: int, at: Micros) -> None:
+
+class Laboratory:
+    """Copies of one state, each to be changed and decided on.
+
+    Of a large state a copy is a child process, which has all memory at once.
+    """
+
+    def __init__(self, state: SchedulerState, seq: int, at: Micros, *, forks: bool | None = None) -> None:
         self.scheduler = Scheduler()
         self.seq, self.at = seq, at
-        self._data = self.scheduler.dump(state)
         self.trials = 0
-
-    def copy(self) -> SchedulerState:
-        return self.scheduler.load(self._data)
+        self._state = state
+        self._forks = len(state.world.workloads) > FEW and forking.AVAILABLE if forks is None else forks
+        self._data = b"" if self._forks else self.scheduler.dump(state)
 
     def attempt(self, events: Iterable[Event], key: str) -> Outcome:
         """Fold *events* into a copy, then decide until *key* has quota or nothing more follows.
@@ -52,7 +60,25 @@ class Laboratory:
         Who is evicted stops at once, so what waits for preempted workloads gets its turn.
         """
         self.trials += 1
-        scheduler, state, seq = self.scheduler, self.copy(), self.seq + 1
+        if self._forks:
+            return forking.in_copy(lambda: self._attempt(self._state, events, key))
+        return self._attempt(self.scheduler.load(self._data), events, key)
+
+    def apart[T](self, searches: Sequence[Callable[[], T]]) -> list[T]:
+        """Return what searches come to that do not depend on each other; at once where that is quicker."""
+        if not self._forks:
+            return [search() for search in searches]
+
+        def counted(search: Callable[[], T]) -> tuple[T, int]:
+            before = self.trials
+            return search(), self.trials - before
+
+        results = forking.side_by_side([lambda _, s=search: counted(s) for search in searches])  # type: ignore[misc]
+        self.trials += sum(trials for _, trials in results)
+        return [result for result, _ in results]
+
+    def _attempt(self, state: SchedulerState, events: Iterable[Event], key: str) -> Outcome:
+        scheduler, seq = self.scheduler, self.seq + 1
         for event in events:
             scheduler.apply(state, event, seq, self.at)
         found = Outcome()

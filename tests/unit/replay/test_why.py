@@ -2,6 +2,7 @@
 
 import pytest
 
+from sluice.replay import trying
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import scheduler_at
 from sluice.replay.trying import Laboratory, with_quota
@@ -72,6 +73,17 @@ def test_numbers_and_obstacles_are_told():
     text = "\n".join(plain_words(report))
     assert "short of 8" in text
     assert "LowerPriority" in text
+
+
+def test_child_processes_find_the_same(busy, monkeypatch):
+    """Trials in children, as on large states, come to what trials on loaded copies come to."""
+    fold = scheduler_at(busy, busy.end // 2)
+    keys = [w.key for w in fold.state.world.workloads.values() if w.peers is not None][:4]
+    copied = [explain(fold.state, key, fold.upto, fold.at) for key in keys]
+    monkeypatch.setattr(trying, "FEW", 0)
+
+    assert [explain(fold.state, key, fold.upto, fold.at) for key in keys] == copied
+    assert any(report.trials > 3 for report in copied)
 
 
 def test_looking_changes_nothing(busy):

@@ -400,13 +400,15 @@ class ConfigurationSpec(Manifest, frozen=True):
 
     `feature_gates` overrides defaults by name; see `docs/configuration.md` for the gates.
     Finished jobs are forgotten after `retain_finished_jobs_seconds` (None: not for their age), and the
-    oldest of them when there are more than `retain_finished_jobs_count`.
+    oldest of them when there are more than `retain_finished_jobs_count`. Replaced workload slices are deleted
+    likewise, by `workload_slice_retention_seconds` and `workload_slice_history_limit` per job (WS8).
     """
 
     feature_gates: dict[str, bool] = {}
     fair_sharing: FairSharingConfig = FairSharingConfig()
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
     workload_slice_history_limit: Int32 = 10
+    workload_slice_retention_seconds: Seconds | None = None
     preemption_gate_timeout_seconds: Seconds = 300
     retain_finished_jobs_seconds: Seconds | None = None
     retain_finished_jobs_count: Int32 = 100_000

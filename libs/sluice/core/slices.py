@@ -21,6 +21,7 @@ from sluice.events.slices import (
     InputsIgnored,
     Rejected,
     WorkloadCreated,
+    WorkloadDeleted,
 )
 
 from . import slices_snapshot
@@ -42,7 +43,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 3
+    state_version: ClassVar[int] = 4
 
     def initial(self) -> State:
         return State()
@@ -59,7 +60,7 @@ class SliceAggregator:
         1. Messages about jobs: at most one of each job, since the next one depends on its outcome.
         2. Turns of workloads, of jobs without a message.
         3. Agents that came or went, after the messages that say what they run.
-        4. Finished jobs whose time is over.
+        4. Finished jobs whose time is over, and then replaced slices.
         """
         events: list[Event] = []
         busy: set[JobKey] = set()
@@ -77,15 +78,18 @@ class SliceAggregator:
             _answer_presence(state, state.presence[0], at, events)
         elif state.finished:
             _forget_finished(state, at, events)
-        return events
+        return events or _forget_slices(state, at)
 
     def deadline(self, state: State) -> Micros | None:
-        """Return when the next finished job is to be forgotten for its age."""
+        """Return when the next finished job or replaced slice is to be forgotten for its age."""
         times = [state.expiry[0][0]] if state.expiry else []
         oldest = next(iter(state.finished.values()), None)
         retention = state.config.retain_finished_jobs_seconds
         if oldest is not None and retention is not None:
             times.append(oldest.finished_at + retention * MICROS)
+        kept = state.config.workload_slice_retention_seconds
+        if state.aging and kept is not None:
+            times.append(next(iter(state.aging.values()))[1] + kept * MICROS)
         return min(times, default=None)
 
     def dump(self, state: State) -> bytes:
@@ -162,3 +166,17 @@ def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
         key = state.expiry[0][1]
         if key not in gone:
             events += forgotten(state.finished[key], 0)
+
+
+def _forget_slices(state: State, at: Micros) -> list[Event]:
+    """WS8: replaced slices whose time is over, whether their job lives or not."""
+    retention = state.config.workload_slice_retention_seconds
+    if retention is None:
+        return []
+    over = at - retention * MICROS
+    events: list[Event] = []
+    for key, (_, replaced_at) in state.aging.items():
+        if replaced_at > over or len(events) >= MAX_EVENTS:
+            break
+        events.append(WorkloadDeleted(cause=0, workload=key))
+    return events

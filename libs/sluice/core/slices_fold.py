@@ -64,7 +64,7 @@ def _message(state: State, event: Message, seq: int, at: Micros) -> None:
     state.receive(key, inbound)
 
 
-def _object_applied(state: State, event: ObjectApplied, _seq: int, _at: Micros) -> None:
+def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
     try:
         match event.kind:
             case "WorkloadPriorityClass":
@@ -78,6 +78,7 @@ def _object_applied(state: State, event: ObjectApplied, _seq: int, _at: Micros) 
                 state.cluster_queues[f"{event.namespace}/{event.name}"] = queue.spec.cluster_queue
             case "Configuration":
                 state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
+                _prune_all(state, seq)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The configuration's writer has validated it; whatever else stands there means nothing here.
         return
@@ -151,13 +152,13 @@ def _admitted(state: State, event: Admitted | ParentAdmitted, seq: int, _at: Mic
         state.set_todo(job, Todo.RESUME, seq)
 
 
-def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
+def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
     """The new slice speaks for the job from here on; its attempt goes on, with other counts (WS3, WS4)."""
     job = state.by_workload.get(event.by)
     if job is None or job.pending is None or job.pending.key != event.by or job.record.key != event.workload:
         return
     had = counts(granted(job, job.pending_assignment, job.pending.pod_sets))
-    _succeed(state, job)
+    _succeed(state, job, at)
     _prune(state, job, seq)
     job.reserved = True
     if job.phase is not Phase.PENDING:
@@ -171,11 +172,11 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, _at: M
     state.touch(job)
 
 
-def _succeed(state: State, job: Job) -> None:
+def _succeed(state: State, job: Job, at: Micros) -> None:
     """Let the pending slice speak for the job; the old one becomes history."""
     assert job.pending is not None
     del state.by_workload[job.record.key]
-    _to_history(state, job, job.record.key)
+    _to_history(state, job, job.record.key, at)
     job.record = job.pending
     job.assignment = job.pending_assignment
     job.updates = job.pending_updates
@@ -190,9 +191,10 @@ def _begin_sizes(job: Job) -> None:
     note_size(job, counts((job.record if job.pending is None else job.pending).pod_sets))
 
 
-def _to_history(state: State, job: Job, key: WorkloadKey) -> None:
+def _to_history(state: State, job: Job, key: WorkloadKey, at: Micros) -> None:
     job.history.append(key)
     state.replaced[key] = job
+    state.aging[key] = (job.key, at)
 
 
 def _no_pending(job: Job) -> None:
@@ -204,6 +206,14 @@ def _no_pending(job: Job) -> None:
 def _prune(state: State, job: Job, seq: int) -> None:
     if job.todo is Todo.NONE and len(job.history) > state.config.workload_slice_history_limit:
         state.set_todo(job, Todo.PRUNE, seq)
+
+
+def _prune_all(state: State, seq: int) -> None:
+    """The limit may be a smaller one now; in the order of `aging`, which snapshots keep."""
+    for key in state.aging:
+        job = state.replaced.get(key)
+        if job is not None:
+            _prune(state, job, seq)
 
 
 def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros) -> None:
@@ -449,12 +459,12 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
     if job.pending is not None and job.pending.key == event.workload:
         # It ends with its job, of which more is said next.
         del state.by_workload[event.workload]
-        _to_history(state, job, event.workload)
+        _to_history(state, job, event.workload, at)
         _no_pending(job)
         return
     if event.reason == SLICE_REPLACED and job.pending is not None:
         state.clear_todo(job)
-        _succeed(state, job)
+        _succeed(state, job, at)
         job.reserved = False
         state.touch(job)
         return
@@ -484,14 +494,19 @@ def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> No
         _no_pending(job)
         state.touch(job)
     elif job is not None:
+        for key in job.history:
+            del state.aging[key]
         _drop_job(state, job)
     elif (owner := state.replaced.pop(event.workload, None)) is not None:
+        del state.aging[event.workload]
         owner.history.remove(event.workload)
         if owner.todo is Todo.PRUNE:
             state.clear_todo(owner)
             _prune(state, owner, event.cause)
-    elif (key := state.finished_workloads.get(event.workload)) is not None:
-        _drop_finished(state, key)
+    elif (whose := state.finished_workloads.get(event.workload)) is not None:
+        _drop_finished(state, whose)
+    elif (aging := state.aging.pop(event.workload, None)) is not None:
+        state.finished[aging[0]].slices.remove(event.workload)
 
 
 def _drop_job(state: State, job: Job) -> None:
@@ -511,6 +526,8 @@ def _drop_finished(state: State, key: JobKey) -> None:
     if finished is None:
         return
     del state.finished_workloads[finished.workload]
+    for slice_key in finished.slices:
+        del state.aging[slice_key]
     expiry = state.expiry
     while expiry and ((kept := state.finished.get(expiry[0][1])) is None or kept.due != expiry[0][0]):
         heappop(expiry)

@@ -6,7 +6,7 @@ Messages that wait are stored as they came and decoded again, so that a snapshot
 import msgspec
 
 from sluice.api import kueue
-from sluice.events.base import JobKey, Micros
+from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
 
 from .slices_intake import inbound, presence
@@ -22,6 +22,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     claimed: list[tuple[str, list[JobKey]]]
     executors: list[tuple[str, bool]]
     expiry: list[tuple[Micros, JobKey]]
+    aging: list[tuple[WorkloadKey, JobKey, Micros]]
     priorities: dict[str, int]
     flavors: dict[str, kueue.ResourceFlavorSpec]
     cluster_queues: dict[str, str]
@@ -43,6 +44,7 @@ def dump(state: State) -> bytes:
             claimed=[(executor, list(jobs)) for executor, jobs in state.claimed.items()],
             executors=list(state.executors.items()),
             expiry=sorted(state.expiry),
+            aging=[(key, job, at) for key, (job, at) in state.aging.items()],
             priorities=dict(sorted(state.priorities.items())),
             flavors=dict(sorted(state.flavors.items())),
             cluster_queues=dict(sorted(state.cluster_queues.items())),
@@ -79,6 +81,7 @@ def load(data: bytes) -> State:
         claimed={executor: dict.fromkeys(jobs) for executor, jobs in found.claimed},
         executors=dict(found.executors),
         expiry=found.expiry,
+        aging={key: (job, at) for key, job, at in found.aging},
         priorities=found.priorities,
         flavors=found.flavors,
         cluster_queues=found.cluster_queues,

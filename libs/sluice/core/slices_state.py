@@ -184,6 +184,8 @@ class State:
     by_workload: dict[WorkloadKey, Job] = field(default_factory=dict)
     replaced: dict[WorkloadKey, Job] = field(default_factory=dict)
     """Slices in the history of live jobs. Derived, never dumped."""
+    aging: dict[WorkloadKey, tuple[JobKey, Micros]] = field(default_factory=dict)
+    """Slices that were replaced -> their job, and when; oldest first, those of finished jobs too (WS8)."""
     claimed: dict[str, dict[JobKey, None]] = field(default_factory=dict)
     """Executor -> jobs whose open attempt it has."""
     executors: dict[str, bool] = field(default_factory=dict)

@@ -40,6 +40,7 @@ def _check_numbers(spec: ConfigurationSpec) -> list[FieldError]:
         found.append(invalid("spec.workloadSliceHistoryLimit", limit, text))
     for word, number, least in (
         ("preemptionGateTimeoutSeconds", spec.preemption_gate_timeout_seconds, 1),
+        ("workloadSliceRetentionSeconds", spec.workload_slice_retention_seconds, 0),
         ("retainFinishedJobsSeconds", spec.retain_finished_jobs_seconds, 0),
         ("queueVisibilityMaxCount", spec.queue_visibility_max_count, 0),
     ):

@@ -234,7 +234,7 @@ class FamilyWorld:
 
     def verify(self) -> None:
         """Decide the log again: every decider says the same (law 6), and a snapshot goes on as it was."""
-        assert not (wrong := wrong_with(self.log)), wrong
+        assert not (wrong := wrong_with(self.log, writers=tuple(self.services))), wrong
         for service in self.services.values():
             decider = type(service.decider)()
             verdict = verify(decider, list(entries_for(decider, self.log)))

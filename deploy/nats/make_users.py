@@ -2,12 +2,14 @@
 
     python deploy/nats/make_users.py --cell main > deploy/nats/users.conf
 
-Run it again for a cell with another name, or after a change here; a test keeps the file in step.
+Run it again for a cell with another name, or after a change here; a test keeps the file in step. Each
+`--controller NAME` adds the user `check_<NAME>` for a controller of admission checks.
 """
 
 import argparse
+import string
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 HEAD = """\
@@ -117,6 +119,17 @@ def roles(cell: str) -> Iterator[Role]:
     ]
     yield slices
 
+    checks = decider(names, "admission_check", "checks", "The admission-check service: states of checks")
+    requests = names.bucket("checks")
+    checks.publish += [
+        f"{prefix}presence.controller.*",
+        names.key("checks", ">"),
+        *making(requests)[1:],
+        *reading(requests),
+        *making(heartbeats),
+    ]
+    yield checks
+
     yield Role(
         "api",
         "The api service: configuration, and answers to queries",
@@ -157,7 +170,16 @@ def roles(cell: str) -> Iterator[Role]:
     yield Role(
         "admin",
         "People who run the cell: the whole `sluice` command",
-        publish=[f"{prefix}api.>", f"{prefix}job.>", *asking, *reading(names.log), *reading(dispatch)],
+        publish=[
+            f"{prefix}api.>",
+            f"{prefix}job.>",
+            # `sluice check approve`: people answer for the controller.
+            f"{prefix}verdict.*",
+            *asking,
+            *reading(names.log),
+            *reading(dispatch),
+            *reading(requests),
+        ],
     )
     yield Role(
         "viewer",
@@ -166,10 +188,41 @@ def roles(cell: str) -> Iterator[Role]:
     )
 
 
-def render(cell: str) -> str:
-    """Return the file for *cell*."""
+def plug_in(cell: str, controller: str) -> Role:
+    """Return the user of a controller of admission checks: it answers as itself, and as nobody else."""
+    names = Names(cell)
+    heartbeats, requests = names.bucket("heartbeats"), names.bucket("checks")
+    return Role(
+        "check_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in controller),
+        f"The controller {controller} of admission checks: its own verdicts and heartbeat",
+        publish=[
+            f"{names.prefix}verdict.{escaped(controller, '%', '_')}",
+            names.key("heartbeats", f"controller.{escaped(controller, '=')}"),
+            *making(heartbeats)[1:],
+            *reading(heartbeats),
+            # Takes its own heartbeat back when it stops.
+            f"$JS.API.STREAM.PURGE.{heartbeats}",
+            *reading(requests),
+            # Some compute what they say from the log, or from configuration.
+            *reading(names.log),
+            f"{names.prefix}query.>",
+            "$SRV.STATS",
+        ],
+        subscribe=["_INBOX.>", "$SRV.>"],
+        answers=True,
+    )
+
+
+def escaped(name: str, sign: str, plain: str = "") -> str:
+    """Return *name* as one token: as the log's subjects have it with `%`, as keys of buckets with `=`."""
+    kept = frozenset((string.ascii_letters + string.digits + "-" + plain).encode())
+    return "".join(chr(byte) if byte in kept else f"{sign}{byte:02X}" for byte in name.encode())
+
+
+def render(cell: str, controllers: Iterable[str] = ()) -> str:
+    """Return the file for *cell*, with a user for each of the *controllers* of admission checks."""
     lines = [HEAD.format(cell=cell), "accounts {", "  SLUICE {", "    jetstream: enabled", "    users: ["]
-    for role in roles(cell):
+    for role in (*roles(cell), *(plug_in(cell, name) for name in controllers)):
         lines += [
             f"      # {role.what}.",
             "      {",
@@ -197,7 +250,15 @@ def _subjects(verb: str, subjects: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print the users of a cell's NATS server.")
     parser.add_argument("--cell", default="main", help="name of the cell (default: main)")
-    sys.stdout.write(render(parser.parse_args().cell))
+    parser.add_argument(
+        "--controller",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="add a user for a controller of admission checks, as AdmissionChecks name it; may be repeated",
+    )
+    given = parser.parse_args()
+    sys.stdout.write(render(given.cell, given.controller))
 
 
 if __name__ == "__main__":

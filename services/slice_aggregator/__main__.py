@@ -11,7 +11,7 @@ from sluice.log.service import Shell, run_service
 
 from .config import Config
 from .dispatch import Dispatch
-from .presence import PresenceWatcher
+from .presence import watcher
 
 NAME = "slice_aggregator"
 
@@ -22,7 +22,7 @@ def main() -> None:
         config = load_prefixed(os.environ, "SLICE_AGGREGATOR_", Config)
     except SettingError as error:
         refuse(NAME, error)
-    presence = PresenceWatcher(config)
+    presence = watcher(config)
 
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:
         presence.target = shell.log

@@ -18,7 +18,7 @@ from tests.system import System, Usage, usage_of
 from .driver import Driver
 from .scenario import Scenario, manifests
 
-SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler")
+SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 CHUNK = 200
 """Objects per apply request: well below the server's largest message."""
 

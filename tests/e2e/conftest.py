@@ -62,13 +62,13 @@ Sluice = Callable[..., Said]
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("cell")) as system:
-        for service in ("api", "slice_aggregator", "variant_controller", "scheduler"):
+        for service in ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check"):
             system.start(service)
         deadline = time.monotonic() + 30
         env = {"SLUICE_NATS_URL": system.url}
         while True:
             said = sluice("status", "-o", "json", env=env)
-            if said.code == 0 and len([s for s in said.json["services"] if s["role"] == "leader"]) == 3:
+            if said.code == 0 and len([s for s in said.json["services"] if s["role"] == "leader"]) == 4:
                 break
             assert time.monotonic() < deadline, system.tail_logs()
             time.sleep(0.1)

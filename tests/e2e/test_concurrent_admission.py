@@ -19,7 +19,7 @@ EXAMPLES = ROOT / "examples" / "concurrent-admission"
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("families")) as system:
-        for service in ("api", "slice_aggregator", "variant_controller", "scheduler"):
+        for service in ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check"):
             system.start(service)
         for name in ("one", "two"):
             work = system.directory / name
@@ -28,7 +28,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         deadline = time.monotonic() + 30
         while True:
             said = sluice("status", "-o", "json", env={"SLUICE_NATS_URL": system.url})
-            if said.code == 0 and sum(s["role"] == "leader" for s in said.json["services"]) == 3:
+            if said.code == 0 and sum(s["role"] == "leader" for s in said.json["services"]) == 4:
                 break
             assert time.monotonic() < deadline, system.tail_logs()
             time.sleep(0.1)

@@ -21,7 +21,7 @@ def home(tmp_path_factory):
     directory = tmp_path_factory.mktemp("home")
     said = command(directory, "up", "--detach", "--agents", "2", "--timeout", "60")
     assert said.returncode == 0, said.stderr
-    assert "4 services, 2 agents" in said.stdout
+    assert "5 services, 2 agents" in said.stdout
     yield directory
     command(directory, "down")
 
@@ -71,7 +71,7 @@ def test_the_cell_is_found_from_below(home):
     said = command(below, "status")
 
     assert said.returncode == 0, said.stderr
-    assert said.stdout.count("leader") == 3
+    assert said.stdout.count("leader") == 4
     assert said.stdout.count("Ready") == 2
     assert "nats-server" in said.stdout
 
@@ -108,7 +108,7 @@ def test_a_service_that_dies_is_started_again(home):
         rows = command(home, "status").stdout.splitlines()
         row = next(line for line in rows if line.startswith(label) and line.endswith(".log"))
         os.kill(int(row.split()[1]), signal.SIGKILL)
-    eventually(lambda: command(home, "status").stdout.count("leader") == 3, timeout_s=30)
+    eventually(lambda: command(home, "status").stdout.count("leader") == 4, timeout_s=30)
     said = command(home, "submit", "-q", "u2", "--name", "after", "--wait", "--timeout", "60s", "--", "true")
 
     assert said.returncode == 0, said.stderr

@@ -17,7 +17,7 @@ from tests.system import Service, System
 
 from .probe import Probe, leader, standby
 
-DECIDERS = ("scheduler", "slice_aggregator", "variant_controller")
+DECIDERS = ("scheduler", "slice_aggregator", "variant_controller", "admission_check")
 """Services with a leader and stand-bys; two replicas of each are kept."""
 APIS = 2
 AGENTS = ("left", "right")

@@ -390,6 +390,17 @@ class WaitForPodsReady(Manifest, frozen=True):
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
 
+class AdmissionChecksConfig(Manifest, frozen=True):
+    """A check that answers Retry without a delay waits base * 2^(n-1) seconds, at most the maximum (AC3).
+
+    A check stays active for the grace period after the heartbeat of its controller has stopped (AC8).
+    """
+
+    backoff_base_seconds: Seconds = 60
+    backoff_max_seconds: Seconds = 1800
+    controller_grace_seconds: Seconds = 30
+
+
 class FairSharingConfig(Manifest, frozen=True):
     enable: bool = False
     preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = []
@@ -407,6 +418,7 @@ class ConfigurationSpec(Manifest, frozen=True):
     feature_gates: dict[str, bool] = {}
     fair_sharing: FairSharingConfig = FairSharingConfig()
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()
+    admission_checks: AdmissionChecksConfig = AdmissionChecksConfig()
     workload_slice_history_limit: Int32 = 10
     workload_slice_retention_seconds: Seconds | None = None
     preemption_gate_timeout_seconds: Seconds = 300

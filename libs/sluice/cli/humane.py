@@ -133,6 +133,12 @@ def _checks(event: Fields) -> str:
     return ", ".join(event.get("checks", ()))
 
 
+def _requests(event: Fields) -> str:
+    if event.get("preemptionsPending"):
+        return "preemptions pending"
+    return "admitted" if event.get("admitted") else "preemptions issued"
+
+
 def _verdict(event: Fields) -> str:
     what = f"{event.get('state')} of {event.get('check')} by {event.get('controller')}"
     return f"{what} for attempt {event.get('attempt')}: {_said(event, 'reason', 'message')}"
@@ -163,6 +169,7 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "ClusterQueueStatusChanged": lambda e: _status(e),
     "LocalQueueStatusChanged": lambda e: _status(e),
     "ChecksRequested": lambda e: f"attempt {e.get('attempt')} needs {_checks(e) or 'no check'}",
+    "CheckRequestsUpdated": lambda e: f"attempt {e.get('attempt')}: {_requests(e)}",
     "ChecksWithdrawn": lambda e: f"attempt {e.get('attempt')} is over: {e.get('reason')}",
     "CheckStateChanged": _check_state,
     "ChecksReady": lambda e: f"all checks of attempt {e.get('attempt', '?')}",

@@ -19,7 +19,7 @@ from sluice.log.server import EmbeddedServer, stop_running
 
 from .place import CellState, Place, ProcessState
 
-SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler")
+SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 """Started in this order; the order does not matter to them."""
 
 STOP_TIMEOUT_S = 8.0

@@ -24,6 +24,8 @@ class CheckState(NamedTuple):
     requeue_after_s: int | None = None
     retry_count: int = 0
     pod_set_updates: Sequence[PodSetUpdate] = ()
+    reason: str = ""
+    """PreemptionRequired, or why the service has rejected what the controller has said."""
 
 
 def relevant_checks(spec: ClusterQueueSpec, flavors: Iterable[str] | None) -> list[str]:
@@ -90,6 +92,10 @@ def why_not_admitted(states: Iterable[CheckState], *, has_quota: bool) -> tuple[
 
 
 __all__ = [
+    "PENDING",
+    "READY",
+    "REJECTED",
+    "RETRY",
     "CheckState",
     "max_retry_at",
     "relevant_checks",

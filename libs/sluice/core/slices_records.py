@@ -17,9 +17,9 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .intake import guarded
 from .jobs import JobRequest
 from .slices_answers import Events, wrong_sizes
-from .slices_intake import guarded
 from .slices_naming import workload_name
 from .slices_state import Job, State
 from .slices_submission import Submission

@@ -23,6 +23,15 @@ class ChecksRequested(Event, frozen=True, kw_only=True):
     checks: Sequence[str]
 
 
+class CheckRequestsUpdated(Event, frozen=True, kw_only=True):
+    """What the requests say of the workload has changed, beside the states of its checks."""
+
+    workload: WorkloadKey
+    attempt: int
+    admitted: bool = False
+    preemptions_pending: bool = False
+
+
 class ChecksWithdrawn(Event, frozen=True, kw_only=True):
     """The attempt is over: controllers stop, and what they said is taken back (AC4).
 
@@ -102,8 +111,9 @@ class VerdictIgnored(Event, frozen=True, kw_only=True):
     """A verdict that changes nothing; `cause` is its sequence.
 
     `reason`: StaleAttempt (of a reservation that is over), UnknownWorkload, UnknownCheck (there is none, or
-    it does not concern the workload), WrongController (of another check), Duplicate (said before),
-    Final (the workload is being evicted for what was said before).
+    it does not concern the workload), WrongController (of another check), Duplicate (said before), Final (the
+    workload is being evicted for what was said before), Immutable (other podSetUpdates than it is admitted
+    with).
     """
 
     workload: WorkloadKey

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sluice.core.checks import AdmissionChecks
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State
@@ -26,7 +27,7 @@ class RangeError(ValueError):
 
 def deciders() -> list[Decider[Any]]:
     """Return all services' deciders, in the order in which a job meets them."""
-    return [SliceAggregator(), VariantController(), Scheduler()]
+    return [SliceAggregator(), VariantController(), Scheduler(), AdmissionChecks()]
 
 
 def decider_of(writer: str) -> Decider[Any] | None:

@@ -15,7 +15,7 @@ from sluice.log.server import find_binary
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
-SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "api")
+SERVICES = ("scheduler", "slice_aggregator", "variant_controller", "admission_check", "api")
 USERS = (*SERVICES, "agent", "upstream", "admin", "viewer")
 
 

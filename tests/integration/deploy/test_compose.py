@@ -10,6 +10,8 @@ import pytest
 from .compose import ROOT, Compose, why_not
 from .secured import SERVICES
 
+DECIDING = {"scheduler", "slice-aggregator", "variant-controller", "admission-check"}
+
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 
@@ -26,7 +28,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     try:
         compose("build", "scheduler", timeout_s=600)
         compose("up", "-d", timeout_s=300)
-        eventually(lambda: {"scheduler", "slice-aggregator", "variant-controller"} <= leaders(compose))
+        eventually(lambda: leaders(compose) >= DECIDING)
         yield compose
     finally:
         compose.remove()
@@ -60,7 +62,7 @@ def test_a_job_runs(compose: Compose) -> None:
 def test_containers_are_healthy(compose: Compose) -> None:
     """The health checks pass for leaders, stand-bys, the api and the agent."""
     containers = [container for service in (*SERVICES, "agent") for container in compose.containers(service)]
-    assert len(containers) == 8
+    assert len(containers) == 10
     eventually(lambda: {compose.health(c) for c in containers} == {"healthy"}, 90)
 
 

@@ -19,6 +19,7 @@ OWN = {
     "scheduler": "scheduler",
     "slice_aggregator": "slices",
     "variant_controller": "variants",
+    "admission_check": "checks",
     "api": "config",
 }
 COMMITS = ("config", "slices", "variants", "scheduler", "checks")

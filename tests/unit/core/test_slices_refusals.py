@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from sluice.core.slices_intake import MAX_BYTES
+from sluice.core.intake import MAX_BYTES
 from sluice.events.slices import Rejected
 from tests.unit.core.slices_world import QUEUE, World, manifest, names, refused
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.admission_check.config import Config as ChecksConfig
 from services.agent.config import Config as AgentConfig
 from services.api.config import Config as ApiConfig
 from services.scheduler.config import Config as SchedulerConfig
@@ -57,6 +58,7 @@ def test_variables_of_all_services_are_described() -> None:
         ("AGENT_", AgentConfig, "agent.md"),
         ("SLICE_AGGREGATOR_", SliceConfig, "configuration.md"),
         ("SCHEDULER_", SchedulerConfig, "configuration.md"),
+        ("ADMISSION_CHECK_", ChecksConfig, "configuration.md"),
         ("API_", ApiConfig, "configuration.md"),
     ],
 )
@@ -104,10 +106,20 @@ def test_gates_have_the_effect_described() -> None:
 def test_settings_are_described() -> None:
     """Every field of the Configuration object is in its table."""
     table = CONFIGURATION.partition("| field of `spec` |")[2].partition("\n\n")[0]
-    nested = (kueue.FairSharingConfig, kueue.WaitForPodsReady, kueue.RequeuingStrategy)
+    nested = (
+        kueue.FairSharingConfig,
+        kueue.WaitForPodsReady,
+        kueue.RequeuingStrategy,
+        kueue.AdmissionChecksConfig,
+    )
     inner = {field.encode_name for kind in nested for field in msgspec.structs.fields(kind)}
     outer = {field.encode_name for field in msgspec.structs.fields(kueue.ConfigurationSpec)}
-    for field in (inner | outer) - {"requeuingStrategy", "fairSharing", "waitForPodsReady"}:
+    for field in (inner | outer) - {
+        "requeuingStrategy",
+        "fairSharing",
+        "waitForPodsReady",
+        "admissionChecks",
+    }:
         assert re.search(rf"\b{field}\b", table), field
 
 

@@ -3,7 +3,7 @@
 from sluice.api._walk import near_miss
 from sluice.api.errors import FieldError, duplicate, invalid, not_supported, unknown_field
 from sluice.api.features import DEFAULTS
-from sluice.api.kueue import Configuration, ConfigurationSpec, WaitForPodsReady
+from sluice.api.kueue import AdmissionChecksConfig, Configuration, ConfigurationSpec, WaitForPodsReady
 
 NAME = "default"
 MAX_SLICE_HISTORY = 1000
@@ -23,6 +23,7 @@ def check_configuration(configuration: Configuration) -> list[FieldError]:
     ]
     found += _check_numbers(spec)
     found += _check_pods_ready(spec.wait_for_pods_ready)
+    found += _check_checks(spec.admission_checks)
     strategies = spec.fair_sharing.preemption_strategies
     if len(strategies) > 1 and strategies[0] == strategies[1]:
         found.append(duplicate("spec.fairSharing.preemptionStrategies[1]", strategies[1]))
@@ -66,4 +67,23 @@ def _check_pods_ready(settings: WaitForPodsReady) -> list[FieldError]:
         text = f"must be at least backoffBaseSeconds, {strategy.backoff_base_seconds}"
         place = f"{field}.requeuingStrategy.backoffMaxSeconds"
         found.append(invalid(place, strategy.backoff_max_seconds, text))
+    return found
+
+
+def _check_checks(settings: AdmissionChecksConfig) -> list[FieldError]:
+    field = "spec.admissionChecks"
+    base, most = settings.backoff_base_seconds, settings.backoff_max_seconds
+    found = [
+        invalid(f"{field}.{word}", number, "must be greater than or equal to 0")
+        for word, number in (
+            ("backoffBaseSeconds", base),
+            ("backoffMaxSeconds", most),
+            ("controllerGraceSeconds", settings.controller_grace_seconds),
+        )
+        if number < 0
+    ]
+    if base > most >= 0:
+        found.append(
+            invalid(f"{field}.backoffMaxSeconds", most, f"must be at least backoffBaseSeconds, {base}")
+        )
     return found

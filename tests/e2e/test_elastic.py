@@ -142,7 +142,9 @@ def test_an_elastic_job_keeps_a_pod(run, agent):
     run("apply", "-f", "examples/elastic/job.yaml").ok()
     began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
     assert run("job", "scale", "demo-slice", "--", "-1").code == 2
-    run("job", "scale", "demo-slice", "0").ok()
+    refused = run("job", "scale", "demo-slice", "0")
+    assert refused.code == 1
+    assert "podSets: Invalid value: 0: an elastic job keeps at least" in refused.err
     eventually(lambda: "podSets: Invalid value: 0: an elastic job keeps at least" in job_message(run))
     manifest = Path("examples/elastic/job.yaml").read_text()
     plain = manifest.replace("annotations:", "#")

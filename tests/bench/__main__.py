@@ -16,6 +16,7 @@ from . import (
     end_to_end,
     fold_rate,
     idle_latency,
+    resize,
     restart,
     scenario,
     take_over,
@@ -60,6 +61,13 @@ BENCHES: dict[str, Bench] = {
         "flat: about 1",
     ),
     "idle-latency": Bench(idle_latency.run, lambda f: f"p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms"),
+    "resize": Bench(
+        resize.run,
+        lambda f: (
+            f"{f['resizes_per_s']}/s; at {f['rate_per_s']}/s up p50 {f['paced_up_p50_ms']} ms, "
+            f"p99 {f['paced_up_p99_ms']} ms"
+        ),
+    ),
     "take-over": Bench(take_over.run, lambda f: f"p50 {f['p50_s']} s, max {f['max_s']} s", "under 2 s"),
     "fold-rate": Bench(
         fold_rate.run,

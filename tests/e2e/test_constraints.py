@@ -42,3 +42,44 @@ def test_a_job_that_must_not_preempt_waits(run):
     eventually(lambda: job(run, "no-preemption")["phase"] == "Admitted")
     run("job", "finish", "no-preemption").ok()
     run("job", "finish", "low-2").ok()
+
+
+def test_a_dispatcher_prefers_the_place_that_disturbs_nobody(run):
+    """Story 3: of two queues the one with room of its own wins; in the other nobody is preempted."""
+    run("apply", "-f", "examples/constraints/queues.yaml").ok()
+    run("submit", "-q", "careful", "--name", "busy", "--cpu", "1", "--", "sleep", "5").ok()
+    eventually(lambda: job(run, "busy")["phase"] == "Admitted")
+    run("apply", "-f", "examples/constraints/placement.yaml").ok()
+    eventually(lambda: job(run, "place-lender")["phase"] == "Admitted")
+    waits = eventually(lambda: (s := job(run, "place-careful")) and s.get("message") and s)
+    assert waits["phase"] == "Queued"
+    assert "cannot-borrow" in waits["message"]
+    run("job", "delete", "place-careful").ok()
+    assert job(run, "busy")["phase"] == job(run, "place-lender")["phase"] == "Admitted"
+    for name in ("busy", "place-lender"):
+        run("job", "finish", name).ok()
+
+
+def test_constraints_stay_while_there_is_quota(run):
+    """AX1, as users meet it: an edit is refused with the field's path, and the job goes on."""
+    run("apply", "-f", "examples/constraints/queues.yaml").ok()
+    manifest = """
+apiVersion: sluice.dev/v1alpha1
+kind: Job
+metadata: {name: fixed}
+spec: {queueName: lender, replicas: 1, resources: {cpu: 1}, command: [sleep, "5"]}
+"""
+    run("submit", "-f", "-", stdin=manifest).ok()
+    eventually(lambda: job(run, "fixed")["phase"] == "Admitted")
+    changed = manifest.replace("replicas: 1", "replicas: 1, admissionConstraints: {borrowing: Never}")
+    run("submit", "-f", "-", stdin=changed)
+    path = 'spec.admissionConstraints.borrowing: Invalid value: "Never": field is immutable'
+    eventually(lambda: path in job(run, "fixed").get("message", ""))
+    assert job(run, "fixed")["phase"] == "Admitted"
+    wrong = manifest.replace("name: fixed", 'name: wrong, annotations: {kueue.x-k8s.io/cannot-borrow: "yes"}')
+    said = run("submit", "-f", "-", stdin=wrong)
+    assert said.code
+    assert (
+        'metadata.annotations[kueue.x-k8s.io/cannot-borrow]: Unsupported value: "yes"' in said.err + said.out
+    )
+    run("job", "finish", "fixed").ok()

@@ -122,7 +122,8 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
     entry.deferred = full.mode is Mode.PREEMPT and oracle.deferred
     if full.mode is Mode.PREEMPT and not entry.deferred:
         targets = oracle.targets(workload, full)
-    if full.mode is not Mode.FIT and not targets and reducible:
+    # AX4: with fewer pods it could get in, but what keeps it out is its own wish.
+    if full.mode is not Mode.FIT and not targets and reducible and not _held_by_itself(workload, full):
         reduced = reduce_counts(
             workload.record.pod_sets, lambda counts: _possible(oracle, workload, at(counts))
         )
@@ -143,6 +144,11 @@ def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> No
     entry.usage = assignment.usage
     entry.targets = targets
     entry.pod_sets = ()
+
+
+def _held_by_itself(workload: Workload, full: Assignment) -> bool:
+    record = workload.record
+    return (record.cannot_borrow or record.cannot_preempt) and bool(full.constraints)
 
 
 def _reducible(world: World, workload: Workload) -> bool:

@@ -5,6 +5,7 @@ one exception are submissions, sizes and deletions that must wait for a job to s
 returns nothing, and they stay in the inbox.
 """
 
+from sluice.api import sluice_v1
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.labels import (
     ALLOWED_RESOURCE_FLAVORS,
@@ -156,8 +157,8 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
     # AX1; gates and flavors likewise shape an assignment that is already made.
     if job.reserved:
         errors += [
-            invalid(f"metadata.annotations[{label}]", str(getattr(new, name)), "field is immutable")
-            for name, label in _FIXED_WITH_QUOTA
+            _fixed(submission, label, field)
+            for name, label, field in _FIXED_WITH_QUOTA
             if not same(getattr(new, name), getattr(old, name))
         ]
     if job.phase is Phase.RUNNING and template_digest(submission, new.pod_sets) != job.template:
@@ -166,11 +167,24 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
 
 
 _FIXED_WITH_QUOTA = (
-    ("cannot_preempt", CANNOT_PREEMPT),
-    ("cannot_borrow", CANNOT_BORROW),
-    ("allowed_flavors", ALLOWED_RESOURCE_FLAVORS),
-    ("preemption_gates", PREEMPTION_GATES),
+    ("cannot_preempt", CANNOT_PREEMPT, "preemption"),
+    ("cannot_borrow", CANNOT_BORROW, "borrowing"),
+    ("allowed_flavors", ALLOWED_RESOURCE_FLAVORS, "allowed_resource_flavors"),
+    ("preemption_gates", PREEMPTION_GATES, ""),
 )
+"""Of JobRequest; as an annotation; in `admissionConstraints`, where jobs of our own kind may have it."""
+
+
+def _fixed(submission: Submission, label: str, field: str) -> FieldError:
+    """Return that what stands in one of two places must stay; named is where the manifest has it."""
+    manifest = submission.manifest
+    own = manifest.spec.admission_constraints if isinstance(manifest, sluice_v1.Job) else None
+    value = getattr(own, field, None) if own is not None and field else None
+    if value:
+        words = field.replace("_r", "R").replace("_f", "F")
+        return invalid(f"spec.admissionConstraints.{words}", value, "field is immutable")
+    text = manifest.metadata.annotations.get(label, "")
+    return invalid(f"metadata.annotations[{label}]", text, "field is immutable")
 
 
 # Sizes

@@ -179,7 +179,7 @@ def test_what_must_not_change(world: World) -> None:
     constrained = manifest()
     constrained["metadata"]["annotations"] = {"kueue.x-k8s.io/cannot-preempt": "true"}
     assert refused(world.job("JobSubmitted", constrained)) == [
-        'metadata.annotations[kueue.x-k8s.io/cannot-preempt]: Invalid value: "True": field is immutable'
+        'metadata.annotations[kueue.x-k8s.io/cannot-preempt]: Invalid value: "true": field is immutable'
     ]
     own = {
         "apiVersion": "sluice.dev/v1alpha1",

@@ -486,3 +486,62 @@ def test_without_the_feature_a_resize_stops_the_job(world: Elastic) -> None:
     )
     running(world)
     assert names(world.scale(main=5)) == ["JobSuspended"]
+
+
+# Constraints (AX1)
+
+
+@pytest.mark.parametrize("name", ["cannot-preempt", "cannot-borrow"])
+def test_constraints_are_immutable_once_quota_is_reserved(world: Elastic, name: str) -> None:
+    """Before that they may change; after it the refusal names the annotation, of both slices' job too."""
+    label = f"kueue.x-k8s.io/{name}"
+    word = name.replace("-", "_")
+
+    def made(value: str | None, parallelism: int = 3) -> Any:
+        found = elastic_manifest(parallelism=parallelism)
+        if value is not None:
+            found["metadata"]["annotations"][label] = value
+        return found
+
+    world.job("JobSubmitted", made(None))
+    world.job("JobSubmitted", made("true"))
+    assert getattr(world.state_of().record, word)
+    world.job("JobSubmitted", made("false"))
+    assert not getattr(world.state_of().record, word)
+    world.admit()
+    expected = f'metadata.annotations[{label}]: Invalid value: "true": field is immutable'
+    assert refused(world.job("JobSubmitted", made("true"))) == [expected]
+    world.scale(main=5)
+    assert refused(world.job("JobSubmitted", made("true", 6))) == [expected]
+    # Saying no in other words is no change.
+    assert names(world.job("JobSubmitted", made(None, 6))) != ["Rejected"]
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    world.release()
+    world.job("JobSubmitted", made("true", 6))
+    assert getattr(world.state_of().record, word)
+    world.check()
+
+
+@pytest.mark.parametrize("field", ["preemption", "borrowing"])
+def test_the_field_form_is_immutable_too(world: Elastic, field: str) -> None:
+    """The refusal names the field, or the annotation where the manifest has none."""
+
+    def made(**constraints: str) -> Any:
+        spec = {"queueName": "main", "replicas": 1, "resources": {"cpu": 1}, "command": ["true"]}
+        if constraints:
+            spec["admissionConstraints"] = constraints
+        return {
+            "apiVersion": "sluice.dev/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": spec,
+        }
+
+    world.job("JobSubmitted", made())
+    world.admit()
+    assert refused(world.job("JobSubmitted", made(**{field: "Never"}))) == [
+        f'spec.admissionConstraints.{field}: Invalid value: "Never": field is immutable'
+    ]
+    (error,) = refused(world.job("JobSubmitted", made(**{field: "Sometimes"})))
+    assert f"spec.admissionConstraints.{field}" in error

@@ -9,7 +9,8 @@ from sluice.replay.source import Source
 from sluice.replay.states import scheduler_at
 from sluice.replay.summary import workload_summary
 from sluice.replay.tables import state_lines
-from sluice.replay.why import UnknownWorkloadError, explain, find, plain_words
+from sluice.replay.why import UnknownWorkloadError, explain, find
+from sluice.replay.why_text import plain_words
 
 from .output import to_yaml
 from .replay_options import clock

@@ -12,9 +12,10 @@ from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
 from sluice.replay import causes
-from sluice.replay.states import scheduler_at, slices_at
+from sluice.replay.states import scheduler_at, slices_at, variants_at
 from sluice.replay.trying import Laboratory
-from sluice.replay.why import explain, find, plain_words
+from sluice.replay.why import explain, find
+from sluice.replay.why_text import plain_words
 
 from .errors import EXIT_USAGE, CliError
 from .humane import describe
@@ -54,7 +55,9 @@ def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, ou
         seq = sequence_of(source, at)
         with progress(source, "Reading") as show:
             fold = scheduler_at(source, seq, progress=show)
-        report = explain(fold.state, workload, seq, fold.at)
+            # Only jobs with variants need the other one's state.
+            families = variants_at(source, seq, progress=show).state if fold.state.world.families else None
+        report = explain(fold.state, workload, seq, fold.at, families=families)
     if output == "json":
         show_json(report.plain())
     else:

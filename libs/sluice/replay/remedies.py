@@ -9,14 +9,23 @@ from sluice.api.quantity import format_value
 from sluice.core.eligibility import FlavorRule
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.quota import FlavorResource
+from sluice.core.slicing import beyond, replaced_slice
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
+from sluice.events.slices import (
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
 
-from .trying import Laboratory, applied_queue, with_quota
+from .remedies_outside import outside_changes
+from .trying import Laboratory, with_quota
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
+SHOWN = 3
 HOLDERS = 8
 """Workloads whose end is tried."""
 
@@ -41,27 +50,43 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
         names = ", ".join(event.workload for event in now.preempted)
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
         return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
+    leaving = _leaving(state, workload)
+    if leaving:
+        stops = [WorkloadStopped(cause=0, workload=holder.key) for holder in leaving]
+        names = ", ".join(holder.key for holder in leaving[:SHOWN])
+        rest = f" and {len(leaving) - SHOWN} more" if len(leaving) > SHOWN else ""
+        waiting = _if(laboratory, key, "stop", f"nothing but time: {names}{rest} must stop first", *stops)
+        if waiting:
+            waiting[0].smallest = True
+            return waiting
     found: list[Remedy] = []
     if not workload.active:
         found += _if(laboratory, key, "active", "setting spec.active to true", _updated(key, active=True))
     found += _constraints(laboratory, workload)
     cq = state.world.cluster_queues.get(workload.cluster_queue)
-    if cq is None:
-        return found
-    if cq.spec.stop_policy not in (None, "", "None"):
-        spec = msgspec.structs.replace(cq.spec, stop_policy="None")
-        found += _if(laboratory, key, "stopPolicy", f"resuming {cq.name}", applied_queue(cq.name, spec))
-    for more in laboratory.apart(
-        [
-            lambda: _quota(laboratory, state, workload, cq),
-            lambda: _priority(laboratory, state, workload),
-            lambda: _ends(laboratory, state, workload, cq),
-        ]
-    ):
-        found += more
+    for kind, text, events in outside_changes(state, workload, cq):
+        found += _if(laboratory, key, kind, text, *events)
+    if cq is not None:
+        for more in laboratory.apart(
+            [
+                lambda: _quota(laboratory, state, workload, cq),
+                lambda: _priority(laboratory, state, workload),
+                lambda: _ends(laboratory, state, workload, cq),
+            ]
+        ):
+            found += more
     if found:
         found[0].smallest = True
     return found
+
+
+def _leaving(state: SchedulerState, workload: Workload) -> list[Workload]:
+    """Return who is evicted and has not stopped yet, in the workload's tree."""
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if cq is None:
+        return []
+    holders = (w for queue in _tree(state, cq) for w in queue.workloads.values())
+    return [w for w in holders if w.evicted_at is not None and not w.stopped]
 
 
 def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) -> list[Remedy]:
@@ -94,10 +119,6 @@ def _constraints(laboratory: Laboratory, workload: Workload) -> list[Remedy]:
         events = _recreated(workload, allowed_flavors=())
         text = "removing its allowedResourceFlavors"
         found += _if(laboratory, workload.key, "allowedResourceFlavors", text, *events)
-    if closed := [g for g in record.preemption_gates if g not in workload.open_gates]:
-        events = _recreated(workload, preemption_gates=())
-        text = f"opening its preemption gate {', '.join(closed)}"
-        found += _if(laboratory, workload.key, "preemptionGates", text, *events)
     return found
 
 
@@ -130,7 +151,7 @@ def _quota(
     """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
     found = []
     for flavors in _choices(state, workload, cq):
-        amounts = _least_quota(laboratory, workload, cq, flavors)
+        amounts = _least_quota(laboratory, state, workload, cq, flavors)
         if amounts is None:
             continue
         outcome = laboratory.attempt((with_quota(cq.name, cq.spec, amounts),), workload.key)
@@ -167,7 +188,10 @@ def _usable(state: SchedulerState, workload: Workload, flavor: str) -> bool:
     return all(not rule.obstacle(pod_set) for pod_set in workload.record.pod_sets)
 
 
-def _needs(workload: Workload, cq: ClusterQueue, flavors: Sequence[str]) -> dict[FlavorResource, int]:
+def _needs(
+    state: SchedulerState, workload: Workload, cq: ClusterQueue, flavors: Sequence[str]
+) -> dict[FlavorResource, int]:
+    """Return what it would be charged; a slice only what it has beyond the one that it replaces (WS3)."""
     needs: dict[FlavorResource, int] = {}
     for pod_set in workload.record.pod_sets:
         requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
@@ -178,17 +202,19 @@ def _needs(workload: Workload, cq: ClusterQueue, flavors: Sequence[str]) -> dict
             flavor = next((f for f in flavors if group is not None and f in group.flavors), None)
             if flavor is not None:
                 needs[flavor, resource] = needs.get((flavor, resource), 0) + amount
-    return needs
+    old = replaced_slice(state.world, workload)
+    return needs if old is None else beyond(needs, old.usage)
 
 
 def _least_quota(
     laboratory: Laboratory,
+    state: SchedulerState,
     workload: Workload,
     cq: ClusterQueue,
     flavors: Sequence[str],
 ) -> dict[FlavorResource, int] | None:
     """Return the least amounts to add: no single one of them can be made smaller."""
-    needs = _needs(workload, cq, flavors)
+    needs = _needs(state, workload, cq, flavors)
     own = workload.record.cannot_borrow
     short = {
         fr: max(0, amount - (cq.node.nominal(fr) - cq.node.used(fr) if own else cq.node.available(fr)))
@@ -247,7 +273,7 @@ def _ends(
         (sum(a for fr, a in w.usage.items() if fr in wanted), w.uid, w)
         for queue in _tree(state, cq)
         for w in queue.workloads.values()
-        if any(fr in wanted for fr in w.usage)
+        if any(fr in wanted for fr in w.usage) and w.key != workload.record.replaces
     ]
     holders.sort(key=lambda item: item[:2])
     step = max(1, len(holders) // HOLDERS)

@@ -11,6 +11,7 @@ from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State
 from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
+from sluice.core.variants_state import State as VariantState
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
@@ -95,6 +96,12 @@ def slices_at(
     source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
 ) -> Fold[State]:
     return fold_at(source, SliceAggregator(), seq, snapshots=snapshots, progress=progress)
+
+
+def variants_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[VariantState]:
+    return fold_at(source, VariantController(), seq, snapshots=snapshots, progress=progress)
 
 
 def index(source: FileSource, every: int, progress: Progress | None = None) -> int:

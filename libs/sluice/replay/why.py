@@ -3,8 +3,8 @@
 report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sluice.api.quantity import format_value
@@ -15,13 +15,20 @@ from sluice.core.inadmissible import stopped
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.nomination import matches_namespace, nominate
 from sluice.core.preemption_candidates import Search
+from sluice.core.slicing import charged, replaced_slice
 from sluice.core.state import SchedulerState
+from sluice.core.variants_state import State as VariantState
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 
 from .remedies import Remedy, remedies
+from .remedies_outside import waits_until
 from .summary import phase_of
 from .trying import Laboratory
+from .why_family import VariantNote, notes
+
+HELPED = 4
+"""Variants for which changes are tried."""
 
 SHOWN = 20
 """Candidates listed per cause."""
@@ -89,6 +96,14 @@ class Report:
     remedies: list[Remedy] = field(default_factory=list)
     trials: int = 0
     """How many states were decided on to find the remedies."""
+    constraints: list[str] = field(default_factory=list)
+    """What it imposes on itself (AX1)."""
+    replaces: str = ""
+    """The slice that it is to take the place of: numbers are what it asks for beyond that one (WS3)."""
+    note: VariantNote | None = None
+    """Of a variant: what the variant-controller says of it."""
+    variants: list["Report"] = field(default_factory=list)
+    """Of a parent: the same of each of its variants, the most preferred first."""
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -111,26 +126,105 @@ def find(state: SchedulerState, name: str) -> Workload:
     raise UnknownWorkloadError(name, [str(k) for k in known])
 
 
-def explain(state: SchedulerState, name: str, seq: int, at: Micros, *, help_: bool = True) -> Report:
+def explain(
+    state: SchedulerState,
+    name: str,
+    seq: int,
+    at: Micros,
+    *,
+    help_: bool = True,
+    families: VariantState | None = None,
+) -> Report:
     """Explain what keeps the workload from having quota, and find what would help.
+
+    *families*: what the variant-controller knows at the same sequence, for jobs with variants.
 
     Raises:
         UnknownWorkloadError: there is none of this name.
     """
     workload = find(state, name)
     record = workload.record
-    report = Report(
+    of = record.parent or workload.key
+    said = notes(families, of, at) if families is not None else {}
+    members = state.world.families.get(workload.key)
+    if not members:
+        return _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
+    report = _blank(state, workload, seq, at)
+    variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))
+    for number, variant in enumerate(variants):
+        # The better ones matter most, and each trial takes time.
+        helped = help_ and number < HELPED
+        report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
+    _family(state, workload, report)
+    return report
+
+
+def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
+    """Sum up what its variants say: the parent is what the one is that got furthest (CA7)."""
+    report.trials = sum(variant.trials for variant in report.variants)
+    if parent.finished or not parent.active:
+        report.rule, report.message = _outside(state, parent, 0)
+        return
+    for phase in ("Admitted", "Evicted", "QuotaReserved"):
+        best = next((v for v in report.variants if v.phase == phase), None)
+        if best is not None:
+            report.phase, report.rule = phase, best.rule
+            report.message = f"Its variant {_called(best)} is the one."
+            if phase != "Admitted":
+                report.message += f" {best.message}"
+            return
+    waiting = [v for v in report.variants if v.phase == "Pending"]
+    report.rule = waiting[0].rule if waiting else "Deactivated"
+    report.message = f"None of its {len(report.variants)} variants has quota; see each."
+    for variant in report.variants:
+        for remedy in variant.remedies[:1]:
+            better = replace(remedy, text=f"{remedy.text} (as variant {_called(variant)})", smallest=False)
+            report.remedies.append(better)
+    report.remedies.sort(key=lambda remedy: remedy.kind != "none")
+    if report.remedies:
+        report.remedies[0].smallest = True
+
+
+def _called(variant: Report) -> str:
+    return variant.note.name if variant.note is not None else variant.workload
+
+
+def _blank(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> Report:
+    record = workload.record
+    return Report(
         workload=workload.key,
         job="" if record.job is None else record.job.key,
         seq=seq,
         at=rfc3339(at),
         phase=phase_of(workload),
-        cluster_queue=workload.cluster_queue,
+        cluster_queue=workload.cluster_queue or _queue_of(state, workload),
         local_queue=f"{record.namespace}/{record.queue_name}",
         rule="",
         message="",
     )
+
+
+def _queue_of(state: SchedulerState, workload: Workload) -> str:
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    return "" if local is None else local.cluster_queue
+
+
+def _single(
+    state: SchedulerState, workload: Workload, seq: int, at: Micros, *, help_: bool, note: VariantNote | None
+) -> Report:
+    record = workload.record
+    report = _blank(state, workload, seq, at)
+    report.note = note
     report.rule, report.message = _outside(state, workload, at)
+    if note is not None and note.inactive_because and report.rule == "Deactivated":
+        report.message = f"It is not active: {note.inactive_because}."
+    report.constraints = [
+        name
+        for name, on in (("cannot-borrow", record.cannot_borrow), ("cannot-preempt", record.cannot_preempt))
+        if on
+    ]
+    old = replaced_slice(state.world, workload)
+    report.replaces = "" if old is None else old.key
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if workload.assignment is None and cq is not None and not workload.finished:
         _place(state, workload, report)
@@ -138,10 +232,12 @@ def explain(state: SchedulerState, name: str, seq: int, at: Micros, *, help_: bo
         if workload.peers is not None and not report.rule:
             _verdict(state, workload, cq, report)
         _candidates(state, workload, cq, report)
-    if help_ and workload.assignment is None and not workload.finished:
+    if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
         laboratory = Laboratory(state, seq, at)
         report.remedies = remedies(laboratory, state, workload)
         report.trials = laboratory.trials
+        if not report.remedies and (until := waits_until(workload)):
+            report.remedies.append(Remedy("time", f"waiting: it is queued again at {until}", smallest=True))
     return report
 
 
@@ -226,10 +322,14 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
 
 def _numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
     node = cq.node
+    old = replaced_slice(state.world, workload)
+    held = {} if old is None else {a.name: a.count for a in charged(old)}
     for pod_set in workload.record.pod_sets:
-        requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
+        # A slice is charged only for what it has beyond the one that it replaces (WS3).
+        count = max(0, pod_set.count - held.get(pod_set.name, 0))
+        requests = {r: a * count for r, a in pod_set.requests.items()}
         if "pods" in cq.group_of:
-            requests["pods"] = pod_set.count
+            requests["pods"] = count
         for resource, amount in sorted(requests.items()):
             group = cq.group_of.get(resource)
             text = format_value(resource, amount)
@@ -281,7 +381,7 @@ def _candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
     for queue in _queues_of_tree(state, cq):
         over = search.is_over_quota(queue.node)
         for holder in queue.workloads.values():
-            if not any(fr in holder.usage for fr in short):
+            if not any(fr in holder.usage for fr in short) or holder.key == workload.record.replaces:
                 continue
             why = _why_not(state, workload, cq, queue, holder, over=over)
             usage = {
@@ -317,8 +417,12 @@ def _why_not(
     over: bool,
 ) -> str:
     """Return the rule that protects *holder*; "" if it may be preempted."""
-    if workload.record.cannot_preempt:
+    record = workload.record
+    if record.cannot_preempt:
         return "the pending workload must not preempt (cannot-preempt)"
+    if record.parent is not None and record.parent == holder.record.parent:
+        return "it is a variant of the same job, which moves instead of being preempted"
+    closed = [gate for gate in record.preemption_gates if gate not in workload.open_gates]
     policy = cq.spec.preemption
     priority = f"its priority {holder.priority} is not below {workload.priority}"
     if queue is cq:
@@ -326,12 +430,12 @@ def _why_not(
         if within == "Never":
             return "withinClusterQueue is Never"
         if holder.priority < workload.priority:
-            return ""
+            return _behind(closed)
         if within == "LowerPriority":
             return f"withinClusterQueue is LowerPriority, and {priority}"
         own = Search(state.world, cq, workload, {}, tuple(holder.usage))
         if any(entry[1] is holder for entry in own.own(evicted=holder.evicted_at is not None)):
-            return ""
+            return _behind(closed)
         return "withinClusterQueue is LowerOrNewerEqualPriority, and it is neither lower nor newer"
     reclaim = (policy.reclaim_within_cohort if policy else "") or "Never"
     if reclaim == "Never":
@@ -340,58 +444,8 @@ def _why_not(
         return f"{queue.name} is within its nominal quota of what is short"
     if reclaim == "LowerPriority" and holder.priority >= workload.priority:
         return f"reclaimWithinCohort is LowerPriority, and {priority}"
-    return ""
+    return _behind(closed)
 
 
-def plain_words(report: Report) -> Iterable[str]:
-    """Yield the report as lines for people."""
-    who = f"Workload {report.workload}" + (f" (job {report.job})" if report.job else "")
-    yield f"{who}, at sequence {report.seq}, {report.at}"
-    yield f"  is {report.phase}: {report.rule or 'no obstacle'}"
-    if report.message:
-        yield f"  {report.message}"
-    if report.position:
-        yield f"  It is number {report.position} of {report.queue_size} in {report.cluster_queue}."
-        if report.ahead:
-            more = f" and {report.position - 1 - 5} more" if report.position - 1 > 5 else ""
-            yield f"  Before it: {', '.join(report.ahead[:5])}{more}"
-    if report.numbers:
-        yield ""
-        yield "  What it asks for, and what there is:"
-        for n in report.numbers:
-            if n.obstacle:
-                yield f"    {n.pod_set}: {n.requested} {n.resource}: {n.obstacle}"
-                continue
-            lack = f", short of {n.short}" if n.short != "0" else ", enough"
-            yield (
-                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
-                f"nominal {n.nominal}, used {n.used}, borrowable {n.borrowable}{lack}"
-            )
-    yield from _candidate_lines(report)
-    if report.phase in ("Pending", "Deactivated"):
-        yield ""
-        if report.remedies:
-            yield "  What would admit it (each one decided on a copy of this state):"
-            for remedy in report.remedies:
-                yield f"    {'→' if remedy.smallest else '-'} {remedy.text}"
-        else:
-            yield "  No single change that was tried would admit it."
-
-
-def _candidate_lines(report: Report) -> Iterator[str]:
-    if not report.candidates:
-        return
-    yield ""
-    yield "  Who holds what is short:"
-    groups: dict[tuple[str, str], list[Candidate]] = {}
-    for c in report.candidates:
-        groups.setdefault((c.cluster_queue, c.why), []).append(c)
-    for (queue, why), members in groups.items():
-        names = ", ".join(
-            f"{c.workload} ({'; '.join(f'{v} {k}' for k, v in c.usage.items())})" for c in members[:3]
-        )
-        more = f" and {len(members) - 3} more" if len(members) > 3 else ""
-        verdict = f"may not be preempted: {why}" if why else "may be preempted"
-        yield f"    in {queue}: {names}{more}: {verdict}"
-    if report.candidates_left_out:
-        yield f"    and {report.candidates_left_out} more"
+def _behind(closed: Sequence[str]) -> str:
+    return f"the policy lets it, but the pending workload's gate {closed[0]} is closed" if closed else ""

@@ -4,13 +4,16 @@ import pytest
 
 from sluice.replay import trying
 from sluice.replay.source import FileSource, ListSource
-from sluice.replay.states import scheduler_at
-from sluice.replay.trying import Laboratory, with_quota
-from sluice.replay.why import UnknownWorkloadError, explain, plain_words
+from sluice.replay.states import scheduler_at, variants_at
+from sluice.replay.why import Report, UnknownWorkloadError, explain
+from sluice.replay.why_text import plain_words
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
+from tests.family_world import cell, cluster_queue, local_queue
+from tests.property.elastic_cell import Cell
 
 from .incident import EXAMPLE
+from .test_invariants import CLASSES
 
 BUSY = Scenario(
     name="busy",
@@ -32,32 +35,84 @@ def busy():
     return ListSource(entries)
 
 
-def test_the_smallest_change_admits_and_a_smaller_one_does_not(busy):
-    """For hundreds of states and workloads: decided on copies of the state, with one base unit less too."""
-    checked = 0
-    for seq in range(busy.first + 20, busy.end, 4):
-        fold = scheduler_at(busy, seq)
-        pending = [w for w in fold.state.world.workloads.values() if w.peers is not None]
-        for workload in pending[:: max(1, len(pending) // 2)]:
-            report = explain(fold.state, workload.key, seq, fold.at)
-            queue = fold.state.world.cluster_queues[workload.cluster_queue]
-            laboratory = Laboratory(fold.state, seq, fold.at)
-            if report.remedies and report.remedies[0].kind == "none":
-                assert laboratory.attempt((), workload.key).reserved is not None
-                continue
-            remedy = next(r for r in report.remedies if r.kind == "quota")
-            assert remedy.amounts is not None
-            ((name, amount),) = remedy.amounts.items()
-            flavor, _, resource = name.partition("/")
+def test_each_variant_says_why_it_waits():
+    """A parent's explanation has one of each variant, with whose turn it is to preempt, and until when."""
+    world = cell(
+        cluster_queue({"res": 1, "od": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES
+    )
+    for name, level in (("a", "low"), ("b", "low"), ("c", "high")):
+        world.submit(name, priority_class=level)
+        world.settle()
+    source = ListSource(world.log)
+    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
 
-            def admits(more: int) -> bool:
-                event = with_quota(queue.name, queue.spec, {(flavor, resource): more})  # noqa: B023
-                return laboratory.attempt((event,), workload.key).reserved is not None  # noqa: B023
+    def told(name: str) -> tuple[Report, str]:
+        report = explain(fold.state, name, source.end, fold.at, families=families.state)
+        return report, "\n".join(plain_words(report))
 
-            assert admits(amount), (seq, workload.key, amount)
-            assert not admits(amount - 1), (seq, workload.key, amount)
-            checked += 1
-    assert checked > 100
+    report, text = told("c")
+    assert report.phase == "Pending"
+    assert [v.note.name for v in report.variants if v.note is not None] == ["res", "od"]
+    assert "It may preempt since" in report.variants[0].note.gate
+    assert "res may, and has until" in report.variants[1].note.gate
+    assert "gate kueue.x-k8s.io/concurrent-admission is closed" in text
+    assert report.remedies[0].kind == "stop"
+    assert "must stop first (as variant res)" in text
+    report, text = told("b")
+    assert report.phase == "Admitted"
+    assert [v.phase for v in report.variants] == ["Pending", "Admitted"]
+    report, text = told("a")
+    assert report.phase == "Evicted"
+    assert "Preempted" in text
+
+
+def test_a_barred_variant_says_what_bars_it():
+    """The policy's word is told of a variant that is switched off."""
+    world = cell(cluster_queue({"res": 1, "od": 1}), *CLASSES)
+    world.submit("a")
+    world.settle_all()
+    source = ListSource(world.log)
+    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
+    report = explain(fold.state, "a", source.end, fold.at, families=families.state)
+
+    assert report.phase == "Admitted"
+    assert report.variants[1].phase == "Deactivated"
+    assert "being lower priority than admitted Variant" in report.variants[1].message
+    assert not report.variants[1].remedies
+
+
+def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
+    """Eight pods wanted, five had, two free: one is short."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 7)
+    world.submit("a", "left", 5)
+    world.settle()
+    world.scale("a", 8)
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "a", source.end, fold.at)
+
+    assert report.replaces
+    assert (report.numbers[0].requested, report.numbers[0].short) == ("3", "1")
+    assert report.remedies[0].amounts == {"default/cpu": 1000}
+    assert not report.candidates, "its own old slice is no candidate"
+    assert "runs on meanwhile" in "\n".join(plain_words(report))
+
+
+def test_what_keeps_it_out_is_lifted_in_a_trial():
+    """A stopped local queue, a missing flavor, a closed gate: each is named as what would help."""
+    world = cell(cluster_queue({"res": 2, "od": 0}, {}), *CLASSES)
+    world.apply({**local_queue(), "spec": {"clusterQueue": "main", "stopPolicy": "Hold"}})
+    world.submit("a")
+    world.settle_all()
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "a", source.end, fold.at)
+
+    assert report.rule == "Suspended"
+    assert [(r.kind, r.smallest) for r in report.remedies][:1] == [("stopPolicy", True)]
 
 
 def test_numbers_and_obstacles_are_told():

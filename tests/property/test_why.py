@@ -1,0 +1,120 @@
+"""The smallest change that `why` names does admit, and a smaller one does not."""
+
+import random
+
+import pytest
+
+from sluice.core.model import Workload
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
+from sluice.log.contract import Entry
+from sluice.log.fold import Fold
+from sluice.replay.source import ListSource
+from sluice.replay.states import steps
+from sluice.replay.trying import Laboratory, with_quota
+from sluice.replay.why import explain
+from tests.bench.recorded import Recorder
+from tests.bench.scenario import JobClass, Scenario
+from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.unit.replay.test_invariants import CLASSES
+
+from .elastic_cell import Cell
+
+BUSY = Scenario(
+    name="busy",
+    cohorts=1,
+    queues_per_cohort=2,
+    classes=(
+        JobClass("small", 40, 1, 50, 30, 400),
+        JobClass("medium", 12, 5, 100, 110, 700),
+        JobClass("large", 5, 20, 200, 300, 900),
+    ),
+    ideal_s=1.0,
+)
+
+
+def busy() -> ListSource:
+    entries: list[Entry] = []
+    Recorder(entries.append, BUSY).play(1200)
+    return ListSource(entries)
+
+
+def races() -> ListSource:
+    """Families that come, run, are preempted and migrate, on quota that is always short."""
+    rng = random.Random(7)
+    queue = {"res": 3, "od": 4}
+    world = cell(cluster_queue(queue, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES)
+    for number in range(28):
+        world.submit(f"j{number}", rng.choice((1, 2, 3)), priority_class=rng.choice(("low", "low", "high")))
+        world.settle_all(rng.choice((0, 1, 400)))
+        running = [f"j{n}" for n in range(number) if _runs(world, f"j{n}")]
+        if running and rng.random() < 0.4:
+            world.report(rng.choice(running), "JobFinished", success=True)
+            world.settle_all()
+    return ListSource(world.log)
+
+
+def _runs(world: FamilyWorld, name: str) -> bool:
+    entry = world.dispatch(name)
+    return entry is not None and entry.state == "Running"
+
+
+def growth() -> ListSource:
+    """Elastic jobs that want more than there is, and rigid ones beside them."""
+    rng = random.Random(3)
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 9, "all", preemption={"withinClusterQueue": "LowerPriority"})
+    world.queue("right", 6, "all", preemption={"reclaimWithinCohort": "Any"})
+    for number in range(6):
+        world.submit(f"e{number}", rng.choice(("left", "right")), rng.randint(1, 3), priority=number % 2)
+        world.submit(f"r{number}", "left", rng.randint(1, 3), elastic=False)
+        world.settle()
+    for _ in range(30):
+        world.scale(f"e{rng.randrange(6)}", rng.randint(2, 9))
+        world.settle()
+    return ListSource(world.entries())
+
+
+@pytest.mark.parametrize(("name", "step", "least"), [("busy", 1, 70), ("races", 1, 70), ("growth", 1, 40)])
+def test_the_smallest_change_admits_and_a_smaller_one_does_not(name, step, least):
+    """For hundreds of states and workloads: decided on copies of the state, with one base unit less too.
+
+    Variants are each asked for by themselves, slices for what they want beyond the ones that run.
+    """
+    source = {"busy": busy, "races": races, "growth": growth}[name]()
+    checked = 0
+    fold = Fold(Scheduler())
+    for number, (seq, _) in enumerate(steps(source, fold, source.end)):
+        if number % step:
+            continue
+        pending = [w for w in fold.state.world.workloads.values() if w.peers is not None]
+        for workload in pending[:: max(1, len(pending) // 2)]:
+            checked += _smallest(fold, workload, seq)
+    assert checked >= least
+
+
+def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
+    """Check what is said of one workload; False if nothing need be changed."""
+    report = explain(fold.state, workload.key, seq, fold.at)
+    queue = fold.state.world.cluster_queues[workload.cluster_queue]
+    laboratory = Laboratory(fold.state, seq, fold.at)
+    if report.remedies and report.remedies[0].kind == "none":
+        assert laboratory.attempt((), workload.key).reserved is not None
+        return False
+    remedy = next((r for r in report.remedies if r.kind == "quota"), None)
+    if remedy is None:
+        # No quota helps who may not take over from a sibling.
+        assert workload.record.parent is not None, (seq, workload.key)
+        return False
+    assert remedy.amounts is not None
+    ((name, amount),) = remedy.amounts.items()
+    flavor, _, resource = name.partition("/")
+
+    def admits(more: int) -> bool:
+        event = with_quota(queue.name, queue.spec, {(flavor, resource): more})
+        return laboratory.attempt((event,), workload.key).reserved is not None
+
+    assert admits(amount), (seq, workload.key, amount)
+    assert not admits(amount - 1), (seq, workload.key, amount)
+    return True

@@ -7,6 +7,7 @@ import pytest
 from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.replay.source import ListSource
@@ -101,6 +102,12 @@ def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
     laboratory = Laboratory(fold.state, seq, fold.at)
     if report.remedies and report.remedies[0].kind == "none":
         assert laboratory.attempt((), workload.key).reserved is not None
+        return False
+    if report.remedies and report.remedies[0].kind == "stop":
+        world = fold.state.world
+        leaving = [w.key for w in world.workloads.values() if w.evicted_at is not None and not w.stopped]
+        stops = [WorkloadStopped(cause=0, workload=key) for key in leaving]
+        assert laboratory.attempt(stops, workload.key).reserved is not None
         return False
     remedy = next((r for r in report.remedies if r.kind == "quota"), None)
     if remedy is None:

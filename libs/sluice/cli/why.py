@@ -12,9 +12,10 @@ from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
 from sluice.replay import causes
-from sluice.replay.states import scheduler_at, slices_at, variants_at
+from sluice.replay.source import Source
+from sluice.replay.states import Progress, checks_at, scheduler_at, slices_at, variants_at
 from sluice.replay.trying import Laboratory
-from sluice.replay.why import explain, find
+from sluice.replay.why import Others, explain, find
 from sluice.replay.why_text import plain_words
 
 from .errors import EXIT_USAGE, CliError
@@ -55,13 +56,25 @@ def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, ou
         seq = sequence_of(source, at)
         with progress(source, "Reading") as show:
             fold = scheduler_at(source, seq, progress=show)
-            # Only jobs with variants need the other one's state.
-            families = variants_at(source, seq, progress=show).state if fold.state.world.families else None
-        report = explain(fold.state, workload, seq, fold.at, families=families)
+            report = explain(
+                fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
+            )
     if output == "json":
         show_json(report.plain())
     else:
         click.echo("\n".join(plain_words(report)))
+
+
+def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, show: Progress) -> Others:
+    """Ask the other services too, where they have a say in this workload."""
+    world, found = fold.state.world, find(fold.state, name)
+    family = world.families.get(found.record.parent or found.key)
+    members = [found, *(family or {}).values()]
+    checked = any(w.assignment is not None and w.admitted_at is None for w in members)
+    return Others(
+        variants_at(source, seq, progress=show).state if family else None,
+        checks_at(source, seq, progress=show).state if checked else None,
+    )
 
 
 @click.command("who-preempted")

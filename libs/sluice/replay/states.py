@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sluice.core.checks import AdmissionChecks
+from sluice.core.checks_state import State as ChecksState
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State
@@ -102,6 +103,12 @@ def variants_at(
     source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
 ) -> Fold[VariantState]:
     return fold_at(source, VariantController(), seq, snapshots=snapshots, progress=progress)
+
+
+def checks_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[ChecksState]:
+    return fold_at(source, AdmissionChecks(), seq, snapshots=snapshots, progress=progress)
 
 
 def index(source: FileSource, every: int, progress: Progress | None = None) -> int:

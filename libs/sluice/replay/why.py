@@ -9,6 +9,7 @@ from typing import Any
 
 from sluice.api.quantity import format_value
 from sluice.core.assignment import Mode
+from sluice.core.checks_state import State as ChecksState
 from sluice.core.eligibility import FlavorRule
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import stopped
@@ -25,6 +26,7 @@ from .remedies import Remedy, remedies
 from .remedies_outside import waits_until
 from .summary import phase_of
 from .trying import Laboratory
+from .why_checks import CheckNote, checks_of
 from .why_family import VariantNote, notes
 
 HELPED = 4
@@ -102,6 +104,8 @@ class Report:
     """The slice that it is to take the place of: numbers are what it asks for beyond that one (WS3)."""
     note: VariantNote | None = None
     """Of a variant: what the variant-controller says of it."""
+    checks: list[CheckNote] = field(default_factory=list)
+    """The admission checks of its reservation."""
     variants: list["Report"] = field(default_factory=list)
     """Of a parent: the same of each of its variants, the most preferred first."""
 
@@ -126,6 +130,14 @@ def find(state: SchedulerState, name: str) -> Workload:
     raise UnknownWorkloadError(name, [str(k) for k in known])
 
 
+@dataclass
+class Others:
+    """What other services know at the same sequence, for jobs with variants or checks."""
+
+    families: VariantState | None = None
+    checks: ChecksState | None = None
+
+
 def explain(
     state: SchedulerState,
     name: str,
@@ -133,30 +145,46 @@ def explain(
     at: Micros,
     *,
     help_: bool = True,
-    families: VariantState | None = None,
+    others: Others | None = None,
 ) -> Report:
-    """Explain what keeps the workload from having quota, and find what would help.
-
-    *families*: what the variant-controller knows at the same sequence, for jobs with variants.
+    """Explain what keeps the workload from being admitted, and find what would help.
 
     Raises:
         UnknownWorkloadError: there is none of this name.
     """
     workload = find(state, name)
     record = workload.record
+    others = others or Others()
     of = record.parent or workload.key
-    said = notes(families, of, at) if families is not None else {}
+    said = notes(others.families, of, at) if others.families is not None else {}
     members = state.world.families.get(workload.key)
     if not members:
-        return _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
+        report = _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
+        _add_checks(report, others)
+        return report
     report = _blank(state, workload, seq, at)
     variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))
     for number, variant in enumerate(variants):
         # The better ones matter most, and each trial takes time.
         helped = help_ and number < HELPED
         report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
+        _add_checks(report.variants[-1], others)
     _family(state, workload, report)
     return report
+
+
+def _add_checks(report: Report, others: Others) -> None:
+    if others.checks is None:
+        return
+    report.checks = checks_of(others.checks, report.workload)
+    waiting = [check for check in report.checks if check.state != "Ready"]
+    if report.rule == "UnsatisfiedAdmissionChecks" and waiting:
+        names = ", ".join(f"{check.name} ({check.state})" for check in waiting)
+        report.message = f"It has quota, and waits for its admission checks: {names}."
+        for check in waiting:
+            report.remedies.append(Remedy("check", f"Ready from {check.name} ({check.controller})"))
+        # All of them are needed, so none is the least by itself.
+        report.remedies[0].smallest = len(waiting) == 1
 
 
 def _family(state: SchedulerState, parent: Workload, report: Report) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from .why import Candidate, Report
+from .why_checks import lines as check_lines
 
 
 def plain_words(report: Report) -> Iterable[str]:
@@ -38,6 +39,10 @@ def plain_words(report: Report) -> Iterable[str]:
                 f"nominal {n.nominal}, used {n.used}, borrowable {n.borrowable}{lack}"
             )
     yield from _candidate_lines(report)
+    if report.checks:
+        yield ""
+        yield "  What its admission checks say:"
+        yield from (f"    {line}" for line in check_lines(report.checks))
     for variant in report.variants:
         yield ""
         yield from (f"  {line}".rstrip() for line in _variant_lines(variant))
@@ -60,6 +65,10 @@ def _variant_lines(report: Report) -> Iterator[str]:
 
 
 def _remedy_lines(report: Report) -> Iterator[str]:
+    if report.phase == "QuotaReserved" and report.remedies:
+        yield ""
+        yield "  What would admit it:"
+        yield from (f"    {'→' if remedy.smallest else '-'} {remedy.text}" for remedy in report.remedies)
     if report.phase in ("Pending", "Deactivated") and (report.note is None or report.note.active):
         yield ""
         if report.remedies:

@@ -5,7 +5,7 @@ import pytest
 from sluice.replay import trying
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import scheduler_at, variants_at
-from sluice.replay.why import Report, UnknownWorkloadError, explain
+from sluice.replay.why import Others, Report, UnknownWorkloadError, explain
 from sluice.replay.why_text import plain_words
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
@@ -47,7 +47,7 @@ def test_each_variant_says_why_it_waits():
     fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
 
     def told(name: str) -> tuple[Report, str]:
-        report = explain(fold.state, name, source.end, fold.at, families=families.state)
+        report = explain(fold.state, name, source.end, fold.at, others=Others(families.state))
         return report, "\n".join(plain_words(report))
 
     report, text = told("c")
@@ -73,7 +73,7 @@ def test_a_barred_variant_says_what_bars_it():
     world.settle_all()
     source = ListSource(world.log)
     fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
-    report = explain(fold.state, "a", source.end, fold.at, families=families.state)
+    report = explain(fold.state, "a", source.end, fold.at, others=Others(families.state))
 
     assert report.phase == "Admitted"
     assert report.variants[1].phase == "Deactivated"

@@ -12,8 +12,10 @@ import msgspec
 import yaml
 
 from . import job as job_events
+from . import schema_checks
 from .base import Event
 from .catalogue import VERSIONS, WRITERS
+from .check_protocol import CheckVerdict
 from .codec import COMMIT_TYPE, CONTENT_TYPE, encode_commit, encode_message
 from .commit import Step
 from .dispatch import Claim, DispatchEntry, Heartbeat
@@ -51,6 +53,11 @@ def files() -> dict[str, str]:
     for value in _PROJECTIONS:
         golden = _pretty(msgspec.json.encode(example(value)))
         result[f"proto/golden/projections/{value.__name__}.json"] = golden
+    family = schema_checks.FAMILY
+    title = "Requests, verdicts and heartbeats of admission-check controllers"
+    result[f"proto/schema/{family}.json"] = _schema_file(title, schema_checks.TYPES)
+    for name, message in schema_checks.examples().items():
+        result[f"proto/golden/{family}/{name}.json"] = _pretty(message)
     return result
 
 
@@ -182,9 +189,11 @@ def _asyncapi() -> str:
         }
         operations[f"follow-{writer}"] = {"action": "receive", "channel": {"$ref": f"#/channels/{writer}"}}
     channels |= {"job": _job_channel(), "presence": _presence_channel(), "dispatch": _dispatch_channel()}
+    channels |= schema_checks.channels(CELL, _cloud_event)
     operations["publish-job-events"] = {"action": "send", "channel": {"$ref": "#/channels/job"}}
     operations["report-presence"] = {"action": "send", "channel": {"$ref": "#/channels/presence"}}
     operations["watch-dispatch"] = {"action": "receive", "channel": {"$ref": "#/channels/dispatch"}}
+    operations |= schema_checks.operations()
     document = {
         "asyncapi": "3.0.0",
         "info": {
@@ -285,6 +294,9 @@ def _catalogue() -> str:
     lines += ["| type | fields of `data` | meaning |", "|---|---|---|"]
     lines += [f"| `{_JOB_SUBMITTED}` | the manifest | A new job, or a new version of a live one. |"]
     lines += [_row(cls) for cls in _inputs()]
+    lines += ["", "## `verdict.<controller>`", ""]
+    lines += ["What admission-check controllers answer; see [admission checks](admission-checks.md).", ""]
+    lines += ["| type | fields of `data` | meaning |", "|---|---|---|", _row(CheckVerdict)]
     return "\n".join(lines) + "\n"
 
 

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 import yaml
 from referencing import Registry, Resource
 
+from sluice.events import schema_checks
 from sluice.events.catalogue import EVENTS, WRITERS
+from sluice.events.check_protocol import CheckVerdict
 from sluice.events.codec import decode_commit, decode_message
 from sluice.events.schema import files
 
@@ -49,6 +52,12 @@ def test_golden_message_fits_schema_and_decodes(name: str):
         assert decode_message(text.encode()).type == kind
         if kind != "JobSubmitted":
             _validate("job", kind, message["data"])
+        return
+    if family == "admission-check":
+        cls = {one.__name__: one for one in schema_checks.TYPES}[kind.partition("-")[0]]
+        value = message["data"] if cls is CheckVerdict else message
+        _validate(family, cls.__name__, value)
+        assert json.loads(msgspec.json.encode(msgspec.convert(value, cls))) == value
         return
     _validate("projections", kind, message)
 

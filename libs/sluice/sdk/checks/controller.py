@@ -30,7 +30,7 @@ class Settings:
     backoff_s: float = 1.0
     """Delay after a function's first failure; doubles with each further one."""
     backoff_most_s: float = 300.0
-    ttl_s: int = 3
+    ttl_s: int = 5
     """How long the heartbeat lasts, and with it the time until a stand-by takes over; whole seconds."""
     drain_s: float = 10.0
     """How long functions may go on when the controller is told to stop."""

@@ -31,6 +31,8 @@ Unheard = Callable[[str, Said], Awaitable[bool]]
 """Tells whether the service has looked at a verdict, and the request still stands as it did."""
 
 STOP_ATTEMPTS = 5
+TURN = 200
+"""Requests taken in before others have their turn, the heartbeat first of all."""
 
 
 class Engine:
@@ -51,14 +53,16 @@ class Engine:
 
     # what there is
 
-    def replace(
+    async def replace(
         self, requests: Mapping[str, CheckRequest], past: Callable[[str], Past] | None = None
     ) -> None:
         """Tell all requests that there are. *past*: what the log says of each, on becoming active."""
         for key in [key for key in self._held if key not in requests]:
             self.update(key, None)
-        for key, request in requests.items():
+        for number, (key, request) in enumerate(requests.items()):
             self.update(key, request, past(key) if past is not None else None)
+            if number % TURN == TURN - 1:
+                await asyncio.sleep(0)
 
     def update(self, key: str, request: CheckRequest | None, past: Past | None = None) -> None:
         """Tell how one request is now; None: it is withdrawn."""

@@ -23,6 +23,9 @@ from sluice.sdk.bucket import Bucket
 
 log = structlog.get_logger("sluice.sdk.checks")
 
+LATE_S = 0.5
+"""A turn of the event loop that takes longer is worth a warning: it may cost the heartbeat."""
+
 Unavailable = (EventLogError, ConnectionError, TimeoutError)
 _BEATS = msgspec.json.Decoder(ControllerHeartbeat)
 
@@ -109,8 +112,12 @@ class HeartbeatLease:
 
     async def keep(self) -> None:
         """Renew the heartbeat until it is lost."""
+        loop = asyncio.get_running_loop()
         while self.valid:
-            await asyncio.sleep(min(self.ttl_s / 3, max(0.0, self.left_s)))
+            wait_s, began = min(self.ttl_s / 4, max(0.0, self.left_s)), loop.time()
+            await asyncio.sleep(wait_s)
+            if (late_s := loop.time() - began - wait_s) > LATE_S:
+                log.warning("event loop was blocked; call what blocks in a thread", seconds=round(late_s, 1))
             try:
                 async with asyncio.timeout(max(0.05, self.left_s)):
                     if self.valid and not await self._renew():

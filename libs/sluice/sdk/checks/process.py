@@ -131,12 +131,12 @@ class Process:
         history = await self._history(requests)
         log.info("requests read", requests=len(requests))
         await self._activated(engine, requests)
-        engine.replace(requests, history.of)
+        await engine.replace(requests, history.of)
         while True:
             async for batch in source.changes():
                 for key, request in batch:
                     engine.update(key, request)
-            engine.replace(await source.everything())
+            await engine.replace(await source.everything())
 
     async def _activated(self, engine: Engine, requests: dict[str, CheckRequest]) -> None:
         if not self.app.activated:

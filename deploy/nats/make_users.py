@@ -184,7 +184,7 @@ def roles(cell: str) -> Iterator[Role]:
     yield Role(
         "viewer",
         "People who look: `sluice get`, `describe`, `log`, `status`",
-        publish=[*asking, *reading(names.log)],
+        publish=[*asking, *reading(names.log), *reading(requests)],
     )
 
 

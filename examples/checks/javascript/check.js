@@ -1,0 +1,15 @@
+// The admission check hello: decides whether a workload that has quota reserved may run.
+
+/** Answer one request. `signal` is aborted when the workload is evicted, finished or deleted. */
+export async function check(request, signal) {
+  if (request.workload.labels?.hold === "true") {
+    return { state: "Pending", message: "held by its label", recheckSeconds: 10 };
+  }
+  if (cores(request) > 1000) return { state: "Rejected", message: "more than 1000 cores" };
+  return { state: "Ready", message: `hello, ${request.workload.job ?? request.workload.name}` };
+}
+
+/** CPU that the workload was given, in cores. */
+export function cores(request) {
+  return (request.assignment ?? []).reduce((sum, podSet) => sum + (podSet.usage?.cpu ?? 0), 0) / 1000;
+}

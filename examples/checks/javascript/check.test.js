@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { check } from "./check.js";
+import { keyToken, subjectToken } from "./controller.js";
+
+const request = (labels = {}, cpu = 1000) => ({
+  workload: { namespace: "default", name: "job-train-1", uid: "1", job: "train", labels },
+  check: "hello",
+  attempt: 1,
+  assignment: [{ name: "main", count: 1, flavors: { cpu: "default" }, usage: { cpu } }],
+});
+
+test("a workload may run", async () => {
+  assert.equal((await check(request())).state, "Ready");
+});
+
+test("a label holds it", async () => {
+  assert.equal((await check(request({ hold: "true" }))).state, "Pending");
+});
+
+test("there is a limit", async () => {
+  assert.equal((await check(request({}, 2_000_000))).state, "Rejected");
+});
+
+test("names become tokens", () => {
+  assert.equal(keyToken("example.com/a_b"), "example=2Ecom=2Fa=5Fb");
+  assert.equal(subjectToken("example.com/a_b"), "example%2Ecom%2Fa_b");
+});

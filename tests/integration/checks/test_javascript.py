@@ -1,0 +1,102 @@
+"""The check in JavaScript, on the `nats` package alone, against a real server: the protocol is enough."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sluice.cli.check_new import render
+from sluice.sdk.bucket import Bucket
+from tests.nats import nats_server
+from tests.node import installed
+
+from .conftest import ROOT, Cell, eventually
+
+__all__ = ["nats_server"]
+
+EXAMPLE = ROOT / "examples" / "checks" / "javascript"
+NAME = "example.com/hello"
+
+
+@pytest.fixture
+def project(pytestconfig: pytest.Config, tmp_path: Path) -> Path:
+    cache = pytestconfig.cache
+    assert cache is not None
+    return installed(EXAMPLE, Path(cache.mkdir("javascript")), tmp_path / "javascript")
+
+
+@pytest.fixture
+def start(project: Path, cell: Cell, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """A function that starts a replica."""
+
+    def begin() -> subprocess.Popen[bytes]:
+        with (tmp_path / "replicas.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["node", "index.js"],
+                cwd=project,
+                stderr=log,
+                env={**os.environ, "SLUICE_NATS_URL": cell.server.url},
+            )
+        cell.processes.append(process)
+        return process
+
+    return begin  # type: ignore[return-value]
+
+
+def test_example_is_what_the_command_makes() -> None:
+    """One text, not two: the example is `sluice check new hello --language javascript`."""
+    made = dict(render("hello", "javascript", NAME))
+    found = {path.name: path.read_text() for path in EXAMPLE.iterdir() if path.name != "node_modules"}
+    assert found == made
+
+
+def test_lock_file_names_no_host() -> None:
+    """Whoever installs takes the packages from wherever their npm takes them; hashes say what they are."""
+    lock = json.loads((EXAMPLE / "package-lock.json").read_text())
+    packages = [package for path, package in lock["packages"].items() if path]
+    assert packages
+    assert all("resolved" not in package and package["integrity"] for package in packages)
+    assert "omit-lockfile-registry-resolved=true" in (EXAMPLE / ".npmrc").read_text()
+
+
+def test_its_own_tests_pass(project: Path) -> None:
+    done = subprocess.run(["npm", "test"], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.nats
+async def test_requests_are_answered(cell: Cell, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+    """Requests before and after the start; a restart repeats nothing; another attempt is another request."""
+    await Bucket(cell.client.log, "heartbeats", memory=True).ensure()
+    first = await cell.ask("early", controller=NAME)
+    big = await cell.ask("big", controller=NAME, requests={"cpu": 2_000_000})
+    replica = start()
+    await eventually(lambda: _states(cell, 2))
+    held = msgspec.structs.replace(
+        first,
+        workload=msgspec.structs.replace(first.workload, name="held", uid="u2", labels={"hold": "true"}),
+    )
+    await cell.put(held)
+    assert [v.state for v in await eventually(lambda: _states(cell, 3))] == ["Ready", "Rejected", "Pending"]
+    replica.kill()
+    replica = start()
+    await cell.put(msgspec.structs.replace(big, attempt=2))
+    verdicts = await eventually(lambda: _states(cell, 4))
+    assert [(v.workload, v.attempt, v.state) for v in verdicts] == [
+        ("default/early", 1, "Ready"),
+        ("default/big", 1, "Rejected"),
+        ("default/held", 1, "Pending"),
+        ("default/big", 2, "Rejected"),
+    ]
+    assert {v.uid for v in verdicts} == {"uid-early", "uid-big", "u2"}
+    replica.terminate()
+    assert replica.wait(10) == 0
+
+
+async def _states(cell: Cell, number: int) -> list[object] | None:
+    found = await cell.verdicts(controller=NAME)
+    return list(found) if len(found) >= number else None

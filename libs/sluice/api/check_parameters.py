@@ -91,6 +91,8 @@ class BudgetSpec(Manifest, frozen=True):
     """Estimate for workloads without a maximum execution time; none: they commit nothing in advance."""
     release_quota_after_seconds: Seconds | None = None
     """How long a held workload keeps its quota reserved; then it is requeued. None: until it may run."""
+    retry_after_seconds: int | None = None
+    """When what was evicted or requeued for the budget is tried again; None: when the period has ended."""
     source: BudgetSource = BudgetSource()
 
 

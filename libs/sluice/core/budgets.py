@@ -193,19 +193,29 @@ class Standing:
             parts.append(text)
         return "; ".join(parts)
 
-    def refusal(self, wants: Amounts) -> str:
-        """Return why a workload that may consume *wants* must wait, empty if it need not."""
+    def refusal(self, wants: Amounts) -> "Refusal | None":
+        """Return why a workload that may consume *wants* must wait, None if it need not."""
         for limit, have, promised, want in zip(self.limits, self.used, self.committed, wants, strict=True):
             if have >= limit.amount:
-                return f"Budget {self.name!r} is used up: {self.describe()}; the period ends {self.until}"
+                text = f"Budget {self.name!r} is used up: {self.describe()}; the period ends {self.until}"
+                return Refusal(self.name, "used up", text)
             left = limit.amount - have - promised
             if want > left or left <= 0:
                 asked = f"; this workload may need {limit.text(want)}" if want else ""
-                return (
+                text = (
                     f"Budget {self.name!r} has {limit.text(max(left, Fraction(0)))} left: {self.describe()}"
                     f"{asked}; the period ends {self.until}"
                 )
-        return ""
+                return Refusal(self.name, "too little left", text)
+        return None
+
+
+class Refusal(NamedTuple):
+    """Why a workload must wait. `kind` does not change with every cent that is used, as the text does."""
+
+    budget: str
+    kind: str
+    text: str
 
 
 class Candidate(NamedTuple):
@@ -223,29 +233,22 @@ class Candidate(NamedTuple):
         return (-self.priority, self.reserved_at, self.uid)
 
 
-def judge(standings: Mapping[str, Standing], candidates: Iterable[Candidate]) -> dict[str, str]:
-    """Return key -> why it must wait, empty if it may run; each that may run leaves less for the next.
+def judge(standings: Mapping[str, Standing], candidates: Iterable[Candidate]) -> dict[str, Refusal | None]:
+    """Return key -> why it must wait, None if it may run; each that may run leaves less for the next.
 
     A workload that does not fit does not keep smaller ones behind it from running.
     """
     promised: dict[str, list[Fraction]] = {
         name: list(standing.committed) for name, standing in standings.items()
     }
-    result: dict[str, str] = {}
+    result: dict[str, Refusal | None] = {}
     for candidate in sorted(candidates, key=lambda one: one.order):
-        refusal = ""
-        for name, wants in candidate.wants.items():
-            standing = standings.get(name)
-            if standing is None:
-                continue
-            refusal = _with(standing, promised[name]).refusal(wants)
-            if refusal:
-                break
-        result[candidate.key] = refusal
-        if not refusal:
-            for name, wants in candidate.wants.items():
-                if name in promised:
-                    promised[name] = [a + b for a, b in zip(promised[name], wants, strict=True)]
+        concerned = [(name, wants) for name, wants in candidate.wants.items() if name in standings]
+        refusals = (_with(standings[name], promised[name]).refusal(wants) for name, wants in concerned)
+        refusal = result[candidate.key] = next(filter(None, refusals), None)
+        if refusal is None:
+            for name, wants in concerned:
+                promised[name] = [a + b for a, b in zip(promised[name], wants, strict=True)]
     return result
 
 
@@ -257,6 +260,7 @@ __all__ = [
     "Amounts",
     "Candidate",
     "Limit",
+    "Refusal",
     "Standing",
     "Terms",
     "Usage",

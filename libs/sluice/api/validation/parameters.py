@@ -38,6 +38,7 @@ def check_budget(budget: Budget) -> list[FieldError]:
     for word, seconds in (
         ("assumedSeconds", spec.assumed_seconds),
         ("releaseQuotaAfterSeconds", spec.release_quota_after_seconds),
+        ("retryAfterSeconds", spec.retry_after_seconds),
     ):
         if seconds is not None:
             found += _between(f"spec.{word}", seconds, 0, MAX_SECONDS)

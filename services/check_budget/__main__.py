@@ -1,0 +1,9 @@
+"""`python -m services.check_budget`: holds workloads whose budget is used up."""
+
+from services.check_common.start import run_check
+
+from .app import make
+from .config import Config
+
+if __name__ == "__main__":
+    run_check("check_budget", "CHECK_BUDGET_", Config, make)

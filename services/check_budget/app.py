@@ -1,0 +1,172 @@
+"""The budget check as a controller: requests go to the office, and are asked again when it says so."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+
+from services.check_common.http import Http
+from sluice.core.budgets import Standing
+from sluice.events.base import Micros
+from sluice.sdk.checks import Controller, Request, Settings, Verdict
+
+from .books import Books
+from .config import Config
+from .office import HOUR_S, SECOND_US, Office
+from .prometheus import Readers
+
+GATHER_S = 0.02
+"""Requests that come within this time are judged together."""
+AT_LEAST_S = 0.2
+"""Between judgements that nobody waits for."""
+AT_MOST_S = 60.0
+"""Estimates end with the period, so what does not fit today may fit later without anything happening."""
+
+log = structlog.get_logger("sluice.check.budget")
+
+
+def wall() -> Micros:
+    """Return the time, microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+class Desk:
+    """Between the controller and the office: gathers requests, and tells when to ask again."""
+
+    def __init__(self, office: Office, recheck: Callable[[Any], int], clock: Callable[[], Micros]) -> None:
+        self.office, self._recheck, self._clock = office, recheck, clock
+        self.ready = asyncio.Event()
+        """Set once the office knows what was consumed."""
+        self.over: dict[str, Standing] = {}
+        """Budgets that evict now."""
+        self._changed = asyncio.Event()
+        self._judging: asyncio.Task[None] | None = None
+
+    def changed(self) -> None:
+        """Note that what was judged may be different now."""
+        self._changed.set()
+
+    def now(self) -> Micros:
+        # The clock of a scheduler elsewhere may be a little ahead.
+        return max(self._clock(), self.office.consumption.at)
+
+    async def ask(self, request: Request[Any]) -> Verdict:
+        """Return the verdict on a request."""
+        await self.ready.wait()
+        case = self.office.enter(request)
+        if not case.approved:
+            case.asking += 1
+            try:
+                await self._judged()
+            finally:
+                case.asking -= 1
+        return self.office.answer(case, self.now())
+
+    async def watch(self, request: Request[Any]) -> Verdict | None:
+        """Return what takes an approval back, None if it stays."""
+        await self.ready.wait()
+        self.office.enter(request)
+        return self.office.withdrawal(request, self.over, self.now())
+
+    async def _judged(self) -> None:
+        if self._judging is None or self._judging.done():
+            self._judging = asyncio.create_task(self._gather())
+        await asyncio.shield(self._judging)
+
+    async def _gather(self) -> None:
+        await asyncio.sleep(GATHER_S)
+        # Whoever comes from here on is judged next time.
+        self._judging = None
+        self._judge()
+
+    def _judge(self) -> None:
+        changed = {id(case.request) for case in self.office.judge(self.now()) if not case.asking}
+        if changed:
+            self._recheck(lambda request: id(request) in changed)
+
+    async def run(self) -> None:
+        """Judge again whenever something has changed, or time has come to it, for ever."""
+        await self.ready.wait()
+        while True:
+            self._changed.clear()
+            now = self.now()
+            self._judge()
+            self._evict(now)
+            wakes = self.office.next_change(now)
+            wait_s = AT_MOST_S if wakes is None else min(AT_MOST_S, max(0.0, (wakes - now) / SECOND_US))
+            started = time.monotonic()
+            try:
+                async with asyncio.timeout(wait_s + 0.001):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(max(0.0, AT_LEAST_S - (time.monotonic() - started)))
+
+    def _evict(self, now: Micros) -> None:
+        before, self.over = self.over, self.office.exceeded(now)
+        if news := self.over.keys() - before.keys():
+            log.info("budgets are used up", budgets=sorted(news))
+            self._recheck(
+                lambda request: (
+                    request.state == "Ready"
+                    and any(account.name in news for account in self.office.concerning(request))
+                )
+            )
+
+
+def make(config: Config) -> Controller:
+    """Return the controller, to be run."""
+    app = Controller(config.controller, Settings(concurrency=10_000, timeout_s=None))
+    office = Office(refresh_us=int(config.refresh_s * SECOND_US))
+    desk = Desk(office, app.recheck, wall)
+
+    @app.check
+    async def budget(request: Request[Any]) -> Verdict:
+        return await desk.ask(request)
+
+    @budget.watch(every=HOUR_S)
+    async def watch(request: Request[Any]) -> Verdict | None:
+        return await desk.watch(request)
+
+    @budget.on_stop
+    async def stop(request: Request[Any]) -> None:
+        office.leave(request)
+        desk.changed()
+
+    @app.on_active
+    async def active(requests: Sequence[Request[Any]]) -> None:
+        # What a predecessor has approved is promised, before anybody else is let in.
+        office.cases.clear()
+        for request in requests:
+            office.enter(request)
+
+    @app.lifespan
+    @asynccontextmanager
+    async def following(controller: Controller) -> AsyncIterator[None]:
+        books = Books(controller.running.client.log, office, desk.changed, config.snapshot_entries)
+        books.ready = desk.ready
+        async with Http() as http:
+            readers = Readers(http, office, wall, desk.changed)
+            tasks = [asyncio.create_task(each()) for each in (books.run, readers.run, desk.run)]
+            for task in tasks:
+                task.add_done_callback(lambda done: _ended(controller, done))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    return app
+
+
+def _ended(controller: Controller, task: "asyncio.Task[None]") -> None:
+    """A part that cannot go on takes the process with it: its successor begins anew."""
+    if task.cancelled():
+        return
+    log.error("cannot go on", error=repr(task.exception()))
+    if controller.running is not None:
+        controller.running.stop()

@@ -1,0 +1,9 @@
+"""`python -m services.check_provisioning`: asks a capacity provider for what workloads need."""
+
+from services.check_common.start import run_check
+
+from .app import make
+from .config import Config
+
+if __name__ == "__main__":
+    run_check("check_provisioning", "CHECK_PROVISIONING_", Config, make)

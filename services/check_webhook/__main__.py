@@ -1,0 +1,9 @@
+"""`python -m services.check_webhook`: asks HTTP endpoints whether workloads may run."""
+
+from services.check_common.start import run_check
+
+from .app import make
+from .config import Config
+
+if __name__ == "__main__":
+    run_check("check_webhook", "CHECK_WEBHOOK_", Config, make)

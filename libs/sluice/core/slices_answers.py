@@ -89,7 +89,14 @@ def wrong_sizes(job: Job, scaled: JobScaled) -> tuple[FieldError, ...]:
     """Check sizes that a job is to have."""
     if not scaled.pod_sets:
         return (required("podSets"),)
-    return wrong_counts("podSets", scaled.pod_sets, {pods.name: MAX_COUNT for pods in job.record.pod_sets})
+    kind = job.record.job.kind if job.record.job is not None else ""
+    fixed = tuple(
+        forbidden(f"podSets[{name}]", f"a {kind} has one {name}: only its worker groups change their size")
+        for name, count in scaled.pod_sets.items()
+        if kind in ("RayCluster", "RayJob") and name in ("head", "submitter") and count != 1
+    )
+    most = {pods.name: MAX_COUNT for pods in job.record.pod_sets}
+    return fixed or wrong_counts("podSets", scaled.pod_sets, most)
 
 
 def stop_for(job: Job, cause: int, reason: str, message: str) -> JobSuspended:

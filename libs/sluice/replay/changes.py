@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ def apply_changes(inputs: Inputs, changes: Changes) -> Inputs:
         kept = [_without(item, events, changes.since) for item in items]
         items = [Input(begin, "config", b"", events), *[item for item in kept if item is not None]]
         items.sort(key=lambda item: item.at)
-    return Inputs(items, inputs.runs, inputs.end, inputs.times)
+    return replace(inputs, items=items)
 
 
 def _applied(manifest: dict[str, Any]) -> ObjectApplied:

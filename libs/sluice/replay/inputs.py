@@ -12,6 +12,7 @@ from sluice.events.codec import decode_commit
 from sluice.events.config import ObjectApplied
 from sluice.log.subjects import COMMITS
 
+from .controllers import Verdicts
 from .executors import Learner, Run
 from .source import Source
 from .states import Progress
@@ -36,6 +37,8 @@ class Inputs:
     items: list[Input] = field(default_factory=list)
     runs: dict[JobKey, list[Run]] = field(default_factory=dict)
     """Per job one of each incarnation: a job may be submitted again when it has finished."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    """How admission checks were answered."""
     end: Micros = 0
     times: list[Micros] = field(default_factory=list)
     """When the slice-aggregator decided, in order: what came between two of them was decided on together."""
@@ -63,6 +66,7 @@ _UNKNOWN = Run()
 def inputs_of(source: Source, until: int | None = None, progress: Progress | None = None) -> Inputs:
     """Take the inputs out of a log."""
     found, learner = Inputs(), Learner()
+    verdicts = found.verdicts
     for entries in source.read(1, until):
         for entry in entries:
             found.end = max(found.end, entry.at)
@@ -72,10 +76,15 @@ def inputs_of(source: Source, until: int | None = None, progress: Progress | Non
                         found.times.append(step.at)
                     for event in step.events:
                         learner.decided(event, step.at)
+                        verdicts.names.hear(event)
+            elif entry.suffix in ("checks", "variants"):
+                for step in decode_commit(entry.payload).steps:
+                    for event in step.events:
+                        verdicts.learn(event, step.at)
             elif entry.suffix == "config":
                 for step in decode_commit(entry.payload).steps:
                     found.items.append(Input(step.at, "config", b"", step.events, entry.seq))
-            elif entry.suffix not in COMMITS and not learner.heard(entry):
+            elif entry.suffix not in COMMITS and not (learner.heard(entry) or verdicts.heard(entry)):
                 found.items.append(Input(entry.at, entry.suffix, entry.payload, (), entry.seq))
         if progress is not None and entries:
             progress(entries[-1].seq)

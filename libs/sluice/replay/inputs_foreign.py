@@ -178,7 +178,7 @@ def _inputs(jobs: list[TraceJob], cpus: int) -> Inputs:
         )
         items.append(Input(job.at_us, f"job.default.{job.name}", payload, (), number))
         runs[key] = [Run(int(job.seconds * 1e6), success=job.success, finish_seq=number)]
-    return Inputs(items, runs, jobs[-1].at_us)
+    return Inputs(items, runs, end=jobs[-1].at_us)
 
 
 def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

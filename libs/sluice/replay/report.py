@@ -69,7 +69,13 @@ def compared(found: WhatIf) -> dict[str, Any]:
     """Return a what-if as plain data."""
     return {
         "runs": [
-            {"name": r.name, "coversSeconds": round(r.covers_s, 3), "assumedRunTimes": r.assumed, **r.numbers}
+            {
+                "name": r.name,
+                "coversSeconds": round(r.covers_s, 3),
+                "assumedRunTimes": r.assumed,
+                "assumedVerdicts": r.guessed,
+                **r.numbers,
+            }
             for r in found.runs
         ],
         "sameDecisions": found.same_decisions,
@@ -86,6 +92,8 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
             yield _row(label, ["-" if value is None else str(value) for value in values])
     if any(run.assumed for run in found.runs):
         yield _row("run times assumed", [str(run.assumed) for run in found.runs])
+    if any(run.guessed for run in found.runs):
+        yield _row("check verdicts assumed", [str(run.guessed) for run in found.runs])
     yield from _likeness(found)
 
 

@@ -10,10 +10,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sluice.core.state import SchedulerState
-from sluice.events.base import Event, JobKey, Micros
+from sluice.events.base import Event, JobKey, Micros, WorkloadKey
+from sluice.events.checks import ChecksRequested, ChecksWithdrawn
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.envelope import Message
@@ -23,6 +25,7 @@ from sluice.log.decider import Decider
 from sluice.log.subjects import COMMITS
 
 from .checking import Checked
+from .controllers import Answer, Names
 from .executors import ENDS, Report, Run
 from .inputs import Inputs
 from .metrics import Collector
@@ -85,6 +88,15 @@ class _Running:
     """How many of its reports were followed."""
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A check that a controller is asked to perform."""
+
+    attempt: int
+    at: Micros
+    said: int = 0
+
+
 @dataclass
 class VirtualCell:
     """Plays *inputs*; `collector` has what came of it."""
@@ -98,8 +110,12 @@ class VirtualCell:
     seq: int = 0
     assumed: dict[JobKey, None] = field(default_factory=dict)
     """Jobs whose run time was not in the log."""
+    guessed: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Workloads whose checks were not answered in the log, in that attempt."""
     _running: dict[JobKey, _Running] = field(default_factory=dict)
-    _due: list[tuple[Micros, int, int, JobKey, _Running, Report]] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    _asked: dict[WorkloadKey, dict[str, _Asked]] = field(default_factory=dict)
+    _due: list[tuple[Micros, int, int, Callable[[], None]]] = field(default_factory=list)
     _number: int = 0
     _index: int = 0
     _follows: bool = False
@@ -178,24 +194,18 @@ class VirtualCell:
 
     def _followed(self, seq: int) -> None:
         """An executor's report was as recorded, so it is not to come again."""
-        job = self._reports.get(seq)
-        running = None if job is None else self._running.get(job)
-        if running is not None:
+        if self._reports is None:
+            self._reports = _reports_in(self.inputs)
+        job, answered = self._reports.get(seq, ("", None))
+        running = self._running.get(JobKey(job))
+        if answered is not None:
+            asked = self._asked.get(answered[0], {}).get(answered[1])
+            if asked is not None:
+                asked.said += 1
+        elif running is not None:
             running.said += 1
 
-    @property
-    def _reports(self) -> dict[int, JobKey]:
-        if self._reports_of is None:
-            self._reports_of = {
-                report.seq: job
-                for job, runs in self.inputs.runs.items()
-                for run in runs
-                for attempt in run.attempts.values()
-                for report in (*attempt.running, *attempt.stopping)
-            }
-        return self._reports_of
-
-    _reports_of: dict[int, JobKey] | None = None
+    _reports: dict[int, tuple[str, tuple[WorkloadKey, str] | None]] | None = None
 
     def _leave(self) -> None:
         """Go on freely: what was held back is folded, and what executors were about to say is due."""
@@ -207,6 +217,9 @@ class VirtualCell:
             side.fold()
         for job, running in self._running.items():
             self._schedule(job, running, running.said)
+        for key, checks in self._asked.items():
+            for check, asked in checks.items():
+                self._schedule_verdicts(key, check, asked, asked.said)
 
     # Running freely
 
@@ -249,7 +262,7 @@ class VirtualCell:
             elif due is not None:
                 heapq.heappop(self._due)
                 self.now = max(self.now, due[0])
-                self._report(*due[3:])
+                due[3]()
             else:
                 return
 
@@ -308,9 +321,15 @@ class VirtualCell:
     def _said(self, writer: str, events: Sequence[Event], at: Micros) -> None:
         """Note what a decider has said; executors do as they are told."""
         self.collector.take(events, at)
+        if writer == "checks":
+            self._ask(events, at)
+            return
+        for event in events if writer == "variants" else ():
+            self.names.hear(event)
         if writer != "slices":
             return
         for event in events:
+            self.names.hear(event)
             if isinstance(event, JobResumed):
                 last = self._running.get(event.job)
                 number = 0 if last is None else last.incarnation + (event.attempt <= last.attempt)
@@ -335,9 +354,11 @@ class VirtualCell:
                 self.assumed[job] = None
             reports = run.reports(job, running.attempt, seconds)
         for report in reports[done:]:
-            self._number += 1
-            due = (running.at + report.after_us, report.seq, self._number, job, running, report)
-            heapq.heappush(self._due, due)
+            self._later(running.at + report.after_us, report.seq, partial(self._report, job, running, report))
+
+    def _later(self, at: Micros, order: int, action: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (at, order, self._number, action))
 
     def _report(self, job: JobKey, running: _Running, report: Report) -> None:
         # A job that was told to stop does not finish any more; one that has finished need not stop.
@@ -348,6 +369,51 @@ class VirtualCell:
         namespace, _, name = job.partition("/")
         suffix = f"job.{namespace.replace('.', '%2E')}.{name.replace('.', '%2E')}"
         self._hear(suffix, (Message(subject=suffix, payload=report.payload),))
+
+    # Controllers of admission checks
+
+    def _ask(self, events: Sequence[Event], at: Micros) -> None:
+        for event in events:
+            if isinstance(event, ChecksRequested):
+                checks = self._asked.setdefault(event.workload, {})
+                for check in event.checks:
+                    asked = checks.get(check)
+                    if asked is None or asked.attempt != event.attempt:
+                        checks[check] = asked = _Asked(event.attempt, at)
+                        if not self._follows:
+                            self._schedule_verdicts(event.workload, check, asked)
+            elif isinstance(event, ChecksWithdrawn):
+                self._asked.pop(event.workload, None)
+
+    def _schedule_verdicts(self, key: WorkloadKey, check: str, asked: _Asked, done: int = 0) -> None:
+        answers, assumed = self.inputs.verdicts.of(self.names(key), check, asked.attempt)
+        if assumed:
+            self.guessed[key] = None
+        for answer in answers[done:]:
+            action = partial(self._answer, key, check, asked, answer)
+            self._later(asked.at + answer.after_us, answer.seq, action)
+
+    def _answer(self, key: WorkloadKey, check: str, asked: _Asked, answer: Answer) -> None:
+        # Who was told to stop says nothing any more.
+        if self._asked.get(key, {}).get(check) is asked:
+            message = Message(subject=answer.suffix, payload=answer.payload(key, asked.attempt))
+            self._hear(answer.suffix, (message,))
+
+
+def _reports_in(inputs: Inputs) -> dict[int, tuple[str, tuple[WorkloadKey, str] | None]]:
+    """Return sequence -> the job that was reported on, or the (workload, check) that was answered."""
+    found: dict[int, tuple[str, tuple[WorkloadKey, str] | None]] = {
+        report.seq: (job, None)
+        for job, runs in inputs.runs.items()
+        for run in runs
+        for attempt in run.attempts.values()
+        for report in (*attempt.running, *attempt.stopping)
+    }
+    for attempts in inputs.verdicts.answers.values():
+        for answers in attempts.values():
+            for answer in answers:
+                found[answer.seq] = ("", (answer.data["workload"], answer.data["check"]))
+    return found
 
 
 __all__ = ["LoopError", "Side", "VirtualCell"]

@@ -37,6 +37,8 @@ class Played:
     """Virtual seconds from the first input to the last event."""
     assumed: int = 0
     """Jobs that ran without a run time in the log: the median of the others was taken."""
+    guessed: int = 0
+    """Workloads whose admission checks were not answered in the log: as others were, or as before."""
 
 
 def nominal_of(state: Any) -> Nominal:
@@ -88,7 +90,9 @@ def play(
         cell.run(progress=progress)
     first: Micros = inputs.items[0].at if inputs.items else 0
     numbers = cell.collector.report(cell.now, nominal_of(cell.state))
-    return Played(name, cell.collector, numbers, (cell.now - first) / 1e6, len(cell.assumed)), cell
+    return Played(
+        name, cell.collector, numbers, (cell.now - first) / 1e6, len(cell.assumed), len(cell.guessed)
+    ), cell
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from sluice.core.checks import AdmissionChecks
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.changes import ChangeError, Changes, parse_setting
@@ -14,7 +16,7 @@ from sluice.replay.source import FileSource, ListSource
 from sluice.replay.whatif import nominal_of, play, recorded, what_if
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
-from tests.family_world import cell, cluster_queue
+from tests.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
 
 from .incident import EXAMPLE
 from .test_invariants import CLASSES, elastic, families
@@ -26,7 +28,57 @@ def recorded_log(scenario: Scenario, events: int) -> ListSource:
     return ListSource(entries)
 
 
+class CheckedWorld(FamilyWorld):
+    """With the admission-check service, and a controller that answers when told to."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.services["checks"] = Service(AdmissionChecks(), AdmissionChecks().initial())
+
+    def answer(self, name: str, state: str, **more: Any) -> None:
+        for key, tracked in self.services["checks"].state.workloads.items():
+            held = tracked.reservation
+            if name in key and held is not None:
+                data = {"workload": key, "check": "slow", "attempt": held.attempt, "state": state, **more}
+                self.message("verdict.example%2Ecom%2Fslow", "CheckVerdict", data)
+
+
+def checked() -> list[Entry]:
+    """Three jobs: one passes its check after a retry, one at once, one never hears."""
+    world = CheckedWorld()
+    strategy = {"admissionChecks": [{"name": "slow"}]}
+    world.apply(
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "res"}},
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "AdmissionCheck",
+            "metadata": {"name": "slow"},
+            "spec": {"controllerName": "example.com/slow"},
+        },
+        cluster_queue({"res": 3}, {}, admissionChecksStrategy=strategy),
+        local_queue(),
+    )
+    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {})
+    world.settle()
+    for name in ("again", "quick", "never"):
+        world.submit(name)
+        world.settle(1)
+    world.settle(5)
+    world.answer("quick", "Ready")
+    world.answer("again", "Retry", requeueAfterSeconds=30)
+    world.settle_all()
+    world.run_until(60)
+    world.answer("again", "Ready")
+    world.settle_all()
+    world.settle(20)
+    for name in ("again", "quick"):
+        world.report(name, "JobFinished")
+        world.settle_all(3)
+    return world.log
+
+
 LOGS = {
+    "checked": lambda: ListSource(checked()),
     "incident": lambda: FileSource(EXAMPLE),
     "smoke": lambda: recorded_log(SMOKE, 2500),
     "preemptions": lambda: recorded_log(replace(BASELINE, cohorts=2), 4000),
@@ -46,7 +98,7 @@ def test_nothing_changed_reproduces_the_record(name):
     assert sum(check.steps for check in found.followed) > 5
 
 
-@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic"])
+@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic", "checked"])
 def test_a_free_run_reproduces_the_record_too(name):
     """Where run times are recorded, and moments of decision: also without following the log."""
     source = LOGS[name]()
@@ -55,6 +107,18 @@ def test_a_free_run_reproduces_the_record_too(name):
 
     assert free.collector.decisions[: len(before)] == before
     assert name != "preemptions" or sum(free.collector.preempted.values()) > 100
+
+
+def test_verdicts_come_as_they_did():
+    """After the delay that the log has, in each attempt; who was never answered gets the usual answer."""
+    found = what_if(ListSource(checked()), Changes(drops=["job/quick"]))
+    collector = found.runs[2].collector
+    named = {collector.name(key): life for key, life in collector.lives.items()}
+    again = named["default/again"]
+    assert again.admitted is not None
+    assert 50 < (again.admitted - again.created) / 1e6 < 90
+    assert found.runs[2].guessed == 1
+    assert found.runs[2].numbers["evictions"] == {"AdmissionCheck": 1}
 
 
 def test_from_a_point_on_what_was_before_stays():

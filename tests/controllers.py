@@ -49,10 +49,8 @@ class Controller:
         self.beating = True
         self._answered: set[tuple[str, int]] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_until_complete, args=(self._run(),), daemon=True
-        )
-        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run_loop, daemon=True)
+        self._ended = asyncio.Event()
         self._connection: Any = None
 
     def __enter__(self) -> Self:
@@ -83,6 +81,15 @@ class Controller:
         """Publish a verdict, or whatever *payload* is, as it is."""
         future = asyncio.run_coroutine_threadsafe(self._send(data, controller, payload), self._loop)
         future.result(10)
+
+    def value(self, bucket: str, key: str) -> Any:
+        """Return the JSON value of a key of one of the cell's buckets."""
+
+        async def get() -> Any:
+            store = await self._connection.jetstream().key_value(self.cell.bucket(bucket))
+            return json.loads((await store.get(key)).value)
+
+        return asyncio.run_coroutine_threadsafe(get(), self._loop).result(10)
 
     # The thread
 

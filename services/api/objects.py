@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import sluice_v1
+from sluice.api import kueue, sluice_v1
+from sluice.core.check_states import PENDING
 from sluice.core.config import KINDS, NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
@@ -22,6 +23,7 @@ from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
 from sluice.core.status.slices import described, is_slice, place
 from sluice.core.status.times import timestamp
+from sluice.core.status.workload_status import check_states
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
 
@@ -149,24 +151,28 @@ def _config_status(world: World, kind: str, key: str) -> Any:
 
 
 def _check_status(world: World, name: str) -> Any:
-    stored = world.objects.get("AdmissionCheck", name)
-    spec = getattr(stored.object if stored else None, "spec", None)
-    controller = str(getattr(spec, "controller_name", ""))
-    presence = world.presence.get(("check", controller))
-    here = presence is not None and not presence.lost
-    return {
-        "conditions": [
-            {
-                "type": "Active",
-                "status": "True" if here else "False",
-                "reason": "Active" if here else "ControllerMissing",
-                "message": "The controller is running"
-                if here
-                else f"No controller {controller!r} has been seen",
-                "lastTransitionTime": timestamp(presence.since if presence is not None else 0),
-            }
-        ]
+    """Return whether the check is active (AC8), and how many workloads wait for it, for how long."""
+    said = world.view.checks.get(name)
+    condition = {
+        "type": "Active",
+        "status": "Unknown" if said is None else "True" if said.active else "False",
+        "reason": "Pending" if said is None else said.reason,
+        "message": "The admission-check service has not said anything yet" if said is None else said.message,
+        "lastTransitionTime": timestamp(said.since if said is not None else 0),
     }
+    since = [
+        state.at or workload.reserved_at or 0
+        for queue in world.view.cluster_queues.values()
+        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
+        for workload in queue.workloads.values()
+        if workload.admitted_at is None
+        for state in check_states(workload)
+        if state.name == name and state.state == PENDING
+    ]
+    status: Object = {"conditions": [condition], "pendingWorkloads": len(since)}
+    if since:
+        status["oldestPendingSince"] = timestamp(min(since))
+    return status
 
 
 # Workloads and jobs
@@ -187,6 +193,14 @@ def _workload(world: World, workload: WorkloadView) -> Object:
         plain["status"]["variant"] = workload.variant
     if is_slice(workload):
         plain["status"]["slice"] = _slice(world, workload)
+    controllers = world.objects.by_kind["AdmissionCheck"]
+    for check in plain["status"].get("admissionChecks", ()):
+        check["attempt"] = workload.check_attempt
+        stored = controllers.get(check["name"])
+        if stored is not None and isinstance(stored.object, kueue.AdmissionCheck):
+            check["controller"] = stored.object.spec.controller_name
+        if reason := getattr(workload.checks.get(check["name"]), "reason", ""):
+            check["reason"] = reason
     if workload.migrations:
         plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:

@@ -74,6 +74,10 @@ def _local_queue(view: View, event: Any) -> Touched:  # noqa: ARG001
     return (("LocalQueue", event.local_queue),)
 
 
+def _check(view: View, event: Any) -> Touched:  # noqa: ARG001
+    return (("AdmissionCheck", event.check),)
+
+
 def _rejected(view: View, event: Any) -> Touched:  # noqa: ARG001
     key = job_of(event.subject)
     return (("Job", key),) if key is not None else ()
@@ -107,7 +111,19 @@ _OF: dict[type[Event], Callable[[View, Any], Touched]] = {
     scheduler.QuotaReserved: _whole,
     scheduler.Admitted: _whole,
     scheduler.QuotaReleased: _whole,
+    checks.AdmissionCheckStatusChanged: _check,
     checks.CheckStateChanged: _alone,
+    checks.ChecksPending: _none,
+    checks.ChecksReady: _none,
+    checks.ChecksRejected: _none,
+    checks.ChecksRequested: _alone,
+    checks.ChecksRetry: _none,
+    checks.CheckRequestsUpdated: _none,
+    checks.ChecksWithdrawn: _alone,
+    checks.ControllerLost: _none,
+    checks.ControllerSeen: _none,
+    checks.PreemptionsAllowed: _none,
+    checks.VerdictIgnored: _alone,
     scheduler.Preempted: _alone,
     slices.Rejected: _rejected,
 }
@@ -125,7 +141,19 @@ _STAY = frozenset(
         scheduler.TreesSettled,
         scheduler.Admitted,
         scheduler.Preempted,
+        checks.AdmissionCheckStatusChanged,
         checks.CheckStateChanged,
+        checks.ChecksPending,
+        checks.ChecksReady,
+        checks.ChecksRejected,
+        checks.ChecksRequested,
+        checks.ChecksRetry,
+        checks.CheckRequestsUpdated,
+        checks.ChecksWithdrawn,
+        checks.ControllerLost,
+        checks.ControllerSeen,
+        checks.PreemptionsAllowed,
+        checks.VerdictIgnored,
         slices.JobResumed,
         slices.JobSuspended,
         slices.JobClaimed,

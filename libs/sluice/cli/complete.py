@@ -44,10 +44,12 @@ def complete_kind(kind: str) -> Complete:
     return complete
 
 
+complete_checks = complete_kind("AdmissionCheck")
 complete_jobs = complete_kind("Job")
 complete_namespaces = complete_kind("Namespace")
 complete_queues = complete_kind("LocalQueue")
 complete_priority_classes = complete_kind("WorkloadPriorityClass")
+complete_workloads = complete_kind("Workload")
 
 
 def _names(ctx: click.Context, resource: Resource | None, start: str) -> list[str]:

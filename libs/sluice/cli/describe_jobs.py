@@ -1,12 +1,13 @@
 """Descriptions of jobs and workloads."""
 
+import time
 from collections.abc import Sequence
 
 from sluice.events.query import HistoryRequest, Object
 
 from .blocks import Lines, conditions, field
 from .client import Api
-from .durations import precise
+from .durations import age, precise
 from .history import clock
 from .humane import describe as in_words
 from .resources import condition, dig, position, workload_status
@@ -42,7 +43,8 @@ async def job_lines(api: Api, obj: Object) -> Lines:
     lines = [line for line in lines if line]
     lines += _slices(status.get("slices", ()))
     if workload is not None:
-        lines += _assignment(workload) + _family(workload) + _migrations(workload) + conditions(workload)
+        lines += _assignment(workload) + _checks(workload) + _family(workload) + _migrations(workload)
+        lines += conditions(workload)
     return lines + await _history(api, obj, "Job")
 
 
@@ -143,11 +145,36 @@ def _assignment(obj: Object) -> Lines:
 
 
 def _checks(obj: Object) -> Lines:
+    """Return what each admission check says, for which attempt, and since when."""
     checks = dig(obj, "status", "admissionChecks", default=())
-    lines = [
-        f"  {check['name']}: {check.get('state', '')} {check.get('message', '')}".rstrip() for check in checks
+    return ["Admission checks:", *("  " + line for line in render(checks, _CHECKS))] if checks else []
+
+
+def _check_message(check: Object) -> str:
+    said = ": ".join(check[word] for word in ("reason", "message") if check.get(word))
+    added = [
+        f"{word} {key}={value}"
+        for update in check.get("podSetUpdates", ())
+        for word, field_ in (("label", "labels"), ("annotation", "annotations"), ("node", "nodeSelector"))
+        for key, value in update.get(field_, {}).items()
     ]
-    return ["Admission checks:", *lines] if lines else []
+    return said + (f" ({'; '.join(added)})" if added else "")
+
+
+def _check_state(check: Object) -> str:
+    state, after = str(check.get("state", "")), check.get("requeueAfterSeconds")
+    return f"{state} (after {after}s)" if after and state == "Retry" else state
+
+
+_CHECKS = (
+    Column[Object]("CHECK", lambda check: str(check["name"])),
+    Column[Object]("STATE", _check_state),
+    Column[Object]("ATTEMPT", lambda check: str(check.get("attempt") or ""), right=True),
+    Column[Object]("RETRIES", lambda check: str(check.get("retryCount") or ""), right=True),
+    Column[Object]("SINCE", lambda check: age(check.get("lastTransitionTime"), time.time())),
+    Column[Object]("CONTROLLER", lambda check: str(check.get("controller", ""))),
+    Column[Object]("MESSAGE", _check_message),
+)
 
 
 async def _history(api: Api, obj: Object, kind: str) -> Lines:

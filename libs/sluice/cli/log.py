@@ -133,7 +133,7 @@ def rejected(ctx: click.Context, output: str) -> None:
         async for entries in source.read(1, ("slices", "variants", "checks")):
             for entry in entries:
                 for event in _events(entry):
-                    if event.get("type") == "Rejected":
+                    if event.get("type") in ("Rejected", "CheckInputRejected"):
                         count += 1
                         _show_rejected(event, output)
 

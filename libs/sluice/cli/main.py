@@ -30,7 +30,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "logs": ("logs", "Look at it", "Print what a job's processes printed"),
     "wait": ("wait", "Look at it", "Wait until a job has come to a state"),
     "log": ("log_files", "Look at it", "Read, export, import and check the event log"),
-    "check": ("check", "Look at it", "Look at admission checks, or begin to write one"),
+    "check": ("check", "Look at it", "Look at admission checks, answer them, begin to write one"),
     "why": ("why", "Ask the log", "Explain why a workload is pending, now or then"),
     "who-preempted": ("why", "Ask the log", "Say who preempted a workload, and by which rule"),
     "trace": ("why", "Ask the log", "Follow an event to its causes and consequences"),

@@ -1,4 +1,4 @@
-"""Publishes job events to the log, as any upstream system does."""
+"""Publishes messages to the log: job events as any upstream system does, verdicts as controllers do."""
 
 import getpass
 import os
@@ -35,19 +35,26 @@ def source() -> str:
 async def publish_job_event(
     api: Api, namespace: str, name: str, event_type: str, data: Any, *, message_id: str = ""
 ) -> int:
-    """Append one job event to the log and return its sequence.
+    """Append one job event to the log and return its sequence; raises as `publish`."""
+    about = f"{namespace}/{name}"
+    return await publish(api, job_suffix(namespace, name), event_type, about, data, message_id=message_id)
+
+
+async def publish(
+    api: Api, suffix: str, event_type: str, about: str, data: Any, *, message_id: str = ""
+) -> int:
+    """Append one message to the log and return its sequence; *about* is the CloudEvent's subject.
 
     Raises:
         CliError: the log did not take it.
     """
     cell = Cell(api.target.cell)
-    suffix = job_suffix(namespace, name)
     message_id = message_id or new_id()
     payload = encode_message(
         message_id=message_id,
         source=source(),
         event_type=event_type,
-        subject=f"{namespace}/{name}",
+        subject=about,
         at=time.time_ns() // 1000,
         data=data,
     )
@@ -57,12 +64,12 @@ async def publish_job_event(
         )
     except nats.errors.MaxPayloadError:
         raise CliError(
-            f"{namespace}/{name}: the message of {len(payload)} bytes is larger than the server takes "
+            f"{about}: the message of {len(payload)} bytes is larger than the server takes "
             f"({api.connection.max_payload})"
         ) from None
     except (nats.errors.NoRespondersError, nats.errors.TimeoutError, APIError) as error:
         raise CliError(
-            f"the log did not take {event_type} of {namespace}/{name}: {error or type(error).__name__}",
+            f"the log did not take {event_type} of {about}: {error or type(error).__name__}",
             hint=f"Is there a cell {cell.name!r} at {api.target.shown}? See `sluice status`.",
             exit_code=EXIT_UNAVAILABLE,
         ) from None

@@ -250,6 +250,11 @@ def _active(obj: Object) -> str:
     return str(found.get("status", "")) or "Unknown"
 
 
+def _since(obj: Object, field_: str) -> str:
+    moment = dig(obj, "status", field_, default=None)
+    return age(moment, time.time()) if moment else ""
+
+
 def _inactive_reason(obj: Object) -> str:
     found = condition(obj, "Active")
     return str(found.get("reason", "")) if found.get("status") == "False" else ""
@@ -443,6 +448,8 @@ RESOURCES: tuple[Resource, ...] = (
             _NAME,
             Column("CONTROLLER", _text("spec", "controllerName")),
             Column("ACTIVE", _active),
+            Column("PENDING", _text("status", "pendingWorkloads", default="0"), right=True),
+            Column("OLDEST", lambda obj: _since(obj, "oldestPendingSince")),
             _AGE,
             Column("REASON", _inactive_reason),
         ),

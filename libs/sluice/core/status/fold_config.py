@@ -56,6 +56,8 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
             local.spec, local.changed_seq, local.active = None, seq, None
             if not (local.pending or local.reserving):
                 state.local_queues.pop(local.key, None)
+        case "AdmissionCheck":
+            state.checks.pop(event.name, None)
         case "Cohort":
             state.cohorts.pop(event.name, None)
         case "Configuration":

@@ -7,10 +7,9 @@ import msgspec
 
 from sluice.core import eviction as ev
 from sluice.core.backoff import MICROS_PER_S
-from sluice.core.check_states import CheckState, reset_on_eviction
+from sluice.core.check_states import reset_on_eviction
 from sluice.core.inadmissible import ADMISSION_GATED
 from sluice.events.base import Event, Micros
-from sluice.events.checks import CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -364,25 +363,6 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
         _recharge(workload)
 
 
-def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
-    if workload is None:
-        return
-    remember(workload, event, seq, at)
-    before = workload.checks.get(event.check)
-    since = before.at if before is not None and before.state == event.state else at
-    said = CheckState(
-        event.check,
-        event.state,
-        since,
-        event.message,
-        event.requeue_after_s,
-        event.retry_count,
-        event.pod_set_updates,
-    )
-    workload.checks = {**workload.checks, event.check: said}
-
-
 # Jobs
 
 
@@ -479,7 +459,6 @@ def _charge(workload: WorkloadView) -> dict[FlavorResource, int]:
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
-    CheckStateChanged: _check,
     Evicted: _evicted,
     JobClaimed: _claimed,
     JobResumed: _resumed,

@@ -6,7 +6,7 @@ from sluice.core.backoff import MICROS_PER_S
 from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
 from sluice.core.inadmissible import constraints_in
 from sluice.events.base import Event, Micros
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -100,6 +100,10 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case CheckStateChanged():
             message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
             return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
+        case VerdictIgnored():
+            said = f"{event.state} of admission check {event.check} for attempt {event.attempt}"
+            message = f"{said}: {event.reason}" + _suffix(event.message)
+            return Notice(seq, at, "Warning", "AdmissionCheckVerdictIgnored", message)
         case WorkloadCreated() if event.workload.replaces is not None:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)

@@ -75,6 +75,8 @@ class WorkloadView:
     conditions: dict[str, Recorded] = field(default_factory=_empty)
     """All but QuotaReserved and Admitted, which follow from the fields above."""
     checks: dict[str, CheckState] = field(default_factory=_empty)
+    check_attempt: int = 0
+    """The latest of its reservations whose checks were asked for, from 1."""
     requeue_count: int = 0
     requeue_at: Micros | None = None
     peers: tuple[object, ...] | None = None

@@ -17,10 +17,18 @@ from sluice.api import kueue
 from sluice.events.commit import AnyEvent
 from sluice.events.slices import WorkloadRecord
 
-from .records import ClusterQueueView, JobView, LocalQueueView, PendingReason, Transition, WorkloadView
+from .records import (
+    ActiveState,
+    ClusterQueueView,
+    JobView,
+    LocalQueueView,
+    PendingReason,
+    Transition,
+    WorkloadView,
+)
 from .view import View
 
-_FOLD = 2
+_FOLD = 3
 """Raise it when the same events are folded to another state."""
 
 _Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
@@ -88,6 +96,7 @@ _Snapshot: Any = msgspec.defstruct(
         ("known_cluster_queues", int),
         ("pending", list[PendingReason]),
         ("cohorts", dict[str, kueue.CohortSpec]),
+        ("checks", dict[str, ActiveState]),
         ("config", kueue.ConfigurationSpec),
         ("counters", dict[str, int]),
         ("totals", list[tuple[tuple[str, ...], int]]),
@@ -166,6 +175,7 @@ def dump(view: View) -> bytes:
             known_cluster_queues=len(view.cluster_queues),
             pending=verdicts.all,
             cohorts=view.cohorts,
+            checks=view.checks,
             config=view.config,
             counters={name: value for name, value in vars(view).items() if isinstance(value, int)},
             totals=list(view.totals.items()),
@@ -181,7 +191,7 @@ def load(data: bytes) -> View:
     """
     found = _DECODER.decode(data)
     view = View()
-    view.cohorts, view.config = found.cohorts, found.config
+    view.cohorts, view.config, view.checks = found.cohorts, found.config, found.checks
     for name, value in found.counters.items():
         setattr(view, name, value)
     view.totals = dict(found.totals)

@@ -3,7 +3,7 @@
 from sluice.api import kueue
 from sluice.events.base import JobKey, WorkloadKey
 
-from .records import ClusterQueueView, JobView, LocalQueueView, WorkloadView
+from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
 from .totals import Totals
 
 
@@ -16,6 +16,8 @@ class State:
         self.cluster_queues: dict[str, ClusterQueueView] = {}
         self.local_queues: dict[str, LocalQueueView] = {}
         self.cohorts: dict[str, kueue.CohortSpec] = {}
+        self.checks: dict[str, ActiveState] = {}
+        """Admission checks of which the service has said something."""
         self.config = kueue.ConfigurationSpec()
         self.totals: Totals = {}
         """What is counted for operators, see `totals`."""

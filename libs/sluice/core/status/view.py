@@ -10,13 +10,14 @@ The api service answers queries from it, replay shows any moment of the past wit
 from sluice.core.variant_events import as_workload_event
 from sluice.events.base import Event, Micros
 
+from .fold_checks import CHECK_FOLDS
 from .fold_config import CONFIG_FOLDS
 from .fold_totals import TOTAL_FOLDS
 from .fold_variants import VARIANT_FOLDS
 from .fold_workloads import WORKLOAD_FOLDS
 from .state import State
 
-_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS}
+_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS, **CHECK_FOLDS}
 
 
 class View(State):

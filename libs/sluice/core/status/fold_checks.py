@@ -1,0 +1,82 @@
+"""Fold of what the admission-check service says of workloads and of checks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.core.check_states import CheckState, reset_on_eviction
+from sluice.events.base import Event, Micros
+from sluice.events.checks import (
+    AdmissionCheckStatusChanged,
+    ChecksRequested,
+    CheckStateChanged,
+    ChecksWithdrawn,
+    VerdictIgnored,
+)
+
+from .fold_workloads import remember
+from .records import ActiveState
+from .state import State
+
+
+def _requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        workload.check_attempt = event.attempt
+        if any(name not in event.checks for name in workload.checks):
+            workload.checks = {n: said for n, said in workload.checks.items() if n in event.checks}
+
+
+def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:
+    """Most were reset by the eviction; quota that was given back without one resets them, too (AC4)."""
+    workload = state.workloads.get(event.workload)
+    if workload is not None and workload.checks and workload.finished_at is None:
+        states = reset_on_eviction(workload.checks.values(), at)
+        workload.checks = {said.name: said for said in states}
+
+
+def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    before = workload.checks.get(event.check)
+    since = before.at if before is not None and before.state == event.state else at
+    said = CheckState(
+        event.check,
+        event.state,
+        since,
+        event.message,
+        event.requeue_after_s,
+        event.retry_count,
+        event.pod_set_updates,
+        event.reason,
+    )
+    workload.checks = {**workload.checks, event.check: said}
+
+
+def _ignored(state: State, event: VerdictIgnored, seq: int, at: Micros) -> None:
+    """Part of the history, but somebody who goes on saying it does not push out all else."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or event.reason == "Duplicate":
+        return
+    last = workload.history[-1].event if workload.history else None
+    if isinstance(last, VerdictIgnored) and (last.check, last.reason) == (event.check, event.reason):
+        workload.history.pop()
+    remember(workload, event, seq, at)
+
+
+def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, at: Micros) -> None:
+    before = state.checks.get(event.check)
+    since = before.since if before is not None and before.active == event.active else at
+    state.checks[event.check] = ActiveState(event.active, event.reason, event.message, since)
+
+
+CHECK_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    AdmissionCheckStatusChanged: _status,
+    CheckStateChanged: _check,
+    ChecksRequested: _requested,
+    ChecksWithdrawn: _withdrawn,
+    VerdictIgnored: _ignored,
+}
+
+__all__ = ["CHECK_FOLDS"]

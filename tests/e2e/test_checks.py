@@ -235,41 +235,6 @@ def test_an_approval_is_taken_back(cell: System, state: str) -> None:
     queue.run("job", "delete", job).ok()
 
 
-def test_a_flavor_is_taken_away_while_checks_run(cell: System) -> None:
-    """Prechecked to Suspended: the assigned flavor has left the queue when the checks pass (AC7)."""
-    queue = Queue(cell, "a", flavors={"old-flavor": 1, "new-flavor": 1})
-    with queue.play("a") as a:
-        job = queue.submit()
-        first = queue.request(a, job)
-        assert first["assignment"][0]["flavors"] == {"cpu": "old-flavor"}
-        queue.flavors = {"new-flavor": 1}
-        queue.define()
-        a.say(first, "Ready")
-        second = queue.request(a, job, attempt=2)
-        assert second["assignment"][0]["flavors"] == {"cpu": "new-flavor"}
-        a.say(second, "Ready")
-        queue.is_in(job, "Running")
-    queue.run("job", "delete", job).ok()
-
-
-def test_quota_is_taken_away_while_checks_run(cell: System) -> None:
-    """Prechecked to Suspended: the quota is too small when the checks pass (AC7)."""
-    queue = Queue(cell, "a", cpu=2)
-    with queue.play("a") as a:
-        job = queue.submit(cpu=2)
-        request = queue.request(a, job)
-        queue.flavors = dict.fromkeys(queue.flavors, 1)
-        queue.define()
-        a.say(request, "Ready")
-        queue.is_in(job, "Queued")
-        queue.wait(lambda: a.of(job) is None)
-        queue.flavors = dict.fromkeys(queue.flavors, 2)
-        queue.define()
-        a.say(queue.request(a, job, attempt=2), "Ready")
-        queue.is_in(job, "Running")
-    queue.run("job", "delete", job).ok()
-
-
 def test_the_queue_says_that_a_controller_is_gone(cell: System) -> None:
     """Missing check, missing controller, lost controller: inactive, with the reason; back: active (AC8)."""
     queue = Queue(cell, "a")

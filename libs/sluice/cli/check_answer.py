@@ -16,7 +16,6 @@ from .publish import publish
 from .resources import BY_KIND, dig
 from .selectors import namespace_option
 
-
 _workload = click.argument("workload", shell_complete=complete_workloads)
 _check = click.argument("name", metavar="CHECK", shell_complete=complete_checks)
 _message = click.option("-m", "--message", default="", help="Why, for people.")

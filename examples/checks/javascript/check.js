@@ -2,8 +2,8 @@
 
 /** Answer one request. `signal` is aborted when the workload is evicted, finished or deleted. */
 export async function check(request, signal) {
-  if (request.workload.labels?.hold === "true") {
-    return { state: "Pending", message: "held by its label", recheckSeconds: 10 };
+  if ((request.podSets ?? []).some((podSet) => podSet.labels?.hold === "true")) {
+    return { state: "Pending", message: "held by the label of its pods", recheckSeconds: 10 };
   }
   if (cores(request) > 1000) return { state: "Rejected", message: "more than 1000 cores" };
   return { state: "Ready", message: `hello, ${request.workload.job ?? request.workload.name}` };

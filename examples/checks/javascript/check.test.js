@@ -5,9 +5,10 @@ import { check } from "./check.js";
 import { keyToken, subjectToken } from "./controller.js";
 
 const request = (labels = {}, cpu = 1000) => ({
-  workload: { namespace: "default", name: "job-train-1", uid: "1", job: "train", labels },
+  workload: { namespace: "default", name: "job-train-1", uid: "1", job: "train" },
   check: "hello",
   attempt: 1,
+  podSets: [{ name: "main", count: 1, requests: { cpu }, labels }],
   assignment: [{ name: "main", count: 1, flavors: { cpu: "default" }, usage: { cpu } }],
 });
 

@@ -72,15 +72,11 @@ def test_its_own_tests_pass(project: Path) -> None:
 async def test_requests_are_answered(cell: Cell, start: Callable[[], subprocess.Popen[bytes]]) -> None:
     """Requests before and after the start; a restart repeats nothing; another attempt is another request."""
     await Bucket(cell.client.log, "heartbeats", memory=True).ensure()
-    first = await cell.ask("early", controller=NAME)
+    await cell.ask("early", controller=NAME)
     big = await cell.ask("big", controller=NAME, requests={"cpu": 2_000_000})
     replica = start()
     await eventually(lambda: _states(cell, 2))
-    held = msgspec.structs.replace(
-        first,
-        workload=msgspec.structs.replace(first.workload, name="held", uid="u2", labels={"hold": "true"}),
-    )
-    await cell.put(held)
+    await cell.ask("held", controller=NAME, uid="u2", pod_labels={"hold": "true"})
     assert [v.state for v in await eventually(lambda: _states(cell, 3))] == ["Ready", "Rejected", "Pending"]
     replica.kill()
     replica = start()

@@ -1,6 +1,6 @@
 """What a check is asked: one workload that has quota reserved, with everything known of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -105,6 +105,16 @@ class Request[P]:
         return self.raw.assignment
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the pods, and those of the workload (of the job's own, only Kueue's are copied there)."""
+        return _merged((*(one.labels for one in self.pod_sets), self.workload.labels))
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Annotations of the pods, and those of the workload."""
+        return _merged((*(one.annotations for one in self.pod_sets), self.workload.annotations))
+
+    @property
     def parameters_reference(self) -> AdmissionCheckParametersReference | None:
         return self.raw.parameters
 
@@ -157,7 +167,14 @@ class Request[P]:
         )
 
 
-def _summed(parts: Any) -> dict[str, int]:
+def _merged(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for part in parts:
+        merged |= part
+    return merged
+
+
+def _summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for part in parts:
         for resource, amount in part.items():

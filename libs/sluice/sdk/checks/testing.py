@@ -50,6 +50,8 @@ def make_request(
     cluster_queue: str = "queue",
     priority: int = 0,
     labels: Mapping[str, str] | None = None,
+    pod_labels: Mapping[str, str] | None = None,
+    pod_annotations: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     check: str = "check",
     controller: str = "example.com/controller",
@@ -67,6 +69,7 @@ def make_request(
 
     *job*: a manifest (a mapping, a struct or a file) that pod sets, names, queue and labels are taken from.
     *requests*: per pod (cpu in milli-units, all else in whole units), of *count* pods in one set `main`.
+    *labels*, *annotations*: of the workload; *pod_labels*, *pod_annotations*: of the pods in that set.
     *flavors*: one for all resources, or by resource. *parameters*: the `spec` of the parameters object.
     """
     marks: Mapping[str, str] = labels or {}
@@ -80,7 +83,15 @@ def make_request(
         marks, notes = {**asked.labels, **marks}, {**asked.annotations, **notes}
         priority = priority or asked.priority or 0
     if not pod_sets:
-        pod_sets = (PodSet(name="main", count=count, requests=dict(requests or {"cpu": 1000})),)
+        pod_sets = (
+            PodSet(
+                name="main",
+                count=count,
+                requests=dict(requests or {"cpu": 1000}),
+                labels=dict(pod_labels or {}),
+                annotations=dict(pod_annotations or {}),
+            ),
+        )
     reference = None
     if parameters is not None or parameters_kind:
         reference = AdmissionCheckParametersReference(

@@ -20,6 +20,7 @@ from . import (
     restart,
     scenario,
     take_over,
+    variants,
 )
 
 Figures = dict[str, Any]
@@ -74,6 +75,7 @@ BENCHES: dict[str, Bench] = {
         lambda f: ", ".join(f"{name} {s['events_per_s']}/s" for name, s in f["services"].items()),
     ),
     "restart": Bench(restart.run, _restart_key),
+    "variants": Bench(variants.run, variants.key, "2.5"),
 }
 """By name, in the order in which they run."""
 

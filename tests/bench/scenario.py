@@ -28,6 +28,10 @@ class Scenario:
     """Makespan of a scheduler with zero latency, the preemptions that the configuration implies included."""
     nominal_cpu: int = 20
     borrowing_cpu: int = 100
+    flavors: tuple[str, ...] = ("default",)
+    """They share `nominal_cpu`; each lends and borrows for itself."""
+    policy: str = ""
+    """Migration mode of the queues' concurrentAdmissionPolicy; none if empty."""
 
     @property
     def jobs(self) -> int:
@@ -76,7 +80,8 @@ SMOKE = Scenario(
 def manifests(scenario: Scenario) -> list[dict[str, object]]:
     """Return every configuration object that the scenario needs, in the order to apply them."""
     objects: list[dict[str, object]] = [
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "default"}}
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
+        for name in scenario.flavors
     ]
     objects += [
         {
@@ -88,27 +93,20 @@ def manifests(scenario: Scenario) -> list[dict[str, object]]:
         for c in scenario.classes
     ]
     for cohort, queue in scenario.queues():
-        quota = {
-            "name": "cpu",
-            "nominalQuota": scenario.nominal_cpu,
-            "borrowingLimit": scenario.borrowing_cpu,
+        spec: dict[str, object] = {
+            "cohortName": cohort,
+            "namespaceSelector": {},
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": _quotas(scenario)}],
         }
+        if scenario.policy:
+            spec["concurrentAdmissionPolicy"] = {"migration": {"mode": scenario.policy}}
         objects.append(
             {
                 "apiVersion": "kueue.x-k8s.io/v1beta2",
                 "kind": "ClusterQueue",
                 "metadata": {"name": queue},
-                "spec": {
-                    "cohortName": cohort,
-                    "namespaceSelector": {},
-                    "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-                    "resourceGroups": [
-                        {
-                            "coveredResources": ["cpu"],
-                            "flavors": [{"name": "default", "resources": [quota]}],
-                        }
-                    ],
-                },
+                "spec": spec,
             }
         )
         objects.append(
@@ -120,6 +118,23 @@ def manifests(scenario: Scenario) -> list[dict[str, object]]:
             }
         )
     return objects
+
+
+def _quotas(scenario: Scenario) -> list[dict[str, object]]:
+    share, rest = divmod(scenario.nominal_cpu, len(scenario.flavors))
+    return [
+        {
+            "name": name,
+            "resources": [
+                {
+                    "name": "cpu",
+                    "nominalQuota": share + (number < rest),
+                    "borrowingLimit": scenario.borrowing_cpu,
+                }
+            ],
+        }
+        for number, name in enumerate(scenario.flavors)
+    ]
 
 
 @dataclass(slots=True)

@@ -1,17 +1,27 @@
 """What concurrent admission costs: CPU per job of the deciders, with variants on against off.
 
-    python -m tests.bench.core_variants [jobs]
+    python -m tests.bench.core_variants [baseline|rounds] [jobs]
 
-Queues with three flavors, four times as many jobs as fit; rounds in which what runs ends, until all have
-run. In memory, without network; the log's encoding and decoding are part of it.
+`baseline`: jobs of the baseline scenario, in virtual time, on queues with three flavors. `rounds`: four times
+as many jobs as fit, and rounds in which what runs ends, until all have run: the worst case, as nearly every
+job moves twice. In memory, without network; the log's encoding and decoding are part of it.
 """
 
+import heapq
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from sluice.events.commit import Step
+from sluice.events.scheduler import Evicted
+from sluice.events.slices import JobResumed, JobSuspended
+from sluice.log.garbage import tune
 from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
+
+from .scenario import BASELINE, Scenario, job_manifest, manifests, plan
 
 FLAVORS = {"reservation": 5, "on-demand": 5, "spot": 5}
 PER_QUEUE = 60
@@ -41,7 +51,7 @@ class Timed(FamilyWorld):
         return bool(steps)
 
 
-def play(jobs: int, policy: dict[str, Any] | None) -> tuple[dict[str, float], int]:
+def rounds(jobs: int, policy: dict[str, Any] | None) -> tuple[dict[str, float], int]:
     """Run *jobs* to their ends; return CPU seconds by decider, and how often jobs migrated."""
     world = Timed()
     queues = [f"q{n}" for n in range(max(1, jobs // PER_QUEUE))]
@@ -61,25 +71,78 @@ def play(jobs: int, policy: dict[str, Any] | None) -> tuple[dict[str, float], in
         for name in running[: max(1, len(running) // 2)]:
             world.report(name, "JobFinished", success=True)
     assert not slices.jobs, "jobs are left"
-    said = (event for _, writer, event in world.history if writer == "scheduler")
-    migrations = sum(getattr(event, "reason", "") == "FlavorMigration" for event in said)
-    return world.cpu, migrations
+    return world.cpu, migrations_of(world)
+
+
+def migrations_of(world: FamilyWorld) -> int:
+    evicted = (event for event in world.events(Evicted) if isinstance(event, Evicted))
+    return sum(event.reason == "FlavorMigration" for event in evicted)
+
+
+TICK_US = 5_000
+"""What happens within so long is decided together."""
+
+
+def virtual(scenario: Scenario) -> tuple[dict[str, float], int]:
+    """Play *scenario* in virtual time; return CPU seconds by decider, and how often jobs migrated."""
+    world = Timed()
+    world.apply(*manifests(scenario))
+    world.settle()
+    world.cpu = dict.fromkeys(world.cpu, 0.0)
+    began, read = world.now, len(world.history)
+    planned = {job.name: job for job in plan(scenario)}
+    due: list[tuple[int, str, int]] = [(began + int(job.at_s * 1e6), job.name, 0) for job in planned.values()]
+    heapq.heapify(due)
+    attempts: dict[str, int] = {}
+    while due:
+        world.now = max(world.now, due[0][0])
+        until = world.now + TICK_US
+        while due and due[0][0] <= until:
+            _, name, attempt = heapq.heappop(due)
+            if not attempt:
+                manifest = msgspec.json.decode(job_manifest(planned[name]))
+                world.message(f"job.default.{name}", "JobSubmitted", manifest)
+            elif attempts.get(name) == attempt:
+                world.message(f"job.default.{name}", "JobFinished", {"attempt": attempt, "success": True})
+        world.settle()
+        while read < len(world.history):
+            for _, _, event in world.history[read:]:
+                if isinstance(event, JobResumed):
+                    name = event.job.partition("/")[2]
+                    attempts[name] = event.attempt
+                    ends = world.now + planned[name].job_class.runs_ms * 1000
+                    heapq.heappush(due, (ends, name, event.attempt))
+                elif isinstance(event, JobSuspended):
+                    name = event.job.partition("/")[2]
+                    if attempts.pop(name, 0) == event.attempt:
+                        world.message(f"job.default.{name}", "JobStopped", {"attempt": event.attempt})
+            read = len(world.history)
+            world.settle()
+    assert not world.services["slices"].state.jobs, "jobs are left"
+    return world.cpu, migrations_of(world)
 
 
 def main() -> int:
-    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1200
-    results = {}
-    for name, policy in (
-        ("off", {}),
-        ("retain first", {"migration": {"mode": "RetainFirstAdmission"}}),
-        ("try preferred", None),
-    ):
-        cpu, migrations = play(jobs, policy)
-        results[name] = total = sum(cpu.values()) / jobs * 1e6
+    what = sys.argv[1] if len(sys.argv) > 1 else "baseline"
+    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1200
+    tune()
+    results: dict[str, float] = {}
+    for mode in ("", "RetainFirstAdmission", "TryPreferredFlavors"):
+        if what == "rounds":
+            cpu, migrations = rounds(jobs, {"migration": {"mode": mode}} if mode else {})
+        else:
+            share = jobs / (BASELINE.jobs // BASELINE.cohorts)
+            classes = tuple(replace(c, count=round(c.count * share)) for c in BASELINE.classes)
+            scenario = replace(BASELINE, cohorts=1, classes=classes, flavors=tuple(FLAVORS), policy=mode)
+            jobs = scenario.jobs
+            cpu, migrations = virtual(scenario)
+        results[mode] = total = sum(cpu.values()) / jobs * 1e6
         parts = ", ".join(f"{writer} {seconds / jobs * 1e6:.0f}" for writer, seconds in cpu.items())
-        ratio = total / results["off"]
-        print(f"{name}: {total:.0f} us of CPU per job ({parts}), {ratio:.2f} times off")
-        print(f"  {migrations} evictions and requeues by migration")
+        print(
+            f"{mode or 'off'}: {total:.0f} us of CPU per job ({parts}), {total / results['']:.2f} times off; "
+            f"{migrations / jobs:.2f} migrations per job",
+            flush=True,
+        )
     return 0
 
 

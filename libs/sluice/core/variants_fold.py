@@ -50,6 +50,7 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
+from .eviction import FLAVOR_MIGRATION
 from .variants_state import Family, State, Variant
 
 # Configuration
@@ -222,6 +223,9 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     if found is not None:
         family, variant = found
         variant.admitted_at = at
+        if family.admitted_at is not None:
+            # It has taken over: whatever is better still may try to preempt in its turn.
+            family.close_gates = _any_gate(family)
         state.touch(family, seq)
 
 
@@ -233,8 +237,14 @@ def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
     variant.evicted = True
     variant.evicted_reason, variant.evicted_message = event.reason, event.message
     variant.evaluated = variant.blocked = False
-    family.close_gates = any(other.gate_at is not None for other in family.variants.values())
+    if event.reason != FLAVOR_MIGRATION:
+        # Who takes over keeps its gate until it is there, or what it has preempted for would be others'.
+        family.close_gates = _any_gate(family)
     state.touch(family, seq)
+
+
+def _any_gate(family: Family) -> bool:
+    return any(variant.gate_at is not None for variant in family.variants.values())
 
 
 def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
@@ -372,9 +382,7 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq
         if not event.spent:
             for other in family.variants.values():
                 other.spent = False
-        family.close_gates = family.close_gates and any(
-            other.gate_at is not None for other in family.variants.values()
-        )
+        family.close_gates = family.close_gates and _any_gate(family)
     state.touch(family, event.cause)
 
 

@@ -1,8 +1,10 @@
 """Verdicts that variants of different jobs share (SC2), and what they must not share (CA10, CA11)."""
 
+from typing import Any
+
 from sluice.events.scheduler import BlockedOnPreemptionGates, WorkloadsParked
 from sluice.events.variants import PreemptionGateOpened
-from tests.family_world import SECOND, cell, cluster_queue
+from tests.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
 
 FLAVORS = {"res": 1, "od": 1, "spot": 1}
 CLASS = {
@@ -87,3 +89,20 @@ def test_a_better_variant_that_comes_later_is_asked_first() -> None:
     opened = [e.workload for e in world.events(PreemptionGateOpened) if isinstance(e, PreemptionGateOpened)]
     assert [world.variants("high")["best"].key] == opened
     assert world.flavor_of("high") == "res"
+
+
+def test_a_job_that_preempts_for_a_better_flavor_gets_it() -> None:
+    """The gate stays open while the sibling makes room: what it took back is not lost to whoever had it."""
+    cohort: dict[str, Any] = {"cohortName": "c", "preemption": {"reclaimWithinCohort": "Any"}}
+    world = cell(cluster_queue({"od": 1, "spot": 1}, **cohort), CLASS)
+    world.apply(cluster_queue({"od": 0}, {}, name="far", **cohort), local_queue("far", "far"))
+    borrower = job("borrower", priority_class="high")
+    borrower["metadata"]["labels"][QUEUE] = "far"
+    world.message("job.default.borrower", "JobSubmitted", borrower)
+    world.settle_all()
+    assert world.flavor_of("borrower") == "od"
+    world.submit("a")
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    assert world.flavor_of("borrower") == ""
+    assert len(world.events(PreemptionGateOpened)) == 1

@@ -10,6 +10,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.scheduler import PendingReasonChanged, WorkloadSliceReplaced, WorkloadsParked
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 
+from .fold_variant_totals import VARIANT_TOTAL_FOLDS
 from .records import LocalQueueView, WorkloadView
 from .state import State
 from .totals import (
@@ -79,6 +80,7 @@ TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
     WorkloadSliceReplaced: _replaced,
     WorkloadUpdated: _updated,
     WorkloadsParked: _verdict,
+    **VARIANT_TOTAL_FOLDS,
 }
 
 __all__ = ["TOTAL_FOLDS", "queue_name"]

@@ -26,6 +26,14 @@ SLICES_RESIZED = "sluice_workload_slices_resized_total"
 SLICES_DELETED = "sluice_workload_slices_deleted_total"
 SLICES_WAITED = "sluice_workload_slices_waited_seconds_total"
 CONSTRAINED = "sluice_unsatisfied_admission_constraints_total"
+ADMITTED = "sluice_admitted_workloads_total"
+EVICTED = "sluice_evicted_workloads_total"
+VARIANTS_ADMITTED = "sluice_admitted_variants_total"
+VARIANTS_EVICTED = "sluice_evicted_variants_total"
+VARIANTS_SWITCHED = "sluice_variants_total"
+VARIANTS_UNGATED = "sluice_variant_preemption_gates_opened_total"
+MIGRATED = "sluice_migrations_total"
+MIGRATION_LOST = "sluice_migration_lost_seconds_total"
 
 TOTALS: Mapping[str, Total] = {
     SLICES_CREATED: Total("Workload slices made to replace a smaller one"),
@@ -44,6 +52,20 @@ TOTALS: Mapping[str, Total] = {
     ),
     CONSTRAINED: Total(
         "Verdicts on pending workloads that name a constraint of their own", ("cluster_queue", "constraint")
+    ),
+    ADMITTED: Total("Admissions; of a job with variants, one for each time that it was started"),
+    EVICTED: Total("Evictions, of a job with variants once", ("cluster_queue", "reason")),
+    VARIANTS_ADMITTED: Total("Admissions of variants", ("cluster_queue", "variant")),
+    VARIANTS_EVICTED: Total("Evictions of variants", ("cluster_queue", "variant", "reason")),
+    VARIANTS_SWITCHED: Total(
+        "Variants created, deleted, activated and deactivated", ("cluster_queue", "variant", "change")
+    ),
+    VARIANTS_UNGATED: Total("Preemption gates of variants opened", ("cluster_queue", "variant")),
+    MIGRATED: Total("Jobs that have moved to a more favorable variant"),
+    MIGRATION_LOST: Total(
+        "Sum of the times from the evictions by migration until pods were ready again",
+        unit="s",
+        per_unit=10**6,
     ),
 }
 
@@ -65,13 +87,21 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 __all__ = [
+    "ADMITTED",
     "CONSTRAINED",
+    "EVICTED",
+    "MIGRATED",
+    "MIGRATION_LOST",
     "SLICES_CREATED",
     "SLICES_DELETED",
     "SLICES_REPLACED",
     "SLICES_RESIZED",
     "SLICES_WAITED",
     "TOTALS",
+    "VARIANTS_ADMITTED",
+    "VARIANTS_EVICTED",
+    "VARIANTS_SWITCHED",
+    "VARIANTS_UNGATED",
     "Total",
     "Totals",
     "count",

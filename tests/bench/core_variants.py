@@ -105,7 +105,10 @@ def virtual(scenario: Scenario) -> tuple[dict[str, float], int]:
             elif attempts.get(name) == attempt:
                 world.message(f"job.default.{name}", "JobFinished", {"attempt": attempt, "success": True})
         world.settle()
+        rounds = 0
         while read < len(world.history):
+            rounds += 1
+            assert rounds < 200, "jobs stop and start for ever"
             for _, _, event in world.history[read:]:
                 if isinstance(event, JobResumed):
                     name = event.job.partition("/")[2]

@@ -60,7 +60,10 @@ def tell(view: View, *events: Event) -> None:
 
 
 def totals(view: View) -> dict[str, float]:
-    return {name.removeprefix("sluice_workload_slices_"): value for name, _, value in series(view.totals)}
+    prefix = "sluice_workload_slices_"
+    return {
+        name.removeprefix(prefix): value for name, _, value in series(view.totals) if name.startswith(prefix)
+    }
 
 
 def test_lineage_before_and_after_the_replacement(view: View) -> None:

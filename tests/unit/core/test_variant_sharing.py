@@ -1,9 +1,12 @@
 """Verdicts that variants of different jobs share (SC2), and what they must not share (CA10, CA11)."""
 
+from dataclasses import replace
 from typing import Any
 
 from sluice.events.scheduler import BlockedOnPreemptionGates, WorkloadsParked
 from sluice.events.variants import PreemptionGateOpened
+from tests.bench.core_variants import virtual
+from tests.bench.scenario import BASELINE
 from tests.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
 
 FLAVORS = {"res": 1, "od": 1, "spot": 1}
@@ -92,7 +95,7 @@ def test_a_better_variant_that_comes_later_is_asked_first() -> None:
 
 
 def test_a_job_that_preempts_for_a_better_flavor_gets_it() -> None:
-    """The gate stays open while the sibling makes room: what it took back is not lost to whoever had it."""
+    """A job that runs takes back a better flavor that was lent, through its opened gate, and moves there."""
     cohort: dict[str, Any] = {"cohortName": "c", "preemption": {"reclaimWithinCohort": "Any"}}
     world = cell(cluster_queue({"od": 1, "spot": 1}, **cohort), CLASS)
     world.apply(cluster_queue({"od": 0}, {}, name="far", **cohort), local_queue("far", "far"))
@@ -106,3 +109,13 @@ def test_a_job_that_preempts_for_a_better_flavor_gets_it() -> None:
     assert world.flavor_of("a") == "od"
     assert world.flavor_of("borrower") == ""
     assert len(world.events(PreemptionGateOpened)) == 1
+
+
+def test_jobs_that_preempt_and_migrate_all_end() -> None:
+    """Jobs of three sizes and priorities that take back what they lent never evict each other for ever."""
+    classes = tuple(replace(one, count=max(1, one.count // 50)) for one in BASELINE.classes)
+    scenario = replace(
+        BASELINE, cohorts=1, classes=classes, flavors=("res", "od", "spot"), policy="TryPreferredFlavors"
+    )
+    _, migrations = virtual(scenario)
+    assert migrations

@@ -76,7 +76,7 @@ def state_command(
         elif name:
             workload = find(fold.state, name)
             found |= {"workload": workload.key, **workload_summary(workload)}
-        else:
+        elif output == "json":
             found |= summary(fold.state)
     if output == "json":
         show_json(found)
@@ -305,7 +305,7 @@ def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
 
 @replay.command("index")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--every", type=click.IntRange(1), default=20_000, show_default=True, help="Messages.")
+@click.option("--every", type=click.IntRange(1), default=20_000, show_default=True, help="Events.")
 @click.pass_context
 def index_command(ctx: click.Context, file: Path, every: int) -> None:
     """Store snapshots beside an exported log, so that states in it are found at once."""

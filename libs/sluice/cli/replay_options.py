@@ -1,7 +1,7 @@
 """What the replay commands share: which log, which point of it, progress, errors in words."""
 
-import asyncio
-import contextlib
+import atexit
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,20 +12,15 @@ from typing import Any
 import click
 
 from sluice.events.base import Micros
-from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
-from sluice.log.fold import Fold, FoldError
-from sluice.log.objects import ObjectBucket
-from sluice.log.snapshot import Snapshots
+from sluice.log.fold import FoldError
 from sluice.replay.changes import ChangeError
 from sluice.replay.inputs_foreign import TraceError
-from sluice.replay.source import FileSource, LiveSource, LogFileError, Source, sequence_at
+from sluice.replay.source import FileSource, LogFileError, Source, sequence_at
 from sluice.replay.states import RangeError
 from sluice.replay.why import UnknownWorkloadError
 
-from .client import Target, find_target
 from .errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
-from .log import open_log
 from .options import Decorator
 from .output import to_json
 from .settings import Settings
@@ -54,34 +49,13 @@ def output_option() -> Decorator:
 
 def source_of(ctx: click.Context, file: Path | None) -> Source:
     """Open the log to look into."""
+    # A state of a million objects goes with the process; collecting it at the end would take a while.
+    atexit.register(gc.freeze)
     if file is not None:
         return FileSource(file)
-    target = find_target(ctx.find_object(Settings) or Settings())
+    from .replay_live import live_source
 
-    async def check() -> None:
-        async with open_log(target):
-            pass
-
-    asyncio.run(check())
-    source = LiveSource(target.url, target.cell, lambda decider, upto: _snapshot(target, decider, upto))
-    if not source.end:
-        raise CliError(f"the log of cell {target.cell} is empty")
-    return source
-
-
-def _snapshot(target: Target, decider: Decider[Any], upto: int) -> Fold[Any] | None:
-    async def find() -> Fold[Any] | None:
-        async with open_log(target) as log:
-            # Newer ones do not help to look into the past.
-            return await Snapshots(ObjectBucket(log)).newest(decider, upto)
-
-    import structlog
-
-    # It warns of each snapshot that is newer than *upto*, which is no fault here.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    with contextlib.suppress(EventLogError):
-        return asyncio.run(find())
-    return None
+    return live_source(ctx.find_object(Settings) or Settings())
 
 
 def sequence_of(source: Source, at: str | None) -> int:

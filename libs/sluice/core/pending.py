@@ -390,6 +390,8 @@ class Pending:
 
     def reconsider(self, queue: Queue) -> None:
         """Forget all verdicts of the queue: what they rest on, its spec or a flavor, has changed."""
+        if not queue.classes:
+            return
         for peers in list(queue.parked):
             self.activate(peers)
         for peers in queue.classes.values():

@@ -26,7 +26,8 @@ from .fold import Fold
 from .hooks import Hooks
 from .leadership import Alone, Leadership
 from .metrics import RunnerMetrics
-from .snapshot import SnapshotInfo, Snapshots
+from .snapshot import Snapshots
+from .snapshot_info import SnapshotInfo
 from .writer import CommitWriter, Written
 
 log = structlog.get_logger("sluice.log.runner")

@@ -14,27 +14,12 @@ from sluice.events.base import Micros
 from .decider import Decider
 from .errors import EventLogError
 from .fold import Fold
+from .snapshot_info import SnapshotInfo
 
 KEEP = 3
 """Snapshots kept per writer."""
 
 log = structlog.get_logger("sluice.log.snapshot")
-
-
-class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in the log a state belongs."""
-
-    writer: str
-    state_version: int
-    upto: int
-    """Last input folded."""
-    at: Micros
-    own: int
-    """Last commit of its own chain that is in the state."""
-    digest: str
-    """SHA-256 of the uncompressed state."""
-    size: int
-    """Bytes, uncompressed."""
 
 
 class Store(Protocol):

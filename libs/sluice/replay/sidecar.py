@@ -3,6 +3,7 @@
 import hashlib
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
-from sluice.log.snapshot import SnapshotInfo
+from sluice.log.snapshot_info import SnapshotInfo
 
 
 class Sidecar:
@@ -38,15 +39,13 @@ class Sidecar:
         _write(self.directory / f"{name}.json", msgspec.json.encode(info))
         return info
 
-    def infos(self, writer: str) -> list[tuple[SnapshotInfo, Path]]:
-        """Return the snapshots of *writer*, newest first; unreadable ones are left out."""
-        found = []
+    def infos(self, writer: str) -> Iterator[tuple[SnapshotInfo, Path]]:
+        """Yield the snapshots of *writer*, newest first; unreadable ones are left out."""
         for path in sorted(self.directory.glob(f"{writer}-*.json"), reverse=True):
             try:
-                found.append((msgspec.json.decode(path.read_bytes(), type=SnapshotInfo), path))
+                yield msgspec.json.decode(path.read_bytes(), type=SnapshotInfo), path
             except (OSError, msgspec.DecodeError):
                 continue
-        return found
 
     def newest(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         """Return the newest usable state that is not after *upto*."""

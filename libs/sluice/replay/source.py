@@ -1,17 +1,16 @@
 """Where a log is read from: a running cell, read only, or an exported file. One interface for both.
 
-source = FileSource(Path("incident.slog"))
+source = FileSource(Path("incident.slog"))              # `live.LiveSource` is the same for a cell
 for entries in source.read(start=100, until=200): ...
 """
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from sluice.events.base import Micros
-from sluice.log.bulk import BulkReader
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
@@ -149,41 +148,6 @@ class FileSource:
         return self.sidecar.newest(decider, upto)
 
 
-class LiveSource:
-    """A running cell's log, read only, up to where it ended when this was made."""
-
-    def __init__(self, url: str, cell: str, snapshots: Callable[..., Fold[Any] | None] | None = None) -> None:
-        self.url, self.cell = url, cell
-        self.name = f"cell {cell}"
-        self.header = logfile.Header(cell=cell, source=self.name)
-        self._snapshots = snapshots
-        probe = BulkReader(url, cell, start=1)
-        for _ in probe:
-            break
-        self._end = probe.end
-
-    @property
-    def first(self) -> int:
-        return 1
-
-    @property
-    def end(self) -> int:
-        return self._end
-
-    def read(
-        self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
-    ) -> Iterator[list[Entry]]:
-        last = self._end if until is None else min(until, self._end)
-        for entries in BulkReader(self.url, self.cell, start, tuple(patterns), last):
-            if any(TIME_HEADER in entry.header or entry.suffix == GAP for entry in entries):
-                yield [_imported(entry) for entry in entries if entry.suffix != GAP]
-            else:
-                yield entries
-
-    def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
-        return None if self._snapshots is None else self._snapshots(decider, upto)
-
-
 class ListSource:
     """Entries at hand, for tests and what was made up."""
 
@@ -211,26 +175,34 @@ class ListSource:
 
 
 def sequence_at(source: Source, at: Micros) -> int:
-    """Return the last sequence that the log had taken at a time; 0 if it had begun later."""
-    found = 0
-    for entries in source.read():
-        for entry in entries:
-            if entry.at > at:
-                return found
-            found = entry.seq
-    return found
+    """Return the last sequence that the log had taken at a time; 0 if it had begun later.
+
+    Messages lie in the log in order of time, so some of them tell.
+    """
+    low, high = source.first, source.end + 1
+    while low < high:
+        middle = (low + high) // 2
+        entry = _first_entry(source, middle)
+        if entry is None or entry.at > at:
+            high = middle
+        else:
+            low = entry.seq + 1
+    return low - 1 if low > source.first else 0
+
+
+def _first_entry(source: Source, seq: int) -> Entry | None:
+    """Return the entry at *seq*, or the next one there is."""
+    for entries in source.read(seq):
+        if entries:
+            return entries[0]
+    return None
 
 
 def _seq(entry: Entry) -> int:
     return entry.seq
 
 
-def _imported(entry: Entry) -> Entry:
-    _, found, rest = entry.header.partition(TIME_HEADER + b":")
-    return entry._replace(at=int(rest.split(b"\r\n", 1)[0])) if found else entry
-
-
 __all__ = [
-    "GAP", "TIME_HEADER", "FileSource", "ListSource", "LiveSource", "LogFileError",
+    "GAP", "TIME_HEADER", "FileSource", "ListSource", "LogFileError",
     "Matcher", "Source", "sequence_at",
 ]  # fmt: skip

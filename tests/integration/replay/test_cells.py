@@ -5,7 +5,8 @@ import pytest
 from sluice.cli.main import main
 from sluice.replay import jsonl
 from sluice.replay.checking import check
-from sluice.replay.source import FileSource, LiveSource
+from sluice.replay.live import LiveSource
+from sluice.replay.source import FileSource
 from sluice.replay.states import deciders, scheduler_at
 from tests.unit.replay.incident import EXAMPLE
 

@@ -5,6 +5,7 @@ the group commit is regular, one per decider and exchange. Both decide again eve
 """
 
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +26,7 @@ from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
 from .messages import job_message
-from .scenario import LARGE_SCALE, PlannedJob, Scenario, job_manifest, manifests, plan
+from .scenario import LARGE_SCALE, JobClass, PlannedJob, Scenario, job_manifest, manifests, plan
 
 TICK_US = 4_000
 """What falls into one tick is folded before deciding, as it is while a commit is under way."""
@@ -34,6 +35,9 @@ STOP_US = 1_000
 REPEAT_US = 8_000_000
 """Time between two beginnings of the scenario: about what it takes."""
 BEGIN: Micros = 1_767_225_600_000_000
+
+_NEVER = (sys.maxsize, PlannedJob(0.0, "", "", JobClass("", 0, 0, 0, 0, 0)))
+"""Stands behind the last job."""
 
 
 @dataclass
@@ -75,10 +79,12 @@ class Side[S]:
 
 
 class Recorder:
-    """Plays *scenario* again and again, and gives every message of the log to *sink*, in order."""
+    """Plays *scenario* again and again, or *rounds* times; gives every message of the log to *sink*, in order."""
 
-    def __init__(self, sink: Callable[[Entry], None], scenario: Scenario = LARGE_SCALE) -> None:
-        self.sink, self.scenario = sink, scenario
+    def __init__(
+        self, sink: Callable[[Entry], None], scenario: Scenario = LARGE_SCALE, rounds: int | None = None
+    ) -> None:
+        self.sink, self.scenario, self.rounds = sink, scenario, rounds
         self.now = BEGIN
         self.seq = 0
         self.events: dict[str, int] = {"job": 0, "config": 0, "slices": 0, "scheduler": 0}
@@ -89,7 +95,7 @@ class Recorder:
         self._due: list[tuple[Micros, int, str, JobKey, int]] = []
         self._configure()
         self._planned = self._jobs()
-        self._next = next(self._planned)
+        self._next = next(self._planned, _NEVER)
 
     @property
     def total(self) -> int:
@@ -143,8 +149,13 @@ class Recorder:
         while self.total < events:
             self._tick()
 
+    def play_out(self) -> None:
+        """Go on until all jobs of all rounds have ended."""
+        while self._due or self._next is not _NEVER:
+            self._tick()
+
     def _jobs(self) -> Iterator[tuple[Micros, PlannedJob]]:
-        """Yield jobs by time of submission, for ever.
+        """Yield jobs by time of submission.
 
         Queues begin at different moments, or every tick would be none or a huge one.
         """
@@ -152,7 +163,7 @@ class Recorder:
         jobs = [(int(job.at_s * 1e6) + offsets[job.queue], job) for job in plan(self.scenario)]
         jobs.sort(key=lambda pair: (pair[0], pair[1].name))
         begin, round_ = self.now, 0
-        while True:
+        while round_ != self.rounds:
             for at, job in jobs:
                 yield begin + at, replace(job, name=f"{job.name}-{round_}")
             begin += REPEAT_US
@@ -164,7 +175,7 @@ class Recorder:
         while self._next[0] <= limit:
             self.now = max(self.now, self._next[0])
             self._submit(self._next[1])
-            self._next = next(self._planned)
+            self._next = next(self._planned, _NEVER)
         while due and due[0][0] <= limit:
             at, _, kind, job, attempt = heapq.heappop(due)
             self.now = max(self.now, at)

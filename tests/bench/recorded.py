@@ -79,7 +79,7 @@ class Side[S]:
 
 
 class Recorder:
-    """Plays *scenario* again and again, or *rounds* times; gives every message of the log to *sink*, in order."""
+    """Plays *scenario* again and again, or *rounds* times, and gives every message of the log to *sink*."""
 
     def __init__(
         self, sink: Callable[[Entry], None], scenario: Scenario = LARGE_SCALE, rounds: int | None = None

@@ -121,28 +121,28 @@ def verify(
     start: str,
     from_seq: int | None,
 ) -> None:
-    """Decide every commit of every service again; the first difference ends it, with exit code 1."""
-    rows, failed = [], None
+    """Decide every commit of every service again, all services at once.
+
+    The first difference ends a service's check, with exit code 1.
+    """
     with plain_errors():
         source = source_of(ctx, file)
         known = {decider.writer: decider for decider in deciders()}
-        for writer in writers or known:
+        for writer in writers:
             if writer not in known:
                 raise CliError(f"no service {writer!r}.{did_you_mean(writer, known)}", exit_code=EXIT_USAGE)
-            fold: Fold[Any] | None = None
-            if start == "snapshot":
-                fold = source.snapshot(known[writer], from_seq or source.end)
-            with progress(source, f"Deciding {writer}") as show:
-                found = checking.check(source, known[writer], start=fold, progress=show)
-            rows.append(report.checked(found))
-            if output == "text":
-                click.echo("\n".join(report.checked_lines(found)))
-            if found.divergence is not None:
-                failed = found
-                break
+        starts: list[checking.Start] = []
+        for writer in writers or known:
+            fold = source.snapshot(known[writer], from_seq or source.end) if start == "snapshot" else None
+            starts.append((known[writer], fold))
+        with progress(source, "Deciding") as show:
+            found = checking.check_all(source, starts, show)
     if output == "json":
-        show_json(rows)
-    if failed is not None:
+        show_json([report.checked(checked) for checked in found])
+    else:
+        for checked in found:
+            click.echo("\n".join(report.checked_lines(checked)))
+    if any(checked.divergence is not None for checked in found):
         sys.exit(1)
 
 

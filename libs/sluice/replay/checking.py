@@ -1,5 +1,6 @@
 """`verify`: is every decision of a log what today's code decides?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,9 +9,13 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from . import forking
 from .source import Source
 from .states import Progress, patterns_of, unhurried
 from .verify import Divergence, check_step
+
+Start = tuple[Decider[Any], Fold[Any] | None]
+"""A decider, and the snapshot's state to go on from."""
 
 
 @dataclass
@@ -38,6 +43,9 @@ def check(
     found = Checked(decider.writer, start=fold.upto)
     first = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
     recent: list[Entry] = []
+    if not any(source.read(first, None, (decider.writer,))):
+        # It has decided nothing, so there is nothing to compare; its inputs would all be held back in vain.
+        return found
     with unhurried():
         for entries in source.read(first, None, patterns_of(decider)):
             for entry in entries:
@@ -60,3 +68,13 @@ def check(
             if progress is not None and entries:
                 progress(entries[-1].seq)
     return found
+
+
+def check_all(source: Source, starts: Sequence[Start], progress: Progress | None = None) -> list[Checked]:
+    """Check several deciders at once, in a process each; every one goes on to its own first difference."""
+    if len(starts) == 1 or not forking.AVAILABLE:
+        return [check(source, decider, start=fold, progress=progress) for decider, fold in starts]
+    return forking.side_by_side(
+        [lambda show, d=d, f=f: check(source, d, start=f, progress=show) for d, f in starts],  # type: ignore[misc]
+        progress,
+    )

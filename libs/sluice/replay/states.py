@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sluice.core.checks import AdmissionChecks
@@ -17,6 +18,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from . import forking
 from .source import FileSource, Source
 
 Progress = Callable[[int], None]
@@ -116,23 +118,28 @@ def index(source: FileSource, every: int, progress: Progress | None = None) -> i
 
     Of the scheduler, whose states most questions are about, four times as many as of the others.
     """
-    count = 0
-    for decider in deciders():
-        fold: Fold[Any] = Fold(decider)
-        distance = every if isinstance(decider, Scheduler) else 4 * every
-        due = distance
-        with unhurried():
-            for entries in source.read(1, None, patterns_of(decider)):
-                for part in _commits(entries, decider.writer):
-                    for _ in fold.take_in(part):
-                        pass
-                    # Only a settled state can be stored: what waits to be decided is no part of it.
-                    if fold.folded >= due and fold.own and not decider.decide(fold.state, fold.at):
-                        source.sidecar.put(fold)
-                        count += 1
-                        due = fold.folded + distance
-                if progress is not None and entries:
-                    progress(entries[-1].seq)
+    works = [partial(_index, source, decider, every) for decider in deciders()]
+    if forking.AVAILABLE:
+        return sum(forking.side_by_side(works, progress))
+    return sum(work(progress) for work in works)
+
+
+def _index(source: FileSource, decider: Decider[Any], every: int, progress: Progress | None) -> int:
+    fold: Fold[Any] = Fold(decider)
+    distance = every if isinstance(decider, Scheduler) else 4 * every
+    count, due = 0, distance
+    with unhurried():
+        for entries in source.read(1, None, patterns_of(decider)):
+            for part in _commits(entries, decider.writer):
+                for _ in fold.take_in(part):
+                    pass
+                # Only a settled state can be stored: what waits to be decided is no part of it.
+                if fold.folded >= due and fold.own and not decider.decide(fold.state, fold.at):
+                    source.sidecar.put(fold)
+                    count += 1
+                    due = fold.folded + distance
+            if progress is not None and entries:
+                progress(entries[-1].seq)
     return count
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import click
 import yaml
 
-from sluice.log.fold import Fold
+from sluice.core.model import World
+from sluice.core.scheduler import Scheduler
 from sluice.replay import causes, checking, linting, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import read_trace
 from sluice.replay.source import FileSource
-from sluice.replay.states import deciders, index, scheduler_at
+from sluice.replay.states import configured_at, deciders, index, scheduler_at
 from sluice.replay.summary import differences, order_of, summary, workload_summary
 from sluice.replay.whatif import what_if
 from sluice.replay.why import find
@@ -185,12 +186,11 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
     """Show all that happened to a job, workload, cluster queue or cohort, in order."""
     with plain_errors():
         source = source_of(ctx, file)
-        fold = scheduler_at(source, source.end)
-        keys = _meant(fold, name)
+        keys = _meant(configured_at(source, Scheduler(), source.end).world, name)
         with progress(source, "Reading") as show:
             found = causes.history(source, keys, show)
         if not found:
-            find(fold.state, name)
+            find(scheduler_at(source, source.end).state, name)
         if svg is not None:
             _write(svg, picture.timeline(found, name))
     if output == "json":
@@ -199,9 +199,8 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
         click.echo("\n".join(happening_line(h) for h in found))
 
 
-def _meant(fold: Fold[Any], name: str) -> list[str]:
+def _meant(world: World, name: str) -> list[str]:
     """Return what a timeline of *name* is about: a cohort's queues, a queue, or a job."""
-    world = fold.state.world
     inside = [
         n for n, q in world.cluster_queues.items() if name in (node.name for node in q.node.path_to_root())
     ]

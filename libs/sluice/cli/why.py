@@ -6,6 +6,7 @@ import click
 import msgspec
 import yaml
 
+from sluice.core.slices import SliceAggregator
 from sluice.core.slices_submission import parse, read
 from sluice.core.state import SchedulerState
 from sluice.events.ids import uid
@@ -13,7 +14,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
 from sluice.replay import causes
 from sluice.replay.source import Source
-from sluice.replay.states import Progress, checks_at, scheduler_at, slices_at, variants_at
+from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
 from sluice.replay.trying import Laboratory
 from sluice.replay.why import Others, explain, find
 from sluice.replay.why_text import plain_words
@@ -164,7 +165,7 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
         seq = sequence_of(source, at)
         with progress(source, "Reading") as show:
             fold = scheduler_at(source, seq, progress=show)
-            jobs = slices_at(source, seq, progress=show).state
+            jobs = configured_at(source, SliceAggregator(), seq, show)
         record = _record(filename, seq, fold, dict(jobs.priorities))
         laboratory = Laboratory(fold.state, seq, fold.at)
         outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)

@@ -1,6 +1,8 @@
 """Who brought what about: `trace`, `who-preempted` and the history of one object (DB1)."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +98,31 @@ def trace(source: Source, seq: int, *, limit: int = 200, progress: Progress | No
         here = max((h.cause for h in at_seq if h.cause < here), default=0)
     depth = {seq: 0}
     found: list[tuple[int, Happening]] = []
-    for entries in source.read(seq + 1):
-        for happening in happenings(entries):
-            if happening.cause in depth:
+    for entries in source.read(seq + 1, None, COMMITS):
+        for entry in entries:
+            for happening in _consequences(entry, depth):
                 level = depth[happening.cause] + 1
-                depth.setdefault(happening.seq, level)
+                depth.setdefault(entry.seq, level)
                 found.append((level, happening))
                 if len(found) >= limit:
                     return Trace(causes, found)
         if progress is not None and entries:
             progress(entries[-1].seq)
     return Trace(causes, found)
+
+
+_CAUSE = re.compile(rb'"cause":(\d+)')
+
+
+def _consequences(entry: Entry, causes: Mapping[int, object]) -> Iterator[Happening]:
+    """Yield the events of a commit that name one of *causes*; most commits are not even decoded."""
+    if not any(int(cause) in causes for cause in set(_CAUSE.findall(entry.payload))):
+        return
+    with suppress(CommitDecodeError):
+        for step in decode_commit(entry.payload).steps:
+            for event in step.events:
+                if event.cause in causes:
+                    yield of_event(entry.seq, entry.suffix, step.at, event)
 
 
 def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:
@@ -142,7 +158,7 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
                     continue
             elif entry.suffix.startswith("job.") and job_of(entry.suffix) not in wanted:
                 continue
-            for happening in happenings((entry,)):
+            for happening in _marked(entry, marks):
                 about = happening.about()
                 if about & wanted:
                     found.append(happening)
@@ -152,3 +168,16 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
         if progress is not None and entries:
             progress(entries[-1].seq)
     return found
+
+
+def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
+    """Yield the happenings of an entry that hold one of *marks*."""
+    if entry.suffix not in COMMITS:
+        yield of_message(entry)
+        return
+    with suppress(CommitDecodeError):
+        for step in decode_commit(entry.payload).steps:
+            for event in step.events:
+                data = msgspec.json.encode(event)
+                if any(mark in data for mark in marks):
+                    yield of_event(entry.seq, entry.suffix, step.at, event)

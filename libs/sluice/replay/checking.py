@@ -11,7 +11,7 @@ from sluice.log.fold import Fold
 
 from . import forking
 from .source import Source
-from .states import Progress, patterns_of, unhurried
+from .states import Progress, is_long, patterns_of, unhurried
 from .verify import Divergence, check_step
 
 Start = tuple[Decider[Any], Fold[Any] | None]
@@ -72,9 +72,5 @@ def check(
 
 def check_all(source: Source, starts: Sequence[Start], progress: Progress | None = None) -> list[Checked]:
     """Check several deciders at once, in a process each; every one goes on to its own first difference."""
-    if len(starts) == 1 or not forking.AVAILABLE:
-        return [check(source, decider, start=fold, progress=progress) for decider, fold in starts]
-    return forking.side_by_side(
-        [lambda show, d=d, f=f: check(source, d, start=f, progress=show) for d, f in starts],  # type: ignore[misc]
-        progress,
-    )
+    works = [lambda show, d=d, f=f: check(source, d, start=f, progress=show) for d, f in starts]
+    return forking.each(works, progress, apart=is_long(source))

@@ -151,4 +151,13 @@ def side_by_side[T](works: Sequence[Callable[[Progress], T]], progress: Progress
             child.close()
 
 
-__all__ = ["AVAILABLE", "ChildLostError", "in_copy", "side_by_side"]
+def each[T](
+    works: Sequence[Callable[[Progress | None], T]], progress: Progress | None, *, apart: bool
+) -> list[T]:
+    """Do works that each read a whole log: *apart*, in a process each where there are such, or in turn."""
+    if apart and AVAILABLE and len(works) > 1:
+        return side_by_side(works, progress)
+    return [work(progress) for work in works]
+
+
+__all__ = ["AVAILABLE", "ChildLostError", "each", "in_copy", "side_by_side"]

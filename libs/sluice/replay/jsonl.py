@@ -6,7 +6,10 @@
 """
 
 import base64
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -33,6 +36,9 @@ class LineError(ValueError):
         self.number = number
 
 
+BATCH = 1000
+"""Lines read at once, and between two places that are remembered."""
+
 _LINES = msgspec.json.Decoder(Line)
 
 
@@ -49,21 +55,63 @@ def write(entries: Iterable[Entry], file: BinaryIO) -> int:
     return count
 
 
-def read(file: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries of a file (or of any lines), in its order.
+class Lines:
+    """A file of lines, read once to check it; then from any sequence on, without holding it.
 
     Raises:
         LineError: a line is no message, or does not come after the one before.
     """
-    last = 0
-    for number, text in enumerate(file, 1):
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.first = self.end = 0
+        self._places: list[tuple[int, int, int]] = []
+        """Sequence, offset and number of each `BATCH`th line."""
+        with path.open("rb") as file:
+            offset, number = 0, 1
+            while lines := list(islice(file, BATCH)):
+                entries = list(read(lines, number, self.end))
+                self._places.append((entries[0].seq, offset, number))
+                self.first = self.first or entries[0].seq
+                self.end = entries[-1].seq
+                offset += sum(map(len, lines))
+                number += len(lines)
+
+    def read(self, start: int, until: int) -> Iterator[list[Entry]]:
+        """Yield the entries from *start* to *until*, both included."""
+        place = max(0, bisect_right(self._places, start, key=_sequence) - 1)
+        with self.path.open("rb") as file:
+            for seq, offset, number in self._places[place:]:
+                if seq > until:
+                    return
+                file.seek(offset)
+                entries = list(read(islice(file, BATCH), number))
+                if entries[0].seq < start or entries[-1].seq > until:
+                    entries = [entry for entry in entries if start <= entry.seq <= until]
+                if entries:
+                    yield entries
+
+
+def _sequence(place: tuple[int, int, int]) -> int:
+    return place[0]
+
+
+def read(file: Iterable[bytes], number: int = 1, last: int = 0) -> Iterator[Entry]:
+    """Yield the entries of a file (or of any lines), in its order.
+
+    *number* and *last*: of the first line, and the sequence before it.
+
+    Raises:
+        LineError: a line is no message, or does not come after the one before.
+    """
+    for place, text in enumerate(file, number):
         try:
             line = _LINES.decode(text)
             payload = bytes(line.data) or base64.b64decode(line.base64, validate=True)
         except ValueError as error:
-            raise LineError(number, str(error)) from error
+            raise LineError(place, str(error)) from error
         if line.seq <= last:
-            raise LineError(number, f"sequence {line.seq} after {last}")
+            raise LineError(place, f"sequence {line.seq} after {last}")
         last = line.seq
         yield Entry(line.seq, line.subject, line.at, payload)
 

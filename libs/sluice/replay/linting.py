@@ -22,10 +22,10 @@ from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
-from . import loops
+from . import forking, loops
 from .invariants import OBSERVERS, Violation, broken
 from .source import Source
-from .states import Progress, fold_at, patterns_of, unhurried
+from .states import Progress, fold_at, is_long, patterns_of, unhurried
 
 
 def _state(source: Source, progress: Progress | None) -> Iterator[Violation]:
@@ -163,20 +163,32 @@ def lint(
     source: Source, progress: Progress | None = None, limit: int = 20
 ) -> tuple[list[Violation], list[Violation]]:
     """Return the violations of all invariants, and the warnings; at most *limit* of each."""
+    works: list[Callable[[Progress | None], list[Violation]]] = [
+        partial(_all_of, check_, source, limit)
+        for name, check_ in INVARIANTS.items()
+        if name not in OBSERVERS
+    ]
+    works.append(partial(_all_observed, source, limit))
+    works.append(partial(_all_of, loops.find, source, limit))
+    *wrong, warned = forking.each(works, progress, apart=is_long(source))
+    return [v for found in wrong for v in found], warned
+
+
+def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | None) -> list[Violation]:
     with unhurried():
-        wrong = [
-            _take(check_(source, progress), limit)
-            for name, check_ in INVARIANTS.items()
-            if name not in OBSERVERS
-        ]
-        counts = dict.fromkeys(OBSERVERS, 0)
-        # These share one fold per decider.
+        return _take(check_(source, progress), limit)
+
+
+def _all_observed(source: Source, limit: int, progress: Progress | None) -> list[Violation]:
+    """Return the violations of the invariants that share one fold per decider."""
+    found = []
+    counts = dict.fromkeys(OBSERVERS, 0)
+    with unhurried():
         for violation in broken(source, OBSERVERS, progress):
             counts[violation.invariant] += 1
             if counts[violation.invariant] <= limit:
-                wrong.append([violation])
-        warned = _take(loops.find(source, progress), limit)
-    return [v for found in wrong for v in found], warned
+                found.append(violation)
+    return found
 
 
 def _take(found: Iterator[Violation], limit: int) -> list[Violation]:

@@ -4,7 +4,6 @@ source = FileSource(Path("incident.slog"))              # `live.LiveSource` is t
 for entries in source.read(start=100, until=200): ...
 """
 
-import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -72,12 +71,13 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = str(path)
-        self._lines: list[Entry] | None = None
+        self._lines: jsonl.Lines | None = None
         self._blocks: list[tuple[logfile.Block, int]] = []
         """Blocks of entries, and where their bytes begin."""
         try:
             if path.suffix == ".jsonl":
-                self._load_lines()
+                self._lines = jsonl.Lines(path)
+                self.header = logfile.Header(source=self.name)
             else:
                 self._index()
         except OSError as error:
@@ -86,11 +86,6 @@ class FileSource:
             raise LogFileError(f"{path}: {error}") from error
         if not self.end:
             raise LogFileError(f"{path}: the log is empty")
-
-    def _load_lines(self) -> None:
-        with self.path.open("rb") as file:
-            self._lines = list(jsonl.read(file))
-        self.header = logfile.Header(source=self.name)
 
     def _index(self) -> None:
         with self.path.open("rb") as file:
@@ -105,12 +100,12 @@ class FileSource:
 
     @property
     def first(self) -> int:
-        return self._lines[0].seq if self._lines else self._blocks[0][0].first
+        return self._lines.first if self._lines is not None else self._blocks[0][0].first
 
     @property
     def end(self) -> int:
         if self._lines is not None:
-            return self._lines[-1].seq if self._lines else 0
+            return self._lines.end
         return self._blocks[-1][0].last if self._blocks else 0
 
     def read(
@@ -119,10 +114,8 @@ class FileSource:
         matches = Matcher(patterns) if patterns else None
         last = self.end if until is None else until
         if self._lines is not None:
-            begin = bisect.bisect_left(self._lines, start, key=_seq)
-            found = self._lines[begin : bisect.bisect_right(self._lines, last, key=_seq)]
-            if found:
-                yield [e for e in found if matches is None or matches(e.suffix)]
+            for entries in self._lines.read(start, last):
+                yield entries if matches is None else [e for e in entries if matches(e.suffix)]
             return
         with self.path.open("rb") as file:
             for block, offset in self._blocks:
@@ -196,10 +189,6 @@ def _first_entry(source: Source, seq: int) -> Entry | None:
         if entries:
             return entries[0]
     return None
-
-
-def _seq(entry: Entry) -> int:
-    return entry.seq
 
 
 __all__ = [

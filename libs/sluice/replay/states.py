@@ -10,7 +10,6 @@ from sluice.core.checks import AdmissionChecks
 from sluice.core.checks_state import State as ChecksState
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
-from sluice.core.slices_state import State
 from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
 from sluice.core.variants_state import State as VariantState
@@ -25,8 +24,16 @@ Progress = Callable[[int], None]
 """Told the last sequence that was worked on."""
 
 
+LONG = 10_000
+"""Messages from which on passes over a log are worth a process each."""
+
+
 class RangeError(ValueError):
     """A sequence or time that the log does not have."""
+
+
+def is_long(source: Source) -> bool:
+    return source.end - source.first > LONG
 
 
 def deciders() -> list[Decider[Any]]:
@@ -95,10 +102,16 @@ def scheduler_at(
     return fold_at(source, Scheduler(), seq, snapshots=snapshots, progress=progress)
 
 
-def slices_at(
-    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> Fold[State]:
-    return fold_at(source, SliceAggregator(), seq, snapshots=snapshots, progress=progress)
+def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Progress | None = None) -> S:
+    """Return a state that knows the configuration as of *seq*, and nothing else."""
+    fold = Fold(decider)
+    with unhurried():
+        for entries in source.read(1, seq, ("config",)):
+            for entry in entries:
+                fold.fold(entry)
+            if progress is not None and entries:
+                progress(entries[-1].seq)
+    return fold.state
 
 
 def variants_at(
@@ -119,9 +132,7 @@ def index(source: FileSource, every: int, progress: Progress | None = None) -> i
     Of the scheduler, whose states most questions are about, four times as many as of the others.
     """
     works = [partial(_index, source, decider, every) for decider in deciders()]
-    if forking.AVAILABLE:
-        return sum(forking.side_by_side(works, progress))
-    return sum(work(progress) for work in works)
+    return sum(forking.each(works, progress, apart=is_long(source)))
 
 
 def _index(source: FileSource, decider: Decider[Any], every: int, progress: Progress | None) -> int:

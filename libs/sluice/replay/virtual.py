@@ -56,6 +56,8 @@ class Side:
     state: Any = field(init=False)
     held: deque[Said] = field(default_factory=deque)
     upto: int = 0
+    settled: bool = False
+    """It has nothing to say at this moment."""
     checked: Checked = field(init=False)
     """What deciding the followed steps again came to."""
 
@@ -287,13 +289,22 @@ class VirtualCell:
                 apply, state = side.decider.apply, side.state
                 for event in events:
                     apply(state, event, seq, at)
+                side.settled = False
 
     def _settle(self) -> None:
-        """Let all decide and hear each other until nobody has anything to say."""
+        """Let all decide and hear each other until nobody has anything to say.
+
+        Time has gone on, so everybody is asked once; then only who has heard something since.
+        """
+        for side in self.sides.values():
+            side.settled = False
         for _ in range(ROUNDS):
             said = False
             for side in self.sides.values():
+                if side.settled:
+                    continue
                 events = self._decided(side)
+                side.settled = True
                 if events:
                     said = True
                     self._hear(side.decider.writer, events, side)

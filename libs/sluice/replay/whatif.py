@@ -10,17 +10,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sluice.events.base import Micros
 from sluice.events.codec import decode_commit
 
+from . import forking
 from .changes import Changes, apply_changes
 from .checking import Checked
 from .inputs import Inputs, inputs_of
 from .metrics import Collector
 from .source import Source
-from .states import Progress, unhurried
+from .states import LONG, Progress, unhurried
 from .virtual import VirtualCell
 
 Nominal = dict[tuple[str, str, str], int]
@@ -148,12 +150,27 @@ def what_if(
     given = inputs_of(source, None, progress) if inputs is None else inputs
     changed = apply_changes(given, changes) if changes else None
     cut = None if foreign else _cut(given, changed)
-    replayed, cell = play("replayed", given, progress, tick_us, source=source, cut=cut)
-    runs = [] if foreign else [recorded(source, nominal_of(cell.state), progress)]
-    runs.append(replayed)
+    works = [partial(_play, "replayed", given, tick_us, source, cut)]
     if changed is not None:
-        runs.append(play("changed", changed, progress, tick_us, source=source, cut=cut)[0])
-    return WhatIf(runs, [] if foreign else cell.followed())
+        works.append(partial(_play, "changed", changed, tick_us, source, cut))
+    # None of them depends on another.
+    apart = len(given.items) > LONG
+    (replayed, nominal, followed), *others = forking.each(works, progress, apart=apart)
+    runs = [] if foreign else [recorded(source, nominal, progress)]
+    runs += [replayed, *(run for run, _, _ in others)]
+    return WhatIf(runs, [] if foreign else followed)
+
+
+def _play(
+    name: str,
+    inputs: Inputs,
+    tick_us: int,
+    source: Source,
+    cut: Cut | None,
+    progress: Callable[[int], None] | None,
+) -> tuple[Played, Nominal, list[Checked]]:
+    played, cell = play(name, inputs, progress, tick_us, source=source, cut=cut)
+    return played, nominal_of(cell.state), cell.followed()
 
 
 def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:

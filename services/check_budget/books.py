@@ -14,7 +14,8 @@ from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
 from sluice.log.objects import ObjectBucket
-from sluice.log.snapshot import SnapshotInfo, Snapshots
+from sluice.log.snapshot import Snapshots
+from sluice.log.snapshot_info import SnapshotInfo
 
 from .office import Account, Office
 

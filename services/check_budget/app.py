@@ -15,13 +15,14 @@ from sluice.sdk.checks import Controller, Request, Settings, Verdict
 
 from .books import Books
 from .config import Config
-from .office import HOUR_S, SECOND_US, Office
+from .office import HOUR_S, SECOND_US, Office, case_key
 from .prometheus import Readers
 
 GATHER_S = 0.02
 """Requests that come within this time are judged together."""
 AT_LEAST_S = 0.2
 """Between judgements that nobody waits for."""
+AGAIN_S = 0.5
 AT_MOST_S = 60.0
 """Estimates end with the period, so what does not fit today may fit later without anything happening."""
 
@@ -82,10 +83,10 @@ class Desk:
         self._judging = None
         self._judge()
 
-    def _judge(self) -> None:
-        changed = {id(case.request) for case in self.office.judge(self.now()) if not case.asking}
-        if changed:
-            self._recheck(lambda request: id(request) in changed)
+    def _judge(self) -> bool:
+        """Judge, and have asked again what has another answer; False if not all could be."""
+        changed = {case.key for case in self.office.judge(self.now()) if not case.asking}
+        return not changed or self._recheck(lambda request: case_key(request) in changed) >= len(changed)
 
     async def run(self) -> None:
         """Judge again whenever something has changed, or time has come to it, for ever."""
@@ -93,10 +94,13 @@ class Desk:
         while True:
             self._changed.clear()
             now = self.now()
-            self._judge()
+            reached = self._judge()
             self._evict(now)
             wakes = self.office.next_change(now)
-            wait_s = AT_MOST_S if wakes is None else min(AT_MOST_S, max(0.0, (wakes - now) / SECOND_US))
+            # Right after a start the requests are known before they can be asked about.
+            wait_s = AT_MOST_S if reached else AGAIN_S
+            if wakes is not None:
+                wait_s = min(wait_s, max(0.0, (wakes - now) / SECOND_US))
             started = time.monotonic()
             try:
                 async with asyncio.timeout(wait_s + 0.001):
@@ -142,6 +146,7 @@ def make(config: Config) -> Controller:
         office.cases.clear()
         for request in requests:
             office.enter(request)
+        desk.changed()
 
     @app.lifespan
     @asynccontextmanager

@@ -72,6 +72,11 @@ class Case:
     """Calls that wait for a judgement."""
 
 
+def case_key(request: Request[Any]) -> str:
+    """Return what tells cases apart; of a workload's attempts there is one at a time."""
+    return f"{request.uid}/{request.check}"
+
+
 class Problem(NamedTuple):
     """A budget that cannot be judged by."""
 
@@ -106,19 +111,19 @@ class Office:
 
     def enter(self, request: Request[Any]) -> Case:
         """Return the case of a request, opened if there was none of this attempt."""
-        key = f"{request.uid}/{request.check}"
+        key = case_key(request)
         case = self.cases.get(key)
         if case is None or case.request.attempt != request.attempt:
             case = self.cases[key] = Case(key, request)
         case.request = request
         if request.state == "Ready":
             # By us before a restart, or by a person.
-            case.approved = True
+            case.approved, case.refusal, case.said = True, None, ("Ready",)
         return case
 
     def leave(self, request: Request[Any]) -> None:
         """Forget a request that was withdrawn."""
-        case = self.cases.get(f"{request.uid}/{request.check}")
+        case = self.cases.get(case_key(request))
         if case is not None and case.request.attempt == request.attempt:
             del self.cases[case.key]
 
@@ -143,7 +148,7 @@ class Office:
     # Judging
 
     def judge(self, now: Micros) -> list[Case]:
-        """Judge all that wait; return those whose answer is another one than was given out."""
+        """Judge all that wait; return those whose answer is another one than was last given out."""
         standings, problems = self.standings(now)
         waiting = {case.key: case for case in self.cases.values() if not case.approved}
         verdicts: dict[str, Refusal | None] = {}
@@ -155,14 +160,11 @@ class Office:
             else:
                 candidates.append(self._candidate(case, now))
         verdicts |= budgets.judge(standings, candidates)
-        changed = []
         for key, refusal in verdicts.items():
             case = waiting[key]
             case.judged, case.refusal = True, refusal
             case.approved = refusal is None
-            if self._news(case, now):
-                changed.append(case)
-        return changed
+        return [case for case in self.cases.values() if case.judged and self._outdated(case, now)]
 
     def _in_the_way(self, case: Case, problems: Mapping[str, Problem]) -> Refusal | None:
         """Return why a case cannot be judged at all, None if it can."""
@@ -193,22 +195,20 @@ class Office:
             end = now
         return budgets.estimate(account.terms, _usage(request), seconds, now, end)
 
-    def _news(self, case: Case, now: Micros) -> bool:
+    def _outdated(self, case: Case, now: Micros) -> bool:
         """Tell whether a case's answer is news. Amounts alone are seldom: each answer is kept in the log."""
+        if self._class(case) != case.said:
+            return True
+        refusal = case.refusal
+        return refusal is not None and refusal.text != case.text and now - case.said_at >= self.refresh_us
+
+    def _class(self, case: Case) -> tuple[object, ...]:
+        """Return what an answer says but for its amounts."""
         refusal = case.refusal
         if refusal is None:
-            said: tuple[object, ...] = ("Ready",)
-            text = ""
-        else:
-            account = self.accounts.get(refusal.budget)
-            said = (refusal.budget, refusal.kind, account.generation if account else 0)
-            text = refusal.text
-        if said == case.said and now - case.said_at < self.refresh_us:
-            return False
-        if said == case.said and text == case.text:
-            return False
-        case.said, case.text, case.said_at = said, text, now
-        return True
+            return ("Ready",)
+        account = self.accounts.get(refusal.budget)
+        return (refusal.budget, refusal.kind, account.generation if account else 0)
 
     def standings(self, now: Micros) -> tuple[dict[str, Standing], dict[str, Problem]]:
         """Return how every budget stands, and which cannot be judged by."""
@@ -252,8 +252,11 @@ class Office:
     # Answers
 
     def answer(self, case: Case, now: Micros) -> Verdict:
-        """Return the verdict of a case that was judged."""
+        """Return the verdict of a case that was judged, to be given out."""
         refusal = case.refusal
+        if self._outdated(case, now):
+            case.said, case.said_at = self._class(case), now
+            case.text = refusal.text if refusal is not None else ""
         if refusal is None:
             return Ready()
         account = self.accounts.get(refusal.budget)

@@ -7,7 +7,7 @@ from typing import Any
 from .client import Api, Target, connect
 from .errors import CliError, joined
 from .inspect_cell import services
-from .supervisor import Supervisor
+from .supervisor import CHECK_PREFIX, Supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,9 @@ async def check(target: Target, supervisor: Supervisor) -> Health:
             names = {child.label for child in supervisor.children if child.service == "agent"}
             have = sum(1 for agent in status.get("agents", ()) if _ready(agent, names))
             parts.append(Part(f"agents {have}/{want}", have >= want, "not seen yet"))
+        elif service.startswith(CHECK_PREFIX):
+            alive = any(child.alive for child in supervisor.children if child.service == service)
+            parts.append(Part(label, alive, "does not run"))
         else:
             leader = any(entry.get("service") == label and entry.get("role") == "leader" for entry in found)
             parts.append(Part(label, leader, "has no leader yet"))

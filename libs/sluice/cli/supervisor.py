@@ -22,6 +22,10 @@ from .place import CellState, Place, ProcessState
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 """Started in this order; the order does not matter to them."""
 
+SHIPPED_CHECKS = ("budget", "webhook", "provisioning")
+CHECK_PREFIX = "check_"
+"""Admission checks that come with Sluice, and what their services are called by."""
+
 STOP_TIMEOUT_S = 8.0
 RESTART_FIRST_S, RESTART_MOST_S = 0.2, 5.0
 HEALTHY_AFTER_S = 10.0

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 
@@ -22,7 +23,7 @@ from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
 from .place import DEMO, DIRECTORY, CellState, Place, find
 from .settings import Settings
-from .supervisor import Supervisor, is_running, tail
+from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 
 START_TIMEOUT_S = 30.0
 TEND_EVERY_S = 0.3
@@ -38,6 +39,13 @@ TEND_EVERY_S = 0.3
     "-a", "--agents", type=click.IntRange(0, 64), default=2, show_default=True, help="Agents to run."
 )
 @click.option("--replicas", type=click.IntRange(1, 8), default=1, help="Of each service; one leads.")
+@click.option(
+    "--check",
+    "checks",
+    type=click.Choice(SHIPPED_CHECKS),
+    multiple=True,
+    help="A check that comes with Sluice, to be run too; may be repeated.",
+)
 @click.option("--timeout", default=START_TIMEOUT_S, show_default=True, help="Seconds to wait for health.")
 @click.pass_obj
 def up(
@@ -47,6 +55,7 @@ def up(
     port: int,
     agents: int,
     replicas: int,
+    checks: tuple[str, ...],
     timeout: float,
 ) -> None:
     """Start a cell: a NATS server with the log, the services, and agents that run jobs.
@@ -60,26 +69,41 @@ def up(
       sluice up -d                  in the background; `sluice down` ends it
       sluice up -d -p 4222 -a 4     a given port, four agents
       sluice up -d --replicas 2     with stand-bys that take over
+      sluice up -d --check budget   with the budget check
     """
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY)
+    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), timeout)
     if detach:
-        _detach(place, settings, port=port, agents=agents, replicas=replicas, timeout=timeout)
-        return
-    _foreground(place, settings, port=port, agents=agents, replicas=replicas, timeout=timeout)
+        _detach(place, settings, shape)
+    else:
+        _foreground(place, settings, shape)
 
 
-def _foreground(
-    place: Place, settings: Settings, *, port: int, agents: int, replicas: int, timeout: float
-) -> None:
+class Shape(NamedTuple):
+    """What is to be started."""
+
+    port: int
+    agents: int
+    replicas: int
+    checks: tuple[str, ...]
+    timeout: float
+
+
+def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
     lock = place.take()
     if lock is None:
         raise _already(place)
     with lock, stop_signals() as stopped:
         supervisor = Supervisor(
-            place, cell=settings.cell or DEFAULT_CELL, port=port, agents=agents, replicas=replicas
+            place,
+            cell=settings.cell or DEFAULT_CELL,
+            port=shape.port,
+            agents=shape.agents,
+            replicas=shape.replicas,
+            services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks)),
         )
         try:
-            health = start(supervisor, timeout, stopped=stopped)
+            health = start(supervisor, shape.timeout, stopped=stopped)
             if health is not None:
                 _say_up(supervisor.state(ready=True))
                 click.echo("Ctrl-C stops it.")
@@ -210,23 +234,23 @@ def _say_up(state: CellState) -> None:
     )
 
 
-def _detach(
-    place: Place, settings: Settings, *, port: int, agents: int, replicas: int, timeout: float
-) -> None:
+def _detach(place: Place, settings: Settings, shape: Shape) -> None:
     if place.held():
         raise _already(place)
     place.logs.mkdir(parents=True, exist_ok=True)
     log = place.logs / "up.log"
     command = [sys.executable, "-m", "sluice.cli.main"]
     command += ["--cell", settings.cell] if settings.cell else []
-    command += ["up", "--dir", str(place.directory), "--port", str(port), "--agents", str(agents)]
-    command += ["--replicas", str(replicas), "--timeout", str(timeout)]
+    command += ["up", "--dir", str(place.directory), "--port", str(shape.port)]
+    command += ["--agents", str(shape.agents), "--replicas", str(shape.replicas)]
+    command += [word for name in shape.checks for word in ("--check", name)]
+    command += ["--timeout", str(shape.timeout)]
     with log.open("ab") as out:
         offset = log.stat().st_size
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
-    state = _await_ready(place, process, timeout + 5)
+    state = _await_ready(place, process, shape.timeout + 5)
     if state is None:
         said = log.read_bytes()[offset:].decode(errors="replace").strip()
         with contextlib.suppress(ProcessLookupError):

@@ -13,6 +13,7 @@ from sluice.api.features import NONE, enabled
 from sluice.api.meta import ObjectMeta
 
 from . import names, pods, quotas
+from .family import check_gate_names, check_parent_label
 from .gated_by import check_gated_by
 from .workload import PARTIAL_AND_ELASTIC
 
@@ -45,6 +46,9 @@ def check_job_metadata(metadata: ObjectMeta, gates: Mapping[str, bool] = NONE) -
                 found.append(not_supported(annotation_field(key), notes[key], ("true", "false")))
         if labels.ADMISSION_GATED_BY in notes and enabled(gates, "AdmissionGatedBy"):
             found += check_gated_by(notes)
+        if labels.PREEMPTION_GATES in notes:
+            gates_named = [name.strip() for name in notes[labels.PREEMPTION_GATES].split(",")]
+            found += check_gate_names(annotation_field(labels.PREEMPTION_GATES), gates_named)
     return found
 
 
@@ -64,6 +68,7 @@ _LABEL_CHECKS: Mapping[str, Callable[[str, str], list[FieldError]]] = {
     labels.PRIORITY_CLASS: _check_object_name,
     labels.MAX_EXEC_TIME_SECONDS: _check_seconds,
     labels.PREBUILT_WORKLOAD: _check_object_name,
+    labels.CONCURRENT_ADMISSION_PARENT: check_parent_label,
 }
 
 

@@ -12,13 +12,15 @@ The state is in `variants_state`, the fold in `variants_fold`, the rules in `var
 from collections.abc import Sequence
 from typing import ClassVar
 
+import msgspec
+
 from sluice.events.base import Event, Micros
 from sluice.events.variants import VariantCreated
 
 from . import variants_snapshot
 from .variants_decide import family_deadline, family_events
 from .variants_fold import HANDLERS
-from .variants_state import State
+from .variants_state import Family, State
 
 MAX_EVENTS = 2000
 """Bound of one `decide`, so that its step fits into one message of the log."""
@@ -29,7 +31,7 @@ class VariantController:
 
     writer: ClassVar[str] = "variants"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "scheduler", "checks"})
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 2
 
     def initial(self) -> State:
         return State()
@@ -38,6 +40,7 @@ class VariantController:
         """Fold one event; those of no concern here are passed over."""
         handler = HANDLERS.get(type(event))
         if handler is not None:
+            state.at = at
             handler(state, event, seq, at)
 
     def decide(self, state: State, at: Micros) -> Sequence[Event]:
@@ -56,7 +59,7 @@ class VariantController:
                 del state.todo[family.key]
                 state.arm(family.key, family_deadline(state, family))
                 continue
-            events += found
+            events += _caused(state, family, found, at)
             state.made += sum(isinstance(event, VariantCreated) for event in found)
             if len(events) >= MAX_EVENTS:
                 break
@@ -74,6 +77,14 @@ class VariantController:
 
     def load(self, data: bytes) -> State:
         return variants_snapshot.load(data)
+
+
+def _caused(state: State, family: Family, found: list[Event], at: Micros) -> list[Event]:
+    """Return the events, without a cause if nothing has happened but that a time has come (DB1)."""
+    moment = family_deadline(state, family)
+    if moment is None or not family.changed_at < moment <= at:
+        return found
+    return [msgspec.structs.replace(event, cause=0) for event in found]
 
 
 __all__ = ["VariantController"]

@@ -431,6 +431,8 @@ def _gate_holder(family: Family) -> Variant | None:
 def _next_gate(family: Family) -> Variant | None:
     """Return whose gate is to be opened next: who has not had a turn in this round before who has."""
     waiting = [v for v in family.ordered() if v.active and v.assignment is None and v.gate_at is None]
+    if any(gate != GATE_CONCURRENT_ADMISSION for v in waiting for gate in v.record.preemption_gates):
+        return None  # a gate that the job was born with keeps all of them from preempting
     return first_candidate([v for v in waiting if not v.spent]) or first_candidate(
         [v for v in waiting if v.spent]
     )

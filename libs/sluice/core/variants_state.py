@@ -108,6 +108,8 @@ class Family:
     """A variant was evicted: no gate stays open (CA11)."""
     cause: int = 0
     """Sequence of the newest input that concerned it, for `Event.cause`."""
+    changed_at: Micros = 0
+    """When the newest event that concerned it was decided."""
 
     def ordered(self) -> list[Variant]:
         """Return the variants, the most preferred first."""
@@ -142,6 +144,8 @@ class State:
     todo: dict[WorkloadKey, None] = field(default_factory=dict)
     armed: dict[WorkloadKey, Micros] = field(default_factory=dict)
     heap: list[tuple[Micros, WorkloadKey]] = field(default_factory=list)
+    at: Micros = 0
+    """Of the event that is folded now."""
 
     def policy_of(self, family: Family) -> Policy | None:
         """Return the policy that the workload is subject to, None if it is an ordinary one."""
@@ -169,6 +173,7 @@ class State:
     def touch(self, family: Family, cause: int) -> None:
         if family.marked or family.variants or self.policy_of(family) is not None:
             self.todo[family.key] = None
+            family.changed_at = max(family.changed_at, self.at)
             family.cause = max(family.cause, cause)
 
     def arm(self, key: WorkloadKey, moment: Micros | None) -> None:

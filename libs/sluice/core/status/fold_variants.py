@@ -157,6 +157,9 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq:
     if variant is None:
         return
     remember(variant, event, seq, at)
+    parent = state.workloads.get(event.parent)
+    if parent is not None:
+        remember(parent, event, seq, at)
     opened = isinstance(event, PreemptionGateOpened)
     variant.gates = {**variant.gates, event.gate: (opened, at)}
     if opened and "BlockedOnPreemptionGates" in variant.conditions:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from sluice.core.claims import AFTER_CHECK, ANYTIME
 from sluice.core.invariants import reservation_violations, violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event, Micros, PodSet
-from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.slices import (
@@ -84,6 +85,8 @@ class Player:
 FLAVORS = ("on-demand", "spot")
 COHORTS = ("root", "left", "right")
 QUEUES = ("a", "b", "c", "d")
+CHECKS = ("early", "late")
+"""The second one's policy is that nobody is preempted before it allows it, at first."""
 
 
 def quantity(low: int = 0, high: int = 12) -> st.SearchStrategy[int]:
@@ -135,8 +138,21 @@ def cluster_queue(draw: st.DrawFn, name: str) -> dict[str, Any]:
                 "whenCanPreempt": draw(st.sampled_from(["MayStopSearch", "TryNextFlavor"])),
             },
             "stopPolicy": draw(st.sampled_from(["None"] * 6 + ["Hold", "HoldAndDrain"])),
+            "admissionChecksStrategy": {"admissionChecks": draw(check_rules())},
         },
     }
+
+
+@st.composite
+def check_rules(draw: st.DrawFn) -> list[dict[str, Any]]:
+    names = draw(st.sampled_from([(), (), ("late",), ("late",), ("early",), CHECKS]))
+    flavors = draw(st.sampled_from([(), (), FLAVORS[:1]]))
+    return [{"name": name, "onFlavors": flavors} for name in names]
+
+
+def admission_check(name: str, policy: str) -> dict[str, Any]:
+    spec = {"controllerName": "c", "preemptionPolicy": policy}
+    return {"kind": "AdmissionCheck", "metadata": {"name": name}, "spec": spec}
 
 
 @st.composite
@@ -166,6 +182,7 @@ def applied(manifest: dict[str, Any]) -> ObjectApplied:
 def setup(draw: st.DrawFn) -> list[Event]:
     objects = [draw(configuration())]
     objects += [{"kind": "ResourceFlavor", "metadata": {"name": name}} for name in FLAVORS]
+    objects += [admission_check("early", "Anytime"), admission_check("late", AFTER_CHECK)]
     for name, parent in zip(COHORTS, ("", "root", "root"), strict=True):
         if draw(st.booleans()) or parent:
             spec = {"parentName": parent}
@@ -217,6 +234,8 @@ def act(player: Player, data: st.DataObject) -> None:
     kinds = ["submit"] * 5 + ["config", "time"]
     kinds += ["finish"] * 3 + ["pods"] if running else []
     kinds += ["stop"] * 6 if evicted else []
+    reserved = sorted(k for k, w in workloads.items() if w.assignment is not None and w.admitted_at is None)
+    kinds += ["verdict"] * 6 if reserved else []
     kinds += ["update", "delete"] if workloads else []
     kind = data.draw(st.sampled_from(kinds))
     if kind == "submit":
@@ -232,6 +251,8 @@ def act(player: Player, data: st.DataObject) -> None:
         _pods(player, data, data.draw(st.sampled_from(running)))
     elif kind == "stop":
         player.put(WorkloadStopped(cause=0, workload=data.draw(st.sampled_from(evicted))))
+    elif kind == "verdict":
+        verdict(player, data, data.draw(st.sampled_from(reserved)))
     elif kind == "update":
         _update(player, data, data.draw(st.sampled_from(sorted(workloads))))
     elif kind == "delete":
@@ -260,6 +281,23 @@ def _pods(player: Player, data: st.DataObject, key: Any) -> None:
         player.put(kind(**fields))
 
 
+def verdict(player: Player, data: st.DataObject, key: Any) -> None:
+    """Let the checks of a workload say something, about an older reservation at times."""
+    attempt = player.state.world.workloads[key].reservations - data.draw(st.sampled_from([0] * 6 + [1]))
+    fields: dict[str, Any] = {"cause": 0, "workload": key, "attempt": attempt}
+    what = data.draw(st.sampled_from(["allow"] * 3 + ["ready"] * 4 + ["pending", "retry", "rejected"]))
+    if what == "allow":
+        player.put(PreemptionsAllowed(**fields, reason="PreemptionRequired"))
+    elif what == "ready":
+        player.put(ChecksReady(**fields))
+    elif what == "pending":
+        player.put(ChecksPending(**fields))
+    elif what == "retry":
+        player.put(ChecksRetry(**fields, checks=("late",), requeue_at=player.now + 5 * SECOND))
+    else:
+        player.put(ChecksRejected(**fields, checks=("late",)))
+
+
 def _update(player: Player, data: st.DataObject, key: Any) -> None:
     what = data.draw(st.sampled_from(["active", "priority", "queue"]))
     changes: dict[str, Any] = {}
@@ -274,7 +312,10 @@ def _update(player: Player, data: st.DataObject, key: Any) -> None:
 
 @st.composite
 def config_change(draw: st.DrawFn) -> Event:
-    what = draw(st.sampled_from(["queue", "queue", "cohort", "flavor", "gone", "local", "settings"]))
+    what = draw(st.sampled_from(["queue", "queue", "cohort", "flavor", "gone", "local", "settings", "check"]))
+    if what == "check":
+        name, policy = draw(st.sampled_from(CHECKS)), draw(st.sampled_from([ANYTIME, AFTER_CHECK]))
+        return applied(admission_check(name, policy))
     if what == "queue":
         return applied(draw(cluster_queue(draw(st.sampled_from(QUEUES)))))
     if what == "cohort":

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sluice.api.kueue import ClusterQueueSpec, PodSetUpdate
-from sluice.events.base import Micros
+from sluice.events.base import Micros, PodSetAssignment
 
 from .backoff import MICROS_PER_S
 
@@ -45,6 +45,13 @@ def relevant_checks(spec: ClusterQueueSpec, flavors: Iterable[str] | None) -> li
         if not on_flavors or (of_queue <= on_flavors if assigned is None else assigned & on_flavors):
             names.append(rule.name)
     return sorted(names)
+
+
+def checks_for(spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> list[str]:
+    """Return the names of the checks that concern a workload with this assignment, sorted (AC1)."""
+    if spec.admission_checks_strategy is None:
+        return []
+    return relevant_checks(spec, [flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()])
 
 
 def sync_states(states: Iterable[CheckState], names: Iterable[str], at: Micros | None) -> list[CheckState]:
@@ -97,6 +104,7 @@ __all__ = [
     "REJECTED",
     "RETRY",
     "CheckState",
+    "checks_for",
     "max_retry_at",
     "relevant_checks",
     "reset_on_eviction",

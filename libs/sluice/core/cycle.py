@@ -21,7 +21,7 @@ from itertools import count
 from .entry import Entry, Order, Ordering, Outcome
 from .model import ClusterQueue, World
 from .nomination import nominate
-from .pending import Peers, Queue, TreeQueues
+from .pending import Peers, Queue, TreeQueues, Waiting
 from .processing import Processing, always_reclaims
 from .quota import Node
 from .ranked import Rank
@@ -108,6 +108,7 @@ class Cycle:
     def run(self) -> None:
         """Process all heads of the tree. The world is as before when it returns."""
         with self._process.trial:
+            self._process.begin(self._tree)
             if self._tree.dirty:
                 update_hopeful(self._world, self._tree)
             if self._world.config.fair_sharing.enable:
@@ -159,7 +160,10 @@ class Cycle:
 
     def _nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
-        if nominate(self._world, entry):
+        promises = self._process.promises
+        if nominate(self._world, entry, may_defer=not promises):
+            if promises:
+                self._process.reconcile(entry)
             return True
         self.entries.append(entry)
         return False
@@ -306,14 +310,22 @@ class Cycle:
             return
 
     def _order(self, entry: Entry) -> Order:
-        waiting = entry.queue.waiting
-        is_preemptor = waiting is not None and waiting.workload is entry.workload
-        return self._ordering.key(entry.workload, entry.borrowing, is_preemptor=is_preemptor)
+        waiting = _waiting(entry)
+        return self._ordering.key(
+            entry.workload,
+            entry.borrowing,
+            is_preemptor=waiting is not None,
+            goes_first=waiting is not None and waiting.first,
+        )
 
     # With fair sharing
 
     def _run_fair(self) -> None:
         entries = {entry.cq.node: entry for entry in self._eager()}
+        for entry in list(entries.values()):
+            waiting = _waiting(entry)
+            if waiting is not None and waiting.first:
+                self._take(entries.pop(entry.cq.node))
         rests: dict[Node, Iterator[Peers]] = {}
         for queue in self._scanned(all_queues=True):
             rests[queue.node] = self._candidates(queue)
@@ -348,7 +360,7 @@ class Cycle:
             queue = entry.queue
             if not queue.parked or queue.name in found:
                 continue
-            gone = entry.outcome is Outcome.ADMITTED
+            gone = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
             skipped = entry.outcome is Outcome.SKIPPED and entry.peers.parked
             if skipped or (gone and self._more(queue, entry)):
                 found[queue.name] = queue
@@ -368,6 +380,12 @@ def lends_for_good(cq: ClusterQueue) -> bool:
     when they cannot fit.
     """
     return not always_reclaims(cq.spec.preemption)
+
+
+def _waiting(entry: Entry) -> Waiting | None:
+    """Return what the entry waits for, if it is the preemptor that its queue waits with."""
+    waiting = entry.queue.waiting
+    return waiting if waiting is not None and waiting.workload is entry.workload else None
 
 
 def _rank(peers: Peers) -> Rank:

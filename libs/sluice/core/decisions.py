@@ -4,29 +4,28 @@ Order within a step: what settled, what was set aside, then per entry, in the or
 what is blocked on its gates.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from sluice.events.base import Event, PodSetAssignment, WorkloadKey
+from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
     Evicted,
     FlavorScanAdvanced,
-    Preempted,
     PreemptionIssued,
     QuotaReserved,
     TreesSettled,
     WorkloadsParked,
 )
 
-from .check_states import relevant_checks
+from .check_states import checks_for
 from .cycle import Cycle
 from .entry import ADMISSION_GATED, Entry, Outcome
-from .eviction import FLAVOR_MIGRATION, PREEMPTED
+from .eviction import FLAVOR_MIGRATION
 from .families import looked_at_before, migration_message
-from .model import ClusterQueue, World
+from .issuing import preempt
+from .model import World
 from .pending import TreeQueues
-from .preemption import preemption_message
 from .slicing import replacement
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
@@ -73,12 +72,15 @@ def _decide(
     outcome = entry.outcome
     cause = cause_of(tree, entry)
     workload = entry.workload
+    if outcome is Outcome.PROMISED:
+        events += _promise(world, entry, cause, evicted)
+        return True
     if outcome is Outcome.ADMITTED:
         pod_sets = entry.pod_sets
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
-        if not _has_checks(entry.cq, pod_sets):
+        if not checks_for(entry.cq.spec, pod_sets):
             events.append(Admitted(cause=cause, workload=workload.key))
             if workload.record.replaces is not None:
                 events += replacement(world, workload, cause)
@@ -99,39 +101,30 @@ def cause_of(tree: TreeQueues, entry: Entry) -> int:
     return max(entry.workload.changed_by, tree.cause)
 
 
-def _has_checks(cq: ClusterQueue, pod_sets: Iterable[PodSetAssignment]) -> bool:
-    """Do admission checks apply to the assignment, by its flavors (AC1)?"""
-    if cq.spec.admission_checks_strategy is None:
-        return False
-    flavors = [flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()]
-    return bool(relevant_checks(cq.spec, flavors))
+def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) -> list[Event]:
+    """AC6: whom it would preempt runs on; whoever was only promised quota loses it."""
+    ousted = [target for target in entry.targets if target.workload.preemptions]
+    events = preempt(world, entry.workload, entry.cq, ousted, cause, evicted)
+    events.append(
+        QuotaReserved(
+            cause=cause,
+            workload=entry.workload.key,
+            cluster_queue=entry.cq.name,
+            pod_sets=entry.pod_sets,
+            preemptions_pending=True,
+            pending_victims=sorted(victim.key for victim in entry.victims),
+        )
+    )
+    return events
 
 
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
     if entry.waiting is not None:
         return False
     workload = entry.workload
-    issued = False
-    for target in entry.targets:
-        victim = target.workload
-        if victim.evicted_at is not None or victim.key in evicted:
-            continue
-        evicted.add(victim.key)
-        issued = True
-        node = world.cluster_queues[victim.cluster_queue].node
-        message = preemption_message(workload, target.reason, entry.cq.node, node)
-        events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
-        events.append(
-            Preempted(
-                cause=cause,
-                workload=victim.key,
-                preemptor=workload.key,
-                rule=target.reason,
-                message=message,
-                preemptor_path=entry.cq.node.path(),
-                preemptee_path=node.path(),
-            )
-        )
+    preempted = preempt(world, workload, entry.cq, entry.targets, cause, evicted)
+    events += preempted
+    issued = bool(preempted)
     migrates = entry.migrates
     if migrates is not None and migrates.key not in evicted:
         evicted.add(migrates.key)

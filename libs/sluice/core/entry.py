@@ -40,6 +40,8 @@ class Outcome(Enum):
     NOMINATED = "nominated"
     """Not processed yet."""
     ADMITTED = "admitted"
+    PROMISED = "promised"
+    """It gets quota, and its targets are preempted when its checks allow it (AC6)."""
     PREEMPTING = "preempting"
     """It waits for its targets, issued now or before."""
     PARKED = "parked"
@@ -64,6 +66,7 @@ class Entry:
         "message",
         "migrates",
         "outcome",
+        "overdrawn",
         "peers",
         "pod_sets",
         "queue",
@@ -100,6 +103,8 @@ class Entry:
         self.reason = ""
         self.message = ""
         self.reserves = False
+        self.overdrawn = False
+        """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
 
     @property
     def mode(self) -> Mode:
@@ -140,8 +145,11 @@ class Ordering:
         """Among those that borrow alike, the order is that of the queues."""
         self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
 
-    def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
-        first = 0 if is_preemptor and self._preemptors_first else 1
+    def key(
+        self, workload: Workload, borrowing: int, *, is_preemptor: bool = False, goes_first: bool = False
+    ) -> Order:
+        """`is_preemptor`: its queue waits with it for its victims; `goes_first`: see `pending.Waiting`."""
+        first = 0 if goes_first or (is_preemptor and self._preemptors_first) else 1
         return (first, borrowing, *self.tie_break(workload))
 
     def tie_break(self, workload: Workload) -> Order:

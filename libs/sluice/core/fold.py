@@ -11,7 +11,14 @@ import msgspec
 
 from sluice.api.features import enabled
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
-from sluice.events.checks import AdmissionCheckStatusChanged, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.checks import (
+    AdmissionCheckStatusChanged,
+    ChecksPending,
+    ChecksReady,
+    ChecksRejected,
+    ChecksRetry,
+    PreemptionsAllowed,
+)
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
@@ -20,6 +27,7 @@ from sluice.events.scheduler import (
     Evicted,
     FlavorScanAdvanced,
     LocalQueueStatusChanged,
+    PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
     PreemptionIssued,
@@ -44,7 +52,18 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
+from .eviction import PREEMPTED
 from .families import siblings
+from .fold_claims import (
+    claim,
+    fold_allowed,
+    fold_issued,
+    refresh_all,
+    refresh_due,
+    unclaim,
+    victim_gone,
+    victim_replaced,
+)
 from .fold_config import check_changed, fold_object
 from .lifecycle import forget, look, note
 from .model import Workload
@@ -82,6 +101,8 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
 def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
     state.config_seq = seq
     fold_object(state, event)
+    if state.world.claims:
+        refresh_all(state, seq)
     note(state.world, state.lifecycle, event, seq, at)
 
 
@@ -237,6 +258,7 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> No
         return
     state.pending.remove(workload)
     if workload.assignment is not None:
+        unclaim(state, workload)
         release(state.world, workload)
         workload.assignment = None
         _wake(state, workload, seq)
@@ -298,6 +320,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     usage = _charge(state, new)
     change_usage(world, new, usage)
     state.pending.victim_gone(old.key)
+    victim_replaced(state, old.key, new.key)
     _forget(state, old)
     _family_moves(state, old, seq, at)
     look(world, state.lifecycle, new, event.cause, at)
@@ -325,6 +348,8 @@ def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
         state.pending.wake(queue, cause)
     if workload.assignment is None:
         state.pending.victim_gone(workload.key)
+        if state.world.claims:
+            victim_gone(state, workload.key, cause)
 
 
 # Variants
@@ -394,7 +419,10 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.preempted_rule = ""
     workload.preempted_at = None
     workload.blocked_on_gates = False
+    workload.reservations += 1
     reserve(world, workload)
+    if event.preemptions_pending:
+        claim(state, workload, event)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if world.replacements:
         _successor_moves(state, workload.key, seq, at)
@@ -405,6 +433,7 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
     if workload is None:
         return
     workload.admitted_at = at
+    workload.ousted = 0
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
         state.not_ready[workload.key] = None
     note(state.world, state.lifecycle, event, seq, at)
@@ -415,6 +444,9 @@ def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> Non
     note(state.world, state.lifecycle, event, seq, at)
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
+        if event.reason == PREEMPTED and workload.admitted_at is None:
+            workload.ousted += 1
+        unclaim(state, workload)
         reorder(state.world, workload)
         place(state, workload)
         _successor_moves(state, workload.key, event.cause, at)
@@ -433,6 +465,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     if workload is None:
         return
     if workload.assignment is not None:
+        unclaim(state, workload)
         release(state.world, workload)
         workload.assignment = None
         _wake(state, workload, event.cause)
@@ -522,7 +555,11 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     ]
     peers.reason, peers.message = event.reason, event.message
     state.pending.activate(peers)
-    state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing))
+    before = peers.queue.waiting
+    first = any(world.workloads[key].admitted_at is None for key in victims) or (
+        before is not None and before.workload is workload and before.first
+    )
+    state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
 
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
@@ -568,6 +605,13 @@ def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros)
             pending.settled(tree, [queue for queue in still_open if queue.tree is tree])
 
 
+def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.preemptions:
+        refresh_due(state, workload, seq)
+
+
 def _note_only(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
 
@@ -576,7 +620,8 @@ _HANDLERS: dict[type[Event], Handler] = {
     Admitted: _admitted,
     AdmissionCheckStatusChanged: _check_status,
     BlockedOnPreemptionGates: _blocked,
-    ChecksReady: _note_only,
+    ChecksPending: _checks,
+    ChecksReady: _checks,
     ChecksRejected: _note_only,
     ChecksRetry: _note_only,
     ClusterQueueStatusChanged: _queue_status,
@@ -585,12 +630,14 @@ _HANDLERS: dict[type[Event], Handler] = {
     LocalQueueStatusChanged: _local_status,
     ObjectApplied: _object,
     ObjectDeleted: _object,
+    PendingPreemptionsIssued: fold_issued,
     PendingReasonChanged: _reason,
     Preempted: _preempted,
     PreemptionGateClosed: _gate_moved,
     PreemptionGateOpened: _gate_moved,
     PreemptionIssued: _preempting,
     PreemptionWaitEnded: _wait_ended,
+    PreemptionsAllowed: fold_allowed,
     QuotaReleased: _released,
     QuotaReserved: _reserved,
     ReclaimablePodsUpdated: _reclaimable,

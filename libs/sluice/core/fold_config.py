@@ -16,6 +16,7 @@ from sluice.api.quantity import resource_value
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
 from . import queues
+from .claims import ANYTIME
 from .fairness import weight
 from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
 from .pending import Queue
@@ -272,7 +273,9 @@ def apply_check(state: SchedulerState, manifest: kueue.AdmissionCheck) -> None:
     name = manifest.metadata.name
     before = state.world.checks.get(name)
     active = before.active if before is not None else True
-    state.world.checks[name] = AdmissionCheck(manifest.spec.controller_name, active)
+    state.world.checks[name] = AdmissionCheck(
+        manifest.spec.controller_name, active, manifest.spec.preemption_policy or ANYTIME
+    )
     check_changed(state, name)
 
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from sluice.events.base import Event
 from sluice.events.scheduler import QuotaReserved
 
-from .model import Workload
+from .claims import ISSUED
+from .model import Workload, World
 from .pending import Peers, Queue
 from .placing import queue_for
+from .promises import Promises
 from .quota import FlavorResource, Node
+from .reservations import Trial
 from .state import SchedulerState
 
 
@@ -22,6 +25,7 @@ def violations(state: SchedulerState) -> list[str]:
         *_reservations(state),
         *_usage(state),
         *_queueing(state),
+        *_claims(state),
         *_lists(state),
     ]
 
@@ -29,17 +33,46 @@ def violations(state: SchedulerState) -> list[str]:
 def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     """Return why quota should not have been reserved by *event*, just folded; [] for other events.
 
-    Nobody gets more than is available to its queue, borrowing included, at any node up the tree. Usage may
-    exceed quota later, when quota is cut; it may not be made to.
+    Nobody gets more than is available to its queue, borrowing included, at any node up the tree: neither now,
+    unless preemptions are pending for it, nor when all pending preemptions will have happened (AC6). Usage
+    may exceed quota later, when quota is cut; it may not be made to.
     """
     if not isinstance(event, QuotaReserved):
         return []
-    workload = state.world.workloads.get(event.workload)
+    world = state.world
+    workload = world.workloads.get(event.workload)
     if workload is None or workload.assignment is None:
         return []
-    node = state.world.cluster_queues[event.cluster_queue].node
+    found = _exceeded(workload, world.cluster_queues[event.cluster_queue].node)
+    if not found:
+        return []
+    # Victims and those who wait for them are charged: it need not mean that more is promised than there is.
+    tree = state.pending.queues[event.cluster_queue].tree
+    assert tree is not None
+    holders = [w for name in sorted(tree.members) for w in world.cluster_queues[name].workloads.values()]
+    with Trial(world) as trial:
+        for other in holders:
+            # Of those that were not admitted nothing runs, so their quota is released next.
+            if other.evicted_at is not None and (other.admitted_at is None or event.preemptions_pending):
+                trial.remove(other)
+        found = [] if event.preemptions_pending else _now(world, workload, holders)
+        if world.claims:
+            Promises(trial, tree.members)
+            found += _exceeded(workload, world.cluster_queues[event.cluster_queue].node, "promises of ")
+    return found
+
+
+def _now(world: World, workload: Workload, holders: list[Workload]) -> list[str]:
+    with Trial(world) as trial:
+        for claimant in holders:
+            if claimant.preemptions:
+                trial.remove(claimant)
+        return _exceeded(workload, world.cluster_queues[workload.cluster_queue].node)
+
+
+def _exceeded(workload: Workload, node: Node, what: str = "") -> list[str]:
     return [
-        f"{event.workload}: {fr} of {node.path()} is exceeded by {-available}"
+        f"{workload.key}: {what}{fr} of {node.path()} are exceeded by {-available}"
         for fr, amount in workload.usage.items()
         if amount and (available := node.available(fr)) < 0
     ]
@@ -86,6 +119,32 @@ def _usage(state: SchedulerState) -> Iterator[str]:
                     expected[fr] = expected.get(fr, 0) + excess
         if node.usage != {fr: amount for fr, amount in sorted(expected.items()) if amount}:
             yield f"{node.path()} uses {node.usage}, but {expected} is charged"
+
+
+def _claims(state: SchedulerState) -> Iterator[str]:
+    """Whoever waits with a reservation waits for live reservations, all of them leaving once it is told."""
+    world = state.world
+    listed = {
+        key for claimants in world.claims.by_queue.values() for key, w in claimants.items() if w.preemptions
+    }
+    for key in sorted({*listed, *world.claims.due}):
+        if key not in world.workloads:
+            yield f"{key} waits for victims, but does not exist"
+    for key, workload in world.workloads.items():
+        if bool(workload.preemptions) != (key in listed):
+            yield f"{key}: preemptions {workload.preemptions or 'none'}, which the index does not know"
+        if not workload.preemptions:
+            if workload.victims:
+                yield f"{key} waits for {list(workload.victims)} without a claim"
+            continue
+        if workload.assignment is None or workload.admitted_at is not None:
+            yield f"{key} waits for victims without waiting with a reservation"
+        for victim in workload.victims:
+            found = world.workloads.get(victim)
+            if found is None or found.assignment is None:
+                yield f"{key} waits for {victim}, which holds nothing"
+            elif workload.preemptions == ISSUED and found.evicted_at is None:
+                yield f"{key} waits for {victim}, which is not told"
 
 
 def _queueing(state: SchedulerState) -> Iterator[str]:

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
@@ -33,6 +33,7 @@ from sluice.events.slices import (
 )
 
 from . import eviction as ev
+from .check_states import READY
 from .lifecycle_fold import fold_lifecycle
 from .model import Workload, World
 from .transitions import deadline_of, transitions
@@ -88,16 +89,22 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     workloads.sort(key=_uid)
     events: list[Event] = []
     moved: dict[WorkloadKey, None] = {}
+    gave_up = False
     for workload in workloads:
         parent = workload.record.parent
-        if parent is None:
-            events += transitions(world, workload, at, causes[workload.key])
-        elif parent not in moved:
-            # What is due for its siblings depends on what becomes of this one.
-            found = transitions(world, workload, at, causes[workload.key])
-            if found:
-                moved[parent] = None
-                events += found
+        if parent is not None and parent in moved:
+            continue  # what is due for it depends on what becomes of its sibling
+        rechecked = workload.checks == READY and workload.admitted_at is None
+        if rechecked and gave_up:
+            continue  # what another one has given back may be enough for it (AC7)
+        found = transitions(world, workload, at, causes[workload.key])
+        if not found:
+            continue
+        events += found
+        if parent is not None:
+            moved[parent] = None
+        if rechecked:
+            gave_up = isinstance(found[0], QuotaReleased)
     return events
 
 
@@ -263,6 +270,7 @@ def _uid(workload: Workload) -> str:
 
 _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None]] = {
     Admitted: _admitted,
+    ChecksPending: _one,
     ChecksReady: _one,
     ChecksRejected: _one,
     ChecksRetry: _one,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluice.events.base import Event, Micros
-from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -22,8 +22,8 @@ from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadSt
 
 from . import eviction as ev
 from .backoff import MICROS_PER_S
+from .check_states import READY, REJECTED, RETRY
 from .model import Workload
-from .transitions import READY, REJECTED, RETRY
 
 
 def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
@@ -118,13 +118,27 @@ def _finished(workload: Workload, _event: WorkloadFinished, _at: Micros) -> None
     workload.finished = True
 
 
-def _checks_ready(workload: Workload, _event: ChecksReady, _at: Micros) -> None:
-    if workload.assignment is not None:
+def _checks_ready(workload: Workload, event: ChecksReady, _at: Micros) -> None:
+    if workload.assignment is not None and _is_current(workload, event):
         workload.checks = READY
         workload.checks_message = ""
 
 
+def _checks_pending(workload: Workload, event: ChecksPending, _at: Micros) -> None:
+    if workload.checks == READY and _is_current(workload, event):
+        workload.checks = ""
+
+
+def _is_current(
+    workload: Workload, event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected
+) -> bool:
+    """Is it about the present reservation, or the latest one (AC4)?"""
+    return event.attempt in (0, workload.reservations)
+
+
 def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
+    if not _is_current(workload, event):
+        return
     if workload.assignment is None and event.requeue_at <= (workload.requeue_at or 0):
         return
     workload.checks = RETRY
@@ -133,7 +147,7 @@ def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
 
 
 def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:
-    if workload.assignment is not None:
+    if workload.assignment is not None and _is_current(workload, event):
         workload.checks = REJECTED
         workload.checks_message = _quoted(event)
 
@@ -147,6 +161,7 @@ def _quoted(event: ChecksRetry | ChecksRejected) -> str:
 
 _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
     Admitted: _admitted,
+    ChecksPending: _checks_pending,
     ChecksReady: _checks_ready,
     ChecksRejected: _checks_rejected,
     ChecksRetry: _checks_retry,

@@ -13,6 +13,7 @@ from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .candidates import CandidateIndex
+from .claims import ANYTIME, Claims
 from .quota import FlavorResource, Node, Tree
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ class Workload:
     """What its admission checks say, all taken together: '', Ready, Retry or Rejected."""
     checks_message: str = ""
     checks_requeue_at: Micros | None = None
+    reservations: int = 0
+    """How often it has had quota reserved: the number of the present attempt, as checks count them."""
+    ousted: int = 0
+    """How often its reservation was preempted since it was admitted last, or ever."""
+    preemptions: str = ""
+    """`claims.PENDING` or `ISSUED` while it waits with its reservation for `victims`, else ''."""
+    preemptions_allowed: bool = False
+    """Its checks let pending preemptions be issued (AC6)."""
+    victims: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Those who are to go and still hold quota. In no meaningful order; changed by `claims` only."""
     finished: bool = False
     deactivated_for: str = ""
     """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
@@ -142,6 +153,8 @@ class AdmissionCheck:
     controller_name: str
     active: bool = True
     """Is its controller there? True until the admission-check service says otherwise (AC8)."""
+    preemption_policy: str = ANYTIME
+    """When what a workload needs to preempt may be preempted (AC6)."""
 
 
 @dataclass(slots=True)
@@ -163,6 +176,8 @@ class World:
     """Workload slice -> the one that is to replace it. Derived from the records, never dumped."""
     families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
     """Parent -> its variants. Derived from the workloads, never dumped."""
+    claims: Claims = field(default_factory=Claims)
+    """Who waits with a reservation for whom to go. Derived from the workloads, never dumped."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)
     """Workloads whose reservation a trial has taken out (`reservations.Trial`); empty between decisions."""

@@ -70,8 +70,11 @@ def _takes_back(cq: ClusterQueue, fr: FlavorResource, amount: int) -> bool:
     )
 
 
-def nominate(world: World, entry: Entry) -> bool:
-    """Fill in the entry's assignment and targets; False when it is finished, as inadmissible."""
+def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
+    """Fill in the entry's assignment and targets; False when it is finished, as inadmissible.
+
+    `may_defer`: a search for targets that can wait for the entry's turn may be left till then.
+    """
     workload, cq = entry.workload, entry.cq
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
@@ -81,7 +84,7 @@ def nominate(world: World, entry: Entry) -> bool:
         if how is Standing.BARRED:
             entry.finish(Outcome.PARKED, PENDING_EVALUATION, why)
             return False
-    propose(world, entry)
+    propose(world, entry, may_defer=may_defer)
     return True
 
 
@@ -94,7 +97,7 @@ def matches_namespace(world: World, workload: Workload, selector: LabelSelector 
     return matches(selector, world.namespaces.get(workload.record.namespace, {}))
 
 
-def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
+def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_defer: bool = False) -> None:
     """Assign flavors, in full or else in part (SC7), and find the targets that this needs.
 
     `pinned`: keep to these flavors, in a second look within the same cycle.
@@ -108,7 +111,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None) -> None:
             entry.pod_sets = known[1]
             return
     reducible = _reducible(world, workload)
-    oracle = Oracle(world, may_defer=pinned is None and not reducible)
+    oracle = Oracle(world, may_defer=may_defer and not reducible)
     scan = None if pinned is not None else entry.peers.scan
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
     replaced = None if old is None else charged(old)

@@ -105,16 +105,25 @@ class Peers:
 class Waiting:
     """A preemptor that waits for its victims to go; what it waits for stays reserved for it."""
 
-    __slots__ = ("borrowing", "recheck", "usage", "victims", "workload")
+    __slots__ = ("borrowing", "first", "recheck", "usage", "victims", "workload")
 
     def __init__(
-        self, workload: Workload, victims: list[WorkloadKey], usage: dict[FlavorResource, int], borrowing: int
+        self,
+        workload: Workload,
+        victims: list[WorkloadKey],
+        usage: dict[FlavorResource, int],
+        borrowing: int,
+        *,
+        first: bool = False,
     ) -> None:
         self.workload = workload
         self.victims: dict[WorkloadKey, None] = dict.fromkeys(victims)
         """Those that still hold quota."""
         self.usage = usage
         self.borrowing = borrowing
+        self.first = first
+        """It comes before all others: a victim was not admitted, so that its quota is free at once (G9). Else
+        that one could take it again and be preempted again, for ever."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 

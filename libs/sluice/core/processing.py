@@ -1,6 +1,6 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
@@ -8,12 +8,15 @@ from sluice.events.base import PodSetAssignment
 
 from . import entry as texts
 from .assignment import Mode, pending_flavors
-from .check_states import relevant_checks
+from .check_states import checks_for
+from .claims import waits_for_checks
 from .entry import Entry, Outcome
 from .families import Standing, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
+from .pending import TreeQueues
 from .preemption import get_targets
+from .promises import Promises
 from .quota import FlavorResource, Node
 from .reservations import Trial, without
 
@@ -37,6 +40,7 @@ class Processing:
         "_recompute_overlaps",
         "_reserved",
         "_world",
+        "promises",
         "recomputations",
         "skipped_preemptions",
         "trial",
@@ -58,8 +62,32 @@ class Processing:
         self._admitted = False
         self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
+        self.promises: Promises | None = None
+        """What reservations of the tree wait for, if any do: their victims are out of the tree (AC6)."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
+
+    def begin(self, tree: TreeQueues) -> None:
+        """Start on the entries of this tree, with the trial entered."""
+        if self._world.claims:
+            promises = Promises(self.trial, tree.members)
+            self.promises = promises if promises else None
+
+    def reconcile(self, entry: Entry) -> None:
+        """Look again for one that can get what it needs, but only once others' victims have gone.
+
+        It has to take their place, then, or do without: see `promises`.
+        """
+        promises = self.promises
+        assert promises is not None
+        if not entry.is_possible():
+            return
+        targets = [target.workload for target in entry.targets]
+        if not promises.concern(targets) and promises.fit_now(entry.cq.node, entry.usage, targets):
+            return
+        with promises.shown():
+            propose(self._world, entry)
+        entry.overdrawn = True
 
     def show_victims(self) -> None:
         """Put the victims of this cycle back into the tree: quota that they hold is not free yet."""
@@ -99,7 +127,7 @@ class Processing:
                 return
         if self._overlaps(entry):
             self._skip(entry, texts.OVERLAPS)
-        elif not self._fits(entry):
+        elif not self._fits_beside_promises(entry):
             self._skip(entry, texts.NO_LONGER_FITS)
         else:
             self._take(entry)
@@ -108,6 +136,10 @@ class Processing:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
+            pod_sets = entry.assignment.pod_set_assignments()
+            if waits_for_checks(self._world, entry.cq.spec, pod_sets):
+                self._promise(entry, pod_sets)
+                return
             self._wait_for(entry, entry.usage, [target.workload for target in entry.targets])
             why, count = entry.assignment.message, len(entry.targets)
             message = f"{why}. Pending the preemption of {count} workload(s)"
@@ -120,10 +152,33 @@ class Processing:
             entry.finish(Outcome.ADMITTED)
             self._blocked = blocks_admission(self._config)
 
+    def _promise(self, entry: Entry, pod_sets: tuple[PodSetAssignment, ...]) -> None:
+        """AC6: reserve quota now, and let the targets run until the checks allow their preemption.
+
+        Those that were themselves promised quota only lose it at once: nothing of theirs runs.
+        """
+        if self._blocked:
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
+            return
+        targets = [target.workload for target in entry.targets]
+        running = [workload for workload in targets if not workload.preemptions]
+        ousted = [workload for workload in targets if workload.preemptions]
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        for workload in ousted:
+            self.trial.remove(workload)
+        self.promises.drop(ousted)
+        self.trial.charge(entry.cq.node, entry.usage)
+        self.promises.add(entry.workload.key, entry.cq.node, entry.usage, running)
+        entry.pod_sets = pod_sets
+        entry.victims = running
+        entry.finish(Outcome.PROMISED)
+        self._blocked = blocks_admission(self._config)
+
     def _migrate(self, entry: Entry) -> bool:
         """CA10: let a variant wait for its admitted sibling to go. What has checks to pass waits later."""
         how, sibling, _ = standing(self._world, entry.workload)
-        if sibling is None or needs_checks(entry.cq, entry.pod_sets):
+        if sibling is None or checks_for(entry.cq.spec, entry.pod_sets):
             return False
         self._wait_for(entry, entry.usage, [sibling])
         entry.migrates = sibling if how is Standing.MIGRATES else None
@@ -137,6 +192,8 @@ class Processing:
         entry.victims = victims
         for victim in victims:
             self._preempted[victim.key] = victim
+        if self.promises is not None:
+            self.promises.drop(victim for victim in victims if victim.preemptions)
 
     def _keep_waiting(self, entry: Entry) -> None:
         """What it waits for stays its own; nothing else has changed for it."""
@@ -154,7 +211,32 @@ class Processing:
         entry.finish(Outcome.SKIPPED, texts.WAITING_FOR_QUOTA, message)
 
     def _overlaps(self, entry: Entry) -> bool:
-        return bool(entry.targets) and any(t.workload.key in self._preempted for t in entry.targets)
+        if not entry.targets:
+            return False
+        if any(t.workload.key in self._preempted for t in entry.targets):
+            return True
+        # Since it was nominated, a target has come to be promised to somebody else.
+        promises = self.promises
+        return (
+            promises is not None
+            and not entry.overdrawn
+            and promises.concern(target.workload for target in entry.targets)
+        )
+
+    def _fits_beside_promises(self, entry: Entry) -> bool:
+        """Does the entry fit without anything that is promised to others, and on what is really free?"""
+        promises = self.promises
+        if promises is None:
+            return self._fits(entry)
+        if entry.overdrawn:
+            with promises.shown(but=self._preempted):
+                return self._fits(entry)
+        if not self._fits(entry):
+            return False
+        if entry.mode is not Mode.PREEMPT:
+            return True
+        gone = [*self._preempted.values(), *(target.workload for target in entry.targets)]
+        return promises.fit_now(entry.cq.node, entry.usage, gone)
 
     def _fits(self, entry: Entry) -> bool:
         tree, node = self._world.tree, entry.cq.node
@@ -162,10 +244,11 @@ class Processing:
             self._hide_victims()
             with without(self._world, [target.workload for target in entry.targets]):
                 return tree.fits(node, entry.usage)
+        promised = self.promises is not None
         if not self._preempted:
-            return tree.fits(node, entry.usage)
+            return tree.fits(node, entry.usage) and (not promised or self._is_free(entry))
         if not self._hidden and tree.fits(node, entry.usage):
-            return True
+            return not promised or self._is_free(entry)
         self._hide_victims()
         return tree.fits(node, entry.usage) and self._is_free(entry)
 
@@ -174,14 +257,18 @@ class Processing:
 
         Victims can be larger than what is needed of them. The rest is for others, but not yet.
         """
-        if not self._admitted:
+        promises = self.promises
+        if not self._admitted and promises is None:
             return True  # it was when the cycle began
         self.show_victims()
         tree, node = self._world.tree, entry.cq.node
         mark = tree.mark()
         for claimant, usage in self._claims:
             tree.remove(claimant, usage)
-        free = tree.fits(node, entry.usage)
+        if promises is None:
+            free = tree.fits(node, entry.usage)
+        else:
+            free = promises.fit_now(node, entry.usage)
         tree.rollback(mark)
         return free
 
@@ -191,7 +278,12 @@ class Processing:
         overlapping = [t.workload for t in entry.targets if t.workload.key in self._preempted]
         self._hide_victims()
         propose(self._world, entry, entry.assignment.pinned())
+        entry.overdrawn = False
         name = entry.cq.name
+        if entry.mode is Mode.FIT and not self._is_free_after(self._preempted.values(), entry):
+            self.recomputations[name] = "skipped"
+            self._skip(entry, texts.OVERLAPS)
+            return True
         if entry.mode is Mode.FIT:
             self.recomputations[name] = "deferred_fit"
             self._wait_for(entry, entry.usage, overlapping)
@@ -205,13 +297,21 @@ class Processing:
         assert entry.assignment is not None
         entry.deferred = False
         self._hide_victims()
-        if self._preempted and self._world.tree.fits(entry.cq.node, entry.usage):
+        fits = self._world.tree.fits(entry.cq.node, entry.usage)
+        if fits and not self._is_free_after(self._preempted.values(), entry):
+            self._skip(entry, texts.OVERLAPS)
+            return True
+        if self._preempted and fits:
             self._wait_for(entry, entry.usage, list(self._preempted.values()))
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
             return True
         frs = entry.assignment.needs_preemption()
         entry.targets = get_targets(self._world, entry.workload, entry.usage, frs)
         return False
+
+    def _is_free_after(self, gone: Iterable[Workload], entry: Entry) -> bool:
+        """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
+        return self.promises is None or self.promises.fit_now(entry.cq.node, entry.usage, gone)
 
     # Reservations for those that wait
 
@@ -238,11 +338,6 @@ class Processing:
         reserved = self._reserved.pop(cq.name, None)
         if reserved is not None:
             self.trial.discharge(cq.node, reserved)
-
-
-def needs_checks(cq: ClusterQueue, pod_sets: Sequence[PodSetAssignment]) -> bool:
-    """Must admission checks pass before a workload with this assignment is admitted (AC1)?"""
-    return bool(relevant_checks(cq.spec, {flavor for p in pod_sets for flavor in p.flavors.values()}))
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

@@ -14,6 +14,7 @@ from .cycle import Cycle
 from .decisions import decisions
 from .entry import Outcome
 from .fold import fold
+from .issuing import issue
 from .pending import TreeQueues
 from .processing import blocks_admission
 from .snapshot import dump, load
@@ -38,6 +39,8 @@ class Scheduler:
         due = lifecycle.decide(state.world, state.lifecycle, at)
         if due:
             return due
+        if state.world.claims.due:
+            return issue(state)
         if state.statuses_due or state.local_statuses_due:
             return tuple(queues.changes(state))
         if not state.pending.busy:

@@ -67,10 +67,17 @@ class _Workload(_Part, frozen=True):
     open_gates: tuple[str, ...]
     changed_by: int
     delta: bool
+    reservations: int
+    ousted: int
+    preemptions: str
+    preemptions_allowed: bool
+    victims: list[WorkloadKey]
 
 
 _PLAIN = tuple(
-    name for name in _Workload.__struct_fields__ if name not in ("record", "usage", "cluster_queue")
+    name
+    for name in _Workload.__struct_fields__
+    if name not in ("record", "usage", "cluster_queue", "victims")
 )
 _plain_of = attrgetter(*_PLAIN)
 
@@ -93,6 +100,7 @@ class _Waiting(_Part, frozen=True):
     usage: list[tuple[str, str, int]]
     borrowing: int
     recheck: bool
+    first: bool
 
 
 class _Tree(_Part, frozen=True):
@@ -109,7 +117,7 @@ class _State(_Part, frozen=True):
     config: kueue.ConfigurationSpec
     namespaces: dict[str, dict[str, str]]
     flavors: list[kueue.ResourceFlavor]
-    checks: dict[str, tuple[str, bool]]
+    checks: dict[str, tuple[str, bool, str]]
     cohorts: dict[str, kueue.CohortSpec]
     cluster_queues: list[_Queue]
     local_queues: list[tuple[str, str, str]]
@@ -145,7 +153,10 @@ def _freeze(state: SchedulerState) -> _State:
         config=world.config,
         namespaces=world.namespaces,
         flavors=[world.flavors[name] for name in sorted(world.flavors)],
-        checks={name: (check.controller_name, check.active) for name, check in world.checks.items()},
+        checks={
+            name: (check.controller_name, check.active, check.preemption_policy)
+            for name, check in world.checks.items()
+        },
         cohorts=world.cohorts,
         cluster_queues=[
             _Queue(_manifest(name, world.cluster_queues[name].spec), world.cluster_queues[name].terminating)
@@ -180,6 +191,7 @@ def _freeze_workload(workload: Workload) -> _Workload:
     cluster_queue = workload.cluster_queue if assignment is not None else ""
     usage = [(flavor, resource, n) for (flavor, resource), n in workload.usage.items()]
     usage.sort()
+    rest.append(sorted(workload.victims) if workload.victims else [])
     return _Workload(workload.record, cluster_queue, active, assignment, usage, *rest)
 
 
@@ -212,6 +224,7 @@ def _freeze_waiting(waiting: Waiting) -> _Waiting:
         sorted((flavor, resource, n) for (flavor, resource), n in waiting.usage.items()),
         waiting.borrowing,
         waiting.recheck,
+        waiting.first,
     )
 
 
@@ -285,6 +298,10 @@ def _fill(w: Workload, item: _Workload) -> None:
         w.open_gates,
         w.changed_by,
         w.delta,
+        w.reservations,
+        w.ousted,
+        w.preemptions,
+        w.preemptions_allowed,
     ) = _plain_of(item)
 
 
@@ -294,6 +311,9 @@ def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
     key = record.key
     workload = Workload(record, key, record.uid, effective_priority(record, world.config))
     _fill(workload, item)
+    if workload.preemptions:
+        workload.victims = dict.fromkeys(item.victims)
+        world.claims.put(workload)
     world.workloads[key] = workload
     if record.replaces is not None:
         world.replacements[record.replaces] = key
@@ -319,7 +339,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         workload = workloads[item.workload]
         assert workload.peers is not None
         usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
-        waiting = Waiting(workload, item.victims, usage, item.borrowing)
+        waiting = Waiting(workload, item.victims, usage, item.borrowing, first=item.first)
         waiting.recheck = item.recheck
         pending.wait(workload.peers.queue, waiting)
     trees = {tree.sort_key: tree for tree in pending.trees.values()}

@@ -17,14 +17,23 @@ from sluice.events.scheduler import (
 
 from . import eviction as ev
 from .backoff import MICROS_PER_S, backoff_s
+from .check_states import READY, REJECTED, RETRY
 from .families import Standing, migration_message, past_execution_s, standing
 from .inadmissible import MISCONFIGURED, PENDING_EVALUATION, SUSPENDED, drains, stopped, why_reservation_ends
 from .model import Workload, World
+from .promises import still_fits
 from .slicing import must_wait, replacement
 
-READY = "Ready"
-RETRY = "Retry"
-REJECTED = "Rejected"
+WAITING_FOR_QUOTA = "WaitingForQuota"
+
+FREE_OUSTINGS = 3
+"""So often a reservation may be preempted before its workload is admitted and be queued again at once."""
+
+LONGEST_OUSTED_S = 60
+
+_BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED)
+
+NO_LONGER_ENOUGH = "The reserved quota is no longer enough"
 
 
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
@@ -46,6 +55,8 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     if workload.evicted_at is not None:
         if workload.admitted_at is not None:
             return []
+        if workload.ousted > FREE_OUSTINGS:
+            return _hold_back(workload, at, cause)
         return _release(world, workload, workload.held_for, workload.evicted_message, at, cause)
     return _reserved(world, workload, at, cause)
 
@@ -55,7 +66,7 @@ def deadline_of(world: World, workload: Workload) -> Micros | None:
     if workload.finished:
         return None
     if workload.assignment is None:
-        waits = workload.held_for in (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK)
+        waits = workload.held_for in _BACKING_OFF
         return workload.requeue_at if waits and workload.active else None
     if workload.admitted_at is None or workload.evicted_at is not None or workload.stopped:
         return None
@@ -116,11 +127,14 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
 
 
 def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
-    """Reserved, not admitted: admit when its checks are Ready (AC1), give up when its queue is gone."""
+    """Reserved, not admitted: admit when its checks are Ready (AC1), give up when its queue is gone.
+
+    Pending preemptions come first; `issuing` sees to them.
+    """
     ended = why_reservation_ends(world, workload)
     if ended is None and workload.record.replaces is not None:
         ended = _why_not_replacing(world, workload)
-    if ended is None and workload.checks == READY:
+    if ended is None and workload.checks == READY and not workload.preemptions:
         ended = _why_not_admitted(world, workload)
         if ended is None:
             first = _take_over(world, workload, cause)
@@ -160,9 +174,14 @@ def _why_not_admitted(world: World, workload: Workload) -> tuple[str, str] | Non
     queue = world.cluster_queues[workload.cluster_queue]
     if not queue.active:
         return (SUSPENDED, f"ClusterQueue {queue.name} is inactive")
-    for flavor, _ in workload.usage:
+    for flavor, resource in workload.usage:
         if flavor not in world.flavors:
             return (MISCONFIGURED, f"Flavor {flavor} doesn't exist")
+        group = queue.group_of.get(resource)
+        if group is None or flavor not in group.flavors:
+            return (PENDING_EVALUATION, f"ClusterQueue {queue.name} has no flavor {flavor} any more")
+    if not still_fits(world, workload):
+        return (WAITING_FOR_QUOTA, NO_LONGER_ENOUGH)
     return None
 
 
@@ -271,6 +290,22 @@ def _release(
     ]
 
 
+def _hold_back(workload: Workload, at: Micros, cause: int) -> list[Event]:
+    """Ours: who loses its reservation over and over waits a while before it tries again.
+
+    Policies can be such that workloads preempt each other in a circle. While they run, each round takes as
+    long as it takes to stop them; reservations would go round in no time, for ever.
+    """
+    wait_s = backoff_s(workload.ousted - FREE_OUSTINGS, 1, LONGEST_OUSTED_S)
+    requeue_at = at + wait_s * MICROS_PER_S
+    return [
+        RequeueBackoffStarted(
+            workload=workload.key, count=workload.requeue_count, requeue_at=requeue_at, cause=cause
+        ),
+        QuotaReleased(workload=workload.key, cause=cause),
+    ]
+
+
 # Without quota
 
 
@@ -290,10 +325,11 @@ def _requeue(
     reason = held_for
     if held_for == ev.DEACTIVATED:
         reason = ev.REACTIVATED
-    elif held_for in (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK):
+    elif held_for in _BACKING_OFF:
         if backing_off and workload.requeue_at is not None and workload.requeue_at > at:
             return []
-        reason = ev.BACKOFF_FINISHED
+        if held_for != ev.PREEMPTED or workload.requeue_at is not None:
+            reason = ev.BACKOFF_FINISHED
     elif held_for == ev.CLUSTER_QUEUE_STOPPED:
         if not _cluster_queue_runs(world, workload):
             return []

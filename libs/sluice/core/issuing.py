@@ -1,0 +1,135 @@
+"""Preemptions that have waited for admission checks are issued, or found to be no longer possible (AC6).
+
+Whom a claimant would have preempted when it got its reservation does not matter any more: targets are
+computed anew against what there is now. One claimant at a time, as each changes what the next one finds.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import (
+    Evicted,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    QuotaReleased,
+)
+
+from .eviction import PREEMPTED
+from .model import ClusterQueue, Workload, World
+from .pending import TreeQueues
+from .preemption import Target, get_targets, preemption_message
+from .promises import Promises
+from .reservations import Trial
+from .state import SchedulerState
+
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+IMPOSSIBLE: Final = "The preemptions that were pending are no longer possible"
+
+
+def issue(state: SchedulerState) -> list[Event]:
+    """Return what becomes of the first claimant whose preemptions are allowed; [] when there is none."""
+    world = state.world
+    if not world.claims.due:
+        return []
+    claimant = min((world.workloads[key] for key in world.claims.due), key=_rank)
+    cause = world.claims.due[claimant.key]
+    queue = world.cluster_queues[claimant.cluster_queue]
+    tree = state.pending.queues[claimant.cluster_queue].tree
+    assert tree is not None
+    targets = _choose(world, claimant, queue, tree)
+    if targets is None:
+        return [
+            QuotaReleased(cause=cause, workload=claimant.key),
+            PendingReasonChanged(
+                cause=cause, workloads=(claimant.key,), reason=WAITING_FOR_QUOTA, message=IMPOSSIBLE
+            ),
+        ]
+    events = preempt(world, claimant, queue, targets, cause, set())
+    victims = sorted(target.workload.key for target in targets)
+    events.append(PendingPreemptionsIssued(cause=cause, workload=claimant.key, victims=victims))
+    return events
+
+
+def preempt(
+    world: World,
+    preemptor: Workload,
+    queue: ClusterQueue,
+    targets: Iterable[Target],
+    cause: int,
+    evicted: set[WorkloadKey],
+) -> list[Event]:
+    """Return the events that preempt *targets*, but for those that are leaving already.
+
+    `queue`: the preemptor's. `evicted`: who is evicted in the same step; those of now are added.
+    """
+    events: list[Event] = []
+    for target in targets:
+        victim = target.workload
+        if victim.evicted_at is not None or victim.key in evicted:
+            continue
+        evicted.add(victim.key)
+        node = world.cluster_queues[victim.cluster_queue].node
+        message = preemption_message(preemptor, target.reason, queue.node, node)
+        events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
+        events.append(
+            Preempted(
+                cause=cause,
+                workload=victim.key,
+                preemptor=preemptor.key,
+                rule=target.reason,
+                message=message,
+                preemptor_path=queue.node.path(),
+                preemptee_path=node.path(),
+            )
+        )
+    return events
+
+
+def _choose(
+    world: World, claimant: Workload, queue: ClusterQueue, tree: TreeQueues
+) -> Sequence[Target] | None:
+    """Return whom *claimant* has to preempt for its reservation, None when nothing helps.
+
+    As in a cycle (see `promises`): first without anybody who is to go for others; else among all of them.
+    """
+    node, usage = queue.node, claimant.usage
+    with Trial(world) as trial:
+        trial.remove(claimant)
+        promises = Promises(trial, tree.members, but=claimant)
+        _add_waiting(world, trial, promises, tree)
+        targets = _targets(world, claimant, queue)
+        if targets is None:
+            return None
+        gone = [target.workload for target in targets]
+        if not promises or (not promises.concern(gone) and promises.fit_now(node, usage, gone)):
+            return targets
+        with promises.shown():
+            return _targets(world, claimant, queue)
+
+
+def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
+    node = queue.node
+    short = [fr for fr, amount in claimant.usage.items() if amount > node.available(fr)]
+    if not short:
+        return []
+    return get_targets(world, claimant, claimant.usage, short) or None
+
+
+def _add_waiting(world: World, trial: Trial, promises: Promises, tree: TreeQueues) -> None:
+    """Preemptors that wait in their queues have been promised what they wait for, too."""
+    for waiting_queue in tree.waiting.values():
+        waiting = waiting_queue.sticky()
+        if waiting is None:
+            continue
+        trial.charge(waiting_queue.node, waiting.usage)
+        victims = [world.workloads[key] for key in waiting.victims if key in world.workloads]
+        promises.add(waiting.workload.key, waiting_queue.node, waiting.usage, victims)
+
+
+def _rank(claimant: Workload) -> tuple[int, int, str]:
+    return (-claimant.priority, claimant.reserved_at or 0, claimant.uid)
+
+
+__all__ = ["issue", "preempt"]

@@ -1,0 +1,145 @@
+"""Quota that is promised to reservations whose victims have not gone yet (AC6): three ways to see a tree.
+
+Both a claimant's usage and that of its victims are charged, so the tree itself is *overdrawn*. There is room
+for somebody else if there is in both of these:
+
+- *planned*: the victims have gone, the claimants have come. Nothing is promised twice;
+- *real*: the victims run, the claimants do not yet. Nobody starts on quota that is in use.
+
+While a cycle runs, the victims are out of the tree (planned). Whoever cannot be served so, as it would have
+to take what is promised, is judged against the overdrawn tree: what fits there, fits either way.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sluice.api.features import enabled
+from sluice.events.base import WorkloadKey
+
+from .model import Workload, World
+from .quota import FlavorResource, Node
+from .reservations import Trial
+
+
+class Promises:
+    """The promises of one tree within a trial. Falsy when there are none.
+
+    `trial` must be entered; the victims are out of the tree when this has been made.
+    """
+
+    __slots__ = ("_claims", "_trial", "_victims", "_world")
+
+    def __init__(self, trial: Trial, queues: Container[str], *, but: Workload | None = None) -> None:
+        """Collect what is promised to claimants, other than *but*, of the tree with these cluster queues."""
+        self._trial = trial
+        self._world = trial.world
+        self._claims: dict[WorkloadKey, tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]] = {}
+        self._victims: dict[WorkloadKey, Workload] = {}
+        """Those who are to go; out of the tree but when they are `shown`."""
+        world = self._world
+        for name, claimants in world.claims.by_queue.items():
+            if name in queues:
+                for claimant in claimants.values():
+                    if claimant is not but:
+                        victims = [world.workloads[key] for key in claimant.victims]
+                        self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
+
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
+    def add(
+        self,
+        key: WorkloadKey,
+        node: Node,
+        usage: Mapping[FlavorResource, int],
+        victims: Sequence[Workload],
+    ) -> None:
+        """Add a promise whose usage is charged; take its victims out of the tree."""
+        self._claims[key] = (node, usage, victims)
+        for victim in victims:
+            if victim.key not in self._victims:
+                self._victims[victim.key] = victim
+                self._trial.remove(victim)
+
+    def drop(self, claimants: Iterable[Workload]) -> None:
+        """These lose what was promised to them: victims that go for nobody else are in the tree again."""
+        for claimant in claimants:
+            if self._claims.pop(claimant.key, None) is None:
+                continue
+            left = {v.key for _, _, victims in self._claims.values() for v in victims}
+            for key in [key for key in self._victims if key not in left]:
+                self._trial.restore(self._victims.pop(key))
+
+    def concern(self, workloads: Iterable[Workload]) -> bool:
+        """Is one of *workloads* to go, or has it been promised anything?"""
+        return any(w.key in self._victims or w.key in self._claims for w in workloads)
+
+    def fit_now(self, node: Node, usage: Mapping[FlavorResource, int], gone: Iterable[Workload] = ()) -> bool:
+        """Is *usage* available in the real tree, once *gone* have given up what they hold?"""
+        tree, absent = self._world.tree, self._world.absent
+        leaving = {workload.key: workload for workload in gone}
+        mark = tree.mark()
+        for key, victim in self._victims.items():
+            if key in absent and key not in leaving:
+                self._change(tree.add, victim)
+        for key, workload in leaving.items():
+            if key not in absent and key not in self._claims:
+                self._change(tree.remove, workload)
+        for key, (claimed, amounts, _) in self._claims.items():
+            if key not in absent:
+                tree.remove(claimed, amounts)
+        fits = tree.fits(node, usage)
+        tree.rollback(mark)
+        return fits
+
+    @contextmanager
+    def shown(self, *, but: Container[str] = ()) -> Iterator[None]:
+        """Put the victims into the tree, other than *but*: it is overdrawn, and they may be preempted."""
+        absent = self._world.absent
+        shown = [victim for key, victim in self._victims.items() if key not in but and key in absent]
+        for victim in shown:
+            self._trial.restore(victim)
+        yield
+        for victim in shown:
+            self._trial.remove(victim)
+
+    def _change(self, how: Callable[[Node, Mapping[FlavorResource, int]], None], workload: Workload) -> None:
+        queue = self._world.cluster_queues.get(workload.cluster_queue)
+        if queue is not None and workload.key in queue.workloads:
+            how(queue.node, workload.usage)
+
+
+def still_fits(world: World, workload: Workload) -> bool:
+    """Is there, with what the reservation itself charges, quota for all that runs (AC7)?
+
+    What is promised to others while its victims run does not count: it is not in use yet.
+    """
+    tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
+    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+    may_borrow = not (constrained and workload.record.cannot_borrow)
+    if _within_quota(workload, node, may_borrow=may_borrow):
+        return True
+    if not world.claims:
+        return False
+    root = node.root()
+    mark = tree.mark()
+    for name, claimants in world.claims.by_queue.items():
+        other = world.tree.cluster_queues.get(name)
+        if other is not None and other.root() is root:
+            for claimant in claimants.values():
+                if claimant is not workload:
+                    tree.remove(other, claimant.usage)
+    fits = _within_quota(workload, node, may_borrow=may_borrow)
+    tree.rollback(mark)
+    return fits
+
+
+def _within_quota(workload: Workload, node: Node, *, may_borrow: bool) -> bool:
+    return all(
+        node.available(fr) >= 0 and (may_borrow or not node.borrowing(fr))
+        for fr, amount in workload.usage.items()
+        if amount
+    )
+
+
+__all__ = ["Promises", "still_fits"]

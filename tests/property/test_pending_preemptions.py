@@ -1,0 +1,98 @@
+"""Reservations with preemptions pending keep their promises, whatever happens (AC6, AC7).
+
+`Player` checks the invariants after every step: no more is reserved than fits together, neither now nor with
+all pending preemptions done; whoever waits for victims waits for live ones.
+"""
+
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.core.scheduler import Scheduler
+from sluice.events.checks import ChecksReady, PreemptionsAllowed
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved
+from sluice.events.slices import WorkloadStopped
+from tests.property.contended_history import Contended
+from tests.property.scheduler_history import Input
+
+RANDOM = settings(max_examples=int(os.environ.get("SLUICE_EXAMPLES", "60")), deadline=None)
+SEEDS = st.integers(0, 10**9)
+ACTIONS = st.integers(10, 60)
+
+
+@RANDOM
+@given(SEEDS, ACTIONS)
+def test_deciding_again_decides_the_same(seed: int, actions: int) -> None:
+    """At every step, from a snapshot too; and a snapshot of what was loaded is the same."""
+    scheduler = Scheduler()
+    player = Contended(seed).play(actions)
+    state = scheduler.initial()
+    settled = True
+    for entry in player.log:
+        if isinstance(entry, Input):
+            if settled:
+                before = scheduler.dump(state)
+                state = scheduler.load(before)
+                assert scheduler.dump(state) == before
+            settled = False
+            scheduler.apply(state, entry.event, entry.seq, entry.at)
+            continue
+        assert tuple(scheduler.decide(state, entry.at)) == entry.events
+        settled = True
+        for event in entry.events:
+            scheduler.apply(state, event, entry.upto, entry.at)
+    assert scheduler.dump(state) == scheduler.dump(player.state)
+
+
+@RANDOM
+@given(SEEDS, ACTIONS)
+def test_nobody_is_preempted_before_checks_allow_it(seed: int, actions: int) -> None:
+    """Whoever gets quota with preemptions pending evicts nobody that runs; only issuing them does."""
+    player = Contended(seed).play(actions)
+    state = Scheduler().initial()
+    allowed: dict[str, None] = {}
+    edited = False
+    for entry in player.log:
+        if isinstance(entry, Input):
+            event = entry.event
+            edited = edited or isinstance(event, ObjectApplied | ObjectDeleted)
+            if isinstance(event, PreemptionsAllowed | ChecksReady):
+                allowed[event.workload] = None
+            Scheduler().apply(state, event, entry.seq, entry.at)
+            continue
+        issued = [e.workload for e in entry.events if isinstance(e, PendingPreemptionsIssued)]
+        promised = [
+            e.workload for e in entry.events if isinstance(e, QuotaReserved) and e.preemptions_pending
+        ]
+        for event in entry.events:
+            if isinstance(event, Preempted):
+                victim = state.world.workloads[event.workload]
+                assert event.preemptor not in promised or victim.admitted_at is None
+                waits = state.world.workloads[event.preemptor].preemptions
+                assert bool(waits) == (event.preemptor in issued)
+        # An edit can lift a policy; then nobody has to allow anything.
+        assert edited or all(key in allowed for key in issued)
+        for event in entry.events:
+            if isinstance(event, QuotaReserved):
+                allowed.pop(event.workload, None)
+            Scheduler().apply(state, event, entry.upto, entry.at)
+
+
+@RANDOM
+@given(SEEDS, ACTIONS)
+def test_every_reservation_ends_when_the_checks_answer(seed: int, actions: int) -> None:
+    """Admitted or given up: nobody waits for ever once checks are Ready and victims have stopped."""
+    player = Contended(seed).play(actions)
+    workloads = player.state.world.workloads
+    for _ in range(200):
+        waiting = [k for k, w in workloads.items() if w.assignment is not None and w.admitted_at is None]
+        if not waiting:
+            return
+        for key in sorted(k for k, w in workloads.items() if w.evicted_at is not None and not w.stopped):
+            player.put(WorkloadStopped(cause=0, workload=key))
+        for key in sorted(waiting):
+            player.put(ChecksReady(cause=0, workload=key, attempt=workloads[key].reservations))
+        player.settle()
+    raise AssertionError(f"still waiting: {waiting}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import (
+    check_requests,
     cycle_per_head,
     end_to_end,
     fold_rate,
@@ -54,6 +55,10 @@ BENCHES: dict[str, Bench] = {
     "smoke": _scenario(scenario.SMOKE, timeout_s=60),
     "baseline": _scenario(scenario.BASELINE, "1.15 of the ideal, scheduler under 200 us/job"),
     "large-scale": _scenario(scenario.LARGE_SCALE, "under 20 s, scheduler under 200 us/job"),
+    "check-requests": Bench(
+        check_requests.run,
+        lambda f: f"{f['requests']} requests: first {f['first_s']} s, last {f['last_s']} s after the start",
+    ),
     "cycle-per-head": Bench(
         cycle_per_head.run,
         lambda f: (

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,20 +26,20 @@ def why_not() -> str:
     return ""
 
 
-def installed(project: Path, cache: Path, target: Path) -> Path:
-    """Copy a project to *target*, with its dependencies from *cache*, and return *target*.
+def installed(project: Path, cache: Path) -> Path:
+    """Link the dependencies of *project*, kept in *cache*, into it, and return it.
 
     Skips the test where node is missing or the packages cannot be had.
     """
     if reason := why_not():
         pytest.skip(reason)
-    shutil.copytree(project, target, ignore=shutil.ignore_patterns("node_modules"), dirs_exist_ok=True)
-    lock = hashlib.sha256((project / "package-lock.json").read_bytes()).hexdigest()[:16]
-    modules = cache / lock / "node_modules"
-    if not (cache / lock / "ready").exists():
-        _install(project, cache / lock)
-    (target / "node_modules").symlink_to(modules)
-    return target
+    packages = json.loads((project / "package-lock.json").read_text())["packages"]
+    own = {path: package for path, package in packages.items() if path}
+    kept = cache / hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]
+    if not (kept / "ready").exists():
+        _install(project, kept)
+    (project / "node_modules").symlink_to(kept / "node_modules")
+    return project
 
 
 def _install(project: Path, into: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +27,9 @@ NAME = "example.com/hello"
 def project(pytestconfig: pytest.Config, tmp_path: Path) -> Path:
     cache = pytestconfig.cache
     assert cache is not None
-    return installed(EXAMPLE, Path(cache.mkdir("javascript")), tmp_path / "javascript")
+    copy = tmp_path / "javascript"
+    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("node_modules"))
+    return installed(copy, Path(cache.mkdir("javascript")))
 
 
 @pytest.fixture

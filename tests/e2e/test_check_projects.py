@@ -1,0 +1,106 @@
+"""What `sluice check new` makes holds and releases real jobs, in Python and in JavaScript."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.node import installed
+from tests.system import ROOT, System
+
+from .conftest import Sluice, eventually
+
+pytestmark = pytest.mark.nats
+
+Start = Callable[[Path], subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _agent(cell: System) -> None:
+    cell.start("agent", {"AGENT_NAME": "worker", "AGENT_WORK_DIR": str(cell.directory / "work")})
+
+
+@pytest.fixture
+def start(cell: System, tmp_path: Path) -> Iterator[Start]:
+    """A function that runs a project as its README says; what it starts is ended."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(project: Path) -> subprocess.Popen[bytes]:
+        program = [sys.executable, "check.py"] if (project / "check.py").exists() else ["node", "index.js"]
+        with (tmp_path / "controller.log").open("ab") as log:
+            process = subprocess.Popen(
+                program,
+                cwd=project,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "SLUICE_NATS_URL": cell.url, "PYTHONPATH": f"{ROOT / 'libs'}"},
+            )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait(10)
+    if (tmp_path / "controller.log").exists():
+        print((tmp_path / "controller.log").read_text()[-3000:])
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_new_check_holds_and_releases(
+    run: Sluice, start: Start, tmp_path: Path, pytestconfig: pytest.Config, language: str
+) -> None:
+    """With its controller one job runs; another is held until a person agrees."""
+    name = f"hello-{language}"
+    project = tmp_path / name
+    run("check", "new", name, "--language", language, "--directory", str(project)).ok()
+    if language == "javascript":
+        cache = pytestconfig.cache
+        assert cache is not None
+        installed(project, Path(cache.mkdir("javascript")))
+
+    run("apply", "-f", str(project / "manifests.yaml")).ok()
+    assert "False" in run("check", "list").ok().out
+    controller = start(project)
+    eventually(lambda: _listed(run, name)["active"] == "True", 20)
+    assert _listed(run, name)["queues"] == [name]
+
+    said = run("submit", "-f", str(project / "job.yaml"), "--wait", "--timeout", "30s").ok()
+    assert "Succeeded" in said.out + said.err
+
+    held = yaml.safe_load((project / "job.yaml").read_text())
+    held["metadata"]["name"] = f"{name}-held"
+    held["spec"]["template"]["metadata"]["labels"]["hold"] = "true"
+    run("submit", "-f", "-", stdin=yaml.safe_dump(held)).ok()
+    told = eventually(lambda: _told(run, f"{name}-held", "held by the label of its pods"), 20)
+    assert "Pending" in told
+    assert _listed(run, name)["pending"] == 1
+    described = run("check", "describe", name).ok().out
+    assert f"(pid {controller.pid} on " in described
+    assert "1 pending, 0 approved" in described
+
+    # A person agrees; the controller's opinion is not asked any more.
+    run("check", "approve", f"{name}-held", name).ok()
+    eventually(lambda: _phase(run, f"{name}-held") == "Succeeded", 20)
+    eventually(lambda: _listed(run, name)["pending"] == 0)
+
+    controller.terminate()
+    assert controller.wait(10) == 0
+
+
+def _listed(run: Sluice, name: str) -> dict[str, object]:
+    found = run("check", "list", "-o", "json").ok().json
+    return next(row for row in found if row["name"] == name)
+
+
+def _told(run: Sluice, job: str, message: str) -> str:
+    text = run("describe", "job", job).out
+    return text if message in text else ""
+
+
+def _phase(run: Sluice, job: str) -> str:
+    return run("get", "job", job, "-o", "{.status.phase}").out.strip()

@@ -17,6 +17,7 @@ from . import (
     end_to_end,
     fold_rate,
     idle_latency,
+    replay,
     resize,
     restart,
     scenario,
@@ -51,6 +52,12 @@ def _restart_key(f: Figures) -> str:
     return "without, with snapshot: " + "; ".join(parts)
 
 
+def _replay_key(f: Figures) -> str:
+    asked = f["commands"]
+    parts = [f"{name} {asked[name]['wall_s']} s" for name in ("state, middle", "state, end", "verify", "why")]
+    return f"{', '.join(parts)}, what-if {f['what_if_times_faster']} times faster"
+
+
 BENCHES: dict[str, Bench] = {
     "smoke": _scenario(scenario.SMOKE, timeout_s=60),
     "baseline": _scenario(scenario.BASELINE, "1.15 of the ideal, scheduler under 200 us/job"),
@@ -81,6 +88,7 @@ BENCHES: dict[str, Bench] = {
     ),
     "restart": Bench(restart.run, _restart_key),
     "variants": Bench(variants.run, variants.key, "2.5"),
+    "replay": Bench(replay.run, _replay_key, "states under 2 s, what-if 50 times faster than what it covers"),
 }
 """By name, in the order in which they run."""
 

@@ -1,0 +1,152 @@
+"""What it costs to ask a long log: `python -m tests.bench.replay [EVENTS]`.
+
+Makes a log as a busy cell writes it, exports it, and asks it everything through the command line, each
+command a process of its own; and the baseline scenario's log for what-if, which is measured against the
+time that the scenario covers. Run by itself it prints a JSON line per command as well.
+"""
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluice.core.scheduler import Scheduler
+from sluice.replay.forking import in_copy
+from sluice.replay.logfile import Header, Writer
+from sluice.replay.source import FileSource
+from sluice.replay.states import fold_at
+from tests.system import System
+
+from .recorded import Recorder
+from .recorded_log import EVENTS
+from .scenario import BASELINE, LARGE_SCALE, Scenario
+
+Figures = dict[str, Any]
+
+CHANGE = "ClusterQueue/cq-0-0.spec.queueingStrategy=StrictFIFO"
+
+
+@dataclass
+class Asked:
+    """One command that has ended."""
+
+    output: str
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+    def figures(self) -> Figures:
+        wall, cpu = round(self.wall_s, 2), round(self.cpu_s, 2)
+        return {"wall_s": wall, "cpu_s": cpu, "peak_mb": round(self.peak_mb)}
+
+
+def ask(*arguments: str) -> Asked:
+    """Run `sluice` with *arguments*; CPU time is that of all its processes, memory that of the largest."""
+    command = [sys.executable, "-m", "sluice.cli.main", *arguments]
+    with tempfile.TemporaryFile() as output:
+        started = time.monotonic()
+        pid = os.posix_spawn(
+            command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), 1)]
+        )
+        _, status, used = os.wait4(pid, 0)
+        wall = time.monotonic() - started
+        output.seek(0)
+        text = output.read().decode()
+    if status:
+        raise RuntimeError(f"sluice {' '.join(arguments)}: exit code {os.waitstatus_to_exitcode(status)}")
+    return Asked(text, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def record(path: Path, scenario: Scenario, play: Callable[[Recorder], None], rounds: int | None) -> int:
+    """Write a log of *scenario*; returns how many events it has."""
+    with path.open("wb") as file:
+        writer = Writer(file, Header(source="bench"))
+        recorder = Recorder(lambda entry: writer.add((entry,)), scenario, rounds)
+        play(recorder)
+        writer.finish()
+    return recorder.total
+
+
+def run(events: int = EVENTS, show: Callable[[str], None] = lambda _: None) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        log = Path(folder) / "long.slog"
+        # In a child: what this process had at its largest would count as every command's memory.
+        total = in_copy(lambda: record(log, LARGE_SCALE, lambda recorder: recorder.play(events), None))
+        source = FileSource(log)
+        asked: dict[str, Figures] = {}
+
+        def measure(name: str, *arguments: str) -> Asked:
+            found = ask(*arguments)
+            asked[name] = found.figures()
+            show(json.dumps({"bench": "replay", "command": name, **asked[name]}))
+            return found
+
+        _move(measure, log, Path(folder))
+        _look_back(measure, log, source)
+        baseline = Path(folder) / "baseline.slog"
+        in_copy(lambda: record(baseline, BASELINE, Recorder.play_out, 1))
+        whatif = measure(
+            "what-if of the baseline", "replay", "what-if", "-l", str(baseline), "--set", CHANGE, "-o", "json"
+        )
+        covers = json.loads(whatif.output)["runs"][1]["coversSeconds"]
+        return {
+            "bench": "replay",
+            "events": total,
+            "messages": source.end,
+            "log_mb": round(log.stat().st_size / 1e6, 1),
+            "snapshots_mb": round(sum(f.stat().st_size for f in source.sidecar.directory.iterdir()) / 1e6, 1),
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+            "what_if_covers_s": round(covers, 1),
+            "what_if_times_faster": round(covers / whatif.wall_s, 1),
+            "commands": asked,
+        }
+
+
+def _move(measure: Callable[..., Asked], log: Path, folder: Path) -> None:
+    """Into a cell, out of it, and from file to file."""
+    with System(folder / "cell") as cell:
+        measure("import", "-s", cell.url, "log", "import", str(log))
+        measure("export of a cell", "-s", cell.url, "log", "export", str(folder / "live.slog"))
+    measure("export of a file", "log", "export", "-l", str(log), str(folder / "copy.slog"))
+
+
+def _look_back(measure: Callable[..., Asked], log: Path, source: FileSource) -> None:
+    end, file = source.end, ("-l", str(log))
+    middle = (source.first + end) // 2
+    measure("state, middle, no snapshots", "replay", "state", "--at", str(middle), *file)
+    measure("state, end, no snapshots", "replay", "state", *file)
+    measure("index", "replay", "index", str(log))
+    measure("state, middle", "replay", "state", "--at", str(middle), *file)
+    measure("state, end", "replay", "state", *file)
+    measure("verify", "replay", "verify", *file)
+    seq, who = in_copy(lambda: _pending(source, middle))
+    measure("why", "why", who, "--at", str(seq), *file)
+    measure("who-preempted", "who-preempted", who, *file)
+    measure("trace", "trace", str(middle), *file)
+    measure("timeline", "replay", "timeline", who, *file)
+    measure("extract", "log", "extract", str(log.with_name("cut.slog")), "--workload", who, *file)
+    measure("lint", "log", "lint", *file)
+
+
+def _pending(source: FileSource, start: int) -> tuple[int, str]:
+    """Return a sequence from *start* on at which many wait, and one of those in the middle of them."""
+    best: tuple[int, int, str] = (0, 0, "")
+    for seq in range(start, source.end, max(1, (source.end - start) // 8)):
+        state = fold_at(source, Scheduler(), seq).state
+        waiting = [key for key, w in state.world.workloads.items() if w.peers is not None]
+        if len(waiting) > best[0]:
+            best = (len(waiting), seq, waiting[len(waiting) // 2])
+    if not best[0]:
+        raise RuntimeError("nobody waits anywhere in this log; make a longer one")
+    return best[1:]
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
+    print(json.dumps(run(count, lambda line: print(line, flush=True))))

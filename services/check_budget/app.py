@@ -16,6 +16,7 @@ from sluice.sdk.checks import Controller, Request, Settings, Verdict
 from .books import Books
 from .config import Config
 from .office import HOUR_S, SECOND_US, Office, case_key
+from .page import serving
 from .prometheus import Readers
 
 GATHER_S = 0.02
@@ -153,7 +154,7 @@ def make(config: Config) -> Controller:
     async def following(controller: Controller) -> AsyncIterator[None]:
         books = Books(controller.running.client.log, office, desk.changed, config.snapshot_entries)
         books.ready = desk.ready
-        async with Http() as http:
+        async with Http() as http, serving(config.http, office, desk.now):
             readers = Readers(http, office, wall, desk.changed)
             tasks = [asyncio.create_task(each()) for each in (books.run, readers.run, desk.run)]
             for task in tasks:

@@ -13,7 +13,11 @@ from sluice.api.yaml import decode_yaml, manifests
 from sluice.core.jobs import job_request
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-FILES = [*sorted(EXAMPLES.glob("kueue/*.yaml")), EXAMPLES / "plain-job.yaml"]
+FILES = [
+    *sorted(EXAMPLES.glob("kueue/*.yaml")),
+    *sorted(EXAMPLES.glob("checks/*/*.yaml")),
+    EXAMPLES / "plain-job.yaml",
+]
 
 
 def read(name: str) -> list[Manifest]:

@@ -9,6 +9,9 @@ import pytest
 from services.admission_check.config import Config as ChecksConfig
 from services.agent.config import Config as AgentConfig
 from services.api.config import Config as ApiConfig
+from services.check_budget.config import Config as BudgetConfig
+from services.check_provisioning.config import Config as ProvisioningConfig
+from services.check_webhook.config import Config as WebhookConfig
 from services.scheduler.config import Config as SchedulerConfig
 from services.slice_aggregator.config import Config as SliceConfig
 from sluice.api import kueue
@@ -60,6 +63,9 @@ def test_variables_of_all_services_are_described() -> None:
         ("SCHEDULER_", SchedulerConfig, "configuration.md"),
         ("ADMISSION_CHECK_", ChecksConfig, "configuration.md"),
         ("API_", ApiConfig, "configuration.md"),
+        ("CHECK_BUDGET_", BudgetConfig, "checks-shipped.md"),
+        ("CHECK_WEBHOOK_", WebhookConfig, "checks-shipped.md"),
+        ("CHECK_PROVISIONING_", ProvisioningConfig, "checks-shipped.md"),
     ],
 )
 def test_variables_of_services_are_described(prefix: str, config: type[msgspec.Struct], page: str) -> None:

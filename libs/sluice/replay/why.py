@@ -10,6 +10,7 @@ from typing import Any
 from sluice.api.quantity import format_value
 from sluice.core.assignment import Mode
 from sluice.core.checks_state import State as ChecksState
+from sluice.core.claims import ISSUED, PENDING
 from sluice.core.eligibility import FlavorRule
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import stopped
@@ -161,6 +162,7 @@ def explain(
     if not members:
         report = _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
         _add_checks(report, others)
+        _add_preemptions(workload, report)
         return report
     report = _blank(state, workload, seq, at)
     variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))
@@ -169,6 +171,7 @@ def explain(
         helped = help_ and number < HELPED
         report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
         _add_checks(report.variants[-1], others)
+        _add_preemptions(variant, report.variants[-1])
     _family(state, workload, report)
     return report
 
@@ -185,6 +188,20 @@ def _add_checks(report: Report, others: Others) -> None:
             report.remedies.append(Remedy("check", f"Ready from {check.name} ({check.controller})"))
         # All of them are needed, so none is the least by itself.
         report.remedies[0].smallest = len(waiting) == 1
+
+
+def _add_preemptions(workload: Workload, report: Report) -> None:
+    """Say whom a reservation waits for (AC6)."""
+    names = ", ".join(sorted(workload.victims))
+    if workload.preemptions == PENDING:
+        report.message += (
+            f" The preemption of {len(workload.victims)} workload(s) is pending until its checks allow it"
+        )
+        report.message += f": {names}." if names else "."
+    elif workload.preemptions == ISSUED:
+        report.message += (
+            f" It also waits for {len(workload.victims)} preempted workload(s) to stop: {names}."
+        )
 
 
 def _family(state: SchedulerState, parent: Workload, report: Report) -> None:

@@ -14,6 +14,7 @@ from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
     Evicted,
+    PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
     PreemptionIssued,
@@ -346,6 +347,12 @@ def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micr
         workload.pending = PendingReason(event.reason, event.message, seq, at)
 
 
+def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+
+
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
@@ -463,6 +470,7 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     JobClaimed: _claimed,
     JobResumed: _resumed,
     JobSuspended: _suspended,
+    PendingPreemptionsIssued: _preemptions_begun,
     PendingReasonChanged: _pending,
     Preempted: _preempted,
     PreemptionIssued: _preemption_issued,

@@ -11,6 +11,7 @@ from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
     Evicted,
+    PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
     PreemptionIssued,
@@ -56,13 +57,29 @@ def notices(workload: WorkloadView) -> list[Notice]:
     return found
 
 
+def pending_preemptions(workload: WorkloadView) -> str:
+    """Return what to say of preemptions that its reservation waits with (AC6), '' if there are none."""
+    for transition in reversed(workload.history):
+        match transition.event:
+            case QuotaReserved() as event:
+                return preemptions_text(event) if event.preemptions_pending else ""
+            case PendingPreemptionsIssued():
+                return ""
+    return ""
+
+
+def preemptions_text(event: QuotaReserved) -> str:
+    return f"The preemption of {len(event.pending_victims)} workload(s) is pending until its checks allow it"
+
+
 def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> Notice:
     seq, at, event = transition
     waited_s = (at - since) // MICROS_PER_S
     match event:
         case QuotaReserved():
             message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
-            return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s")
+            pending = f". {preemptions_text(event)}" if event.preemptions_pending else ""
+            return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
         case Admitted():
             queue = workload.cluster_queue.name if workload.cluster_queue is not None else ""
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
@@ -89,6 +106,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
         case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
             return Notice(seq, at, "Warning", "Pending", f"{event.reason}: {event.message}")
+        case PendingPreemptionsIssued():
+            message = f"The pending preemption of {len(event.victims)} workload(s) is issued"
+            return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
         case BlockedOnPreemptionGates():
             return Notice(seq, at, "Normal", "PreemptionGated", event.message)
         case RequeueBackoffStarted():
@@ -139,4 +159,4 @@ def _suffix(message: str) -> str:
     return f": {message}" if message else ""
 
 
-__all__ = ["Notice", "notices"]
+__all__ = ["Notice", "notices", "pending_preemptions"]

@@ -19,6 +19,7 @@ from sluice.core.eviction import WAIT_FOR_START
 from sluice.events.base import Micros, PodSet
 from sluice.events.slices import WorkloadRecord
 
+from .notices import pending_preemptions
 from .pending import why_pending
 from .records import Recorded, WorkloadView
 from .state import State
@@ -136,6 +137,8 @@ def _admitted(workload: WorkloadView) -> Condition:
     states = check_states(workload) if workload.assignment is not None else ()
     missing = why_not_admitted(states, has_quota=workload.assignment is not None)
     reason, message = missing or ("Pending", "The workload is about to be admitted")
+    if workload.assignment is not None and (pending := pending_preemptions(workload)):
+        message = f"{message}. {pending}"
     return _condition("Admitted", Recorded(False, reason, message, since, generation))
 
 

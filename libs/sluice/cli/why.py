@@ -12,7 +12,8 @@ from sluice.core.state import SchedulerState
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
-from sluice.replay import causes
+from sluice.log.subjects import COMMITS
+from sluice.replay import causes, tracing
 from sluice.replay.source import Source
 from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
 from sluice.replay.trying import Laboratory
@@ -20,7 +21,7 @@ from sluice.replay.why import Others, explain, find
 from sluice.replay.why_text import plain_words
 
 from .errors import EXIT_USAGE, CliError
-from .humane import describe
+from .humane import describe, subject_of
 from .replay_options import (
     at_option,
     clock,
@@ -32,6 +33,7 @@ from .replay_options import (
     show_json,
     source_of,
 )
+from .table import one_line
 
 
 @click.command()
@@ -110,19 +112,23 @@ def _was_there(source: object, key: str) -> bool:
 
 @click.command()
 @click.argument("event", type=click.IntRange(1), metavar="SEQ")
+@click.argument("about", default="", metavar="[NAME]")
 @log_option()
 @output_option()
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="Consequences shown."
 )
 @click.pass_context
-def trace(ctx: click.Context, event: int, file: Path | None, output: str, limit: int) -> None:
-    """Follow the message at SEQ back to its first cause, and on to what came of it."""
+def trace(ctx: click.Context, event: int, about: str, file: Path | None, output: str, limit: int) -> None:
+    """Follow the message at SEQ back to its first cause, and on to what came of it.
+
+    A commit may hold many events; NAME, a job, workload or queue, leaves out what is not about it.
+    """
     with plain_errors():
         source = source_of(ctx, file)
         sequence_of(source, str(event))
         with progress(source, "Reading") as show:
-            found = causes.trace(source, event, limit=limit, progress=show)
+            found = tracing.trace(source, event, about=about, limit=limit, progress=show)
     if output == "json":
         rows = {
             "causes": found.causes,
@@ -134,19 +140,20 @@ def trace(ctx: click.Context, event: int, file: Path | None, output: str, limit:
         click.echo(happening_line(h, mark="▶" if h.seq == event else " "))
     for depth, h in found.consequences:
         click.echo(happening_line(h, indent=depth))
+    if len(found.consequences) == limit:
+        click.echo(f"... there may be more than {limit} (--limit)")
 
 
 def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> str:
-    """Return one happening on one line."""
+    """Return one happening on one line: place, time, writer, what, about whom, and its cause."""
+    fields = {"type": h.type, "cause": h.cause, **h.data}
+    if h.writer in COMMITS:
+        text = one_line(f"{subject_of(fields)}  {describe(fields)}".rstrip(), 200)
+    else:
+        text = str(h.data.get("job") or h.data.get("subject", ""))
+        text += "".join(f" {h.data[k]}" for k in ("workload", "check", "state") if k in h.data)
     cause = f" ={h.cause}" if h.cause else ""
-    text = (
-        describe({"type": h.type, **h.data}) if h.writer in ("slices", "scheduler", "config") else _short(h)
-    )
-    return f"{mark}{h.seq:>7} {clock(h.at)} {'  ' * indent}{h.writer:<9} {text}{cause}"
-
-
-def _short(h: causes.Happening) -> str:
-    return f"{h.type} {h.data.get('job') or h.data.get('subject', '')}"
+    return f"{mark}{h.seq:>7} {clock(h.at)} {'  ' * indent}{h.writer:<9} {h.type} {text}{cause}"
 
 
 @click.command()

@@ -207,6 +207,8 @@ def _settled(cycles: Sequence[tuple[TreeQueues, Cycle]]) -> TreesSettled | None:
             cause = max(cause, tree.cause)
     if not cohorts and not queues:
         return None
+    # Nothing was freed: the next in line was looked at for what has happened to those before it.
+    cause = cause or max((cause_of(tree, e) for tree, cycle in cycles for e in cycle.entries), default=0)
     return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 

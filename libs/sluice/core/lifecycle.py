@@ -83,7 +83,8 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     late = _late(lc, at)
     if not lc.due and not late:
         return []
-    causes = dict.fromkeys(late, 0)
+    # Time brought it about; what set the clock is the last thing that happened to the workload.
+    causes = {key: world.workloads[key].changed_by for key in late}
     causes.update(lc.due)
     workloads = [world.workloads[key] for key in causes]
     workloads.sort(key=_uid)

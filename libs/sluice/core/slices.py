@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sluice.events.base import Event, JobKey, Micros
+from sluice.events.ids import seq_of
 from sluice.events.job import Lost
 from sluice.events.slices import (
     ExecutorLost,
@@ -29,7 +30,7 @@ from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
 from .slices_reports import stopped
-from .slices_state import MICROS, Presence, State, Todo
+from .slices_state import MICROS, Finished, Job, Presence, State, Todo
 
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
@@ -155,17 +156,23 @@ def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
     retention = state.config.retain_finished_jobs_seconds
     over = None if retention is None else at - retention * MICROS
     gone: set[JobKey] = set()
+    # Time brings it about; the chain of causes leads back to the job's submission.
     for finished in state.finished.values():
         if len(events) >= MAX_EVENTS:
             return
         if excess <= len(gone) and (over is None or finished.finished_at > over):
             break
         gone.add(finished.key)
-        events += forgotten(finished, 0)
+        events += forgotten(finished, _origin(finished))
     if state.expiry and state.expiry[0][0] <= at:
         key = state.expiry[0][1]
         if key not in gone:
-            events += forgotten(state.finished[key], 0)
+            events += forgotten(state.finished[key], _origin(state.finished[key]))
+
+
+def _origin(owner: Job | Finished | None) -> int:
+    """Return the sequence of the job's submission."""
+    return seq_of(owner.uid) if owner is not None and owner.uid else 0
 
 
 def _forget_slices(state: State, at: Micros) -> list[Event]:
@@ -175,8 +182,9 @@ def _forget_slices(state: State, at: Micros) -> list[Event]:
         return []
     over = at - retention * MICROS
     events: list[Event] = []
-    for key, (_, replaced_at) in state.aging.items():
+    for key, (name, replaced_at) in state.aging.items():
         if replaced_at > over or len(events) >= MAX_EVENTS:
             break
-        events.append(WorkloadDeleted(cause=0, workload=key))
+        owner = state.jobs.get(name) or state.finished.get(name)
+        events.append(WorkloadDeleted(cause=_origin(owner), workload=key))
     return events

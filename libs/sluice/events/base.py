@@ -25,7 +25,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
     """A fact, past tense. Fields may be added with defaults; a change of meaning gets a new tag.
 
-    `cause` is the log sequence of the message that brought the event about; 0 when only time did.
+    `cause` is the log sequence of the message that brought the event about; for what time brings about, of
+    the last one that concerned its object. 0 only in configuration, which people change.
     """
 
     cause: int

@@ -1,8 +1,7 @@
-"""Who brought what about: `trace`, `who-preempted` and the history of one object (DB1)."""
+"""What happened, one event after the other: the history of one object, and who preempted it (DB1)."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,53 +75,11 @@ def of_message(entry: Entry) -> Happening:
     data: dict[str, Any] = {"subject": entry.suffix}
     if root == "job" and (job := job_of(entry.suffix)) is not None:
         data["job"] = job
+    elif root == "verdict":
+        with contextlib.suppress(msgspec.DecodeError):
+            said = msgspec.json.decode(message.data)
+            data |= {k: said[k] for k in ("workload", "check", "state", "attempt") if k in said}
     return Happening(entry.seq, root, entry.at, 0, message.type, data)
-
-
-@dataclass
-class Trace:
-    """`causes`: from the first cause to the event; `consequences`: what came of it, with their depth."""
-
-    causes: list[Happening]
-    consequences: list[tuple[int, Happening]]
-
-
-def trace(source: Source, seq: int, *, limit: int = 200, progress: Progress | None = None) -> Trace:
-    """Follow the chain of causes of a message back to where it began, and on to what came of it."""
-    causes: list[Happening] = []
-    here, seen = seq, set[int]()
-    while here and here not in seen:
-        seen.add(here)
-        at_seq = list(happenings(e for entries in source.read(here, here) for e in entries))
-        causes[:0] = at_seq
-        here = max((h.cause for h in at_seq if h.cause < here), default=0)
-    depth = {seq: 0}
-    found: list[tuple[int, Happening]] = []
-    for entries in source.read(seq + 1, None, COMMITS):
-        for entry in entries:
-            for happening in _consequences(entry, depth):
-                level = depth[happening.cause] + 1
-                depth.setdefault(entry.seq, level)
-                found.append((level, happening))
-                if len(found) >= limit:
-                    return Trace(causes, found)
-        if progress is not None and entries:
-            progress(entries[-1].seq)
-    return Trace(causes, found)
-
-
-_CAUSE = re.compile(rb'"cause":(\d+)')
-
-
-def _consequences(entry: Entry, causes: Mapping[int, object]) -> Iterator[Happening]:
-    """Yield the events of a commit that name one of *causes*; most commits are not even decoded."""
-    if not any(int(cause) in causes for cause in set(_CAUSE.findall(entry.payload))):
-        return
-    with suppress(CommitDecodeError):
-        for step in decode_commit(entry.payload).steps:
-            for event in step.events:
-                if event.cause in causes:
-                    yield of_event(entry.seq, entry.suffix, step.at, event)
 
 
 def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:
@@ -175,7 +132,7 @@ def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
     if entry.suffix not in COMMITS:
         yield of_message(entry)
         return
-    with suppress(CommitDecodeError):
+    with contextlib.suppress(CommitDecodeError):
         for step in decode_commit(entry.payload).steps:
             for event in step.events:
                 data = msgspec.json.encode(event)

@@ -3,6 +3,7 @@
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import Finished
 from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.ids import uid
 from sluice.events.slices import WorkloadDeleted
 from tests.conformance.build_status import SECOND, conditions_of, configuration, micros, seconds
 from tests.conformance.framework import Json
@@ -52,7 +53,7 @@ def _run_retention(case: Json, finished_at: int) -> None:
     state = decider.initial()
     state.config = configuration(case["options"])
     key, workload = JobKey("ns/job"), WorkloadKey("ns/wl")
-    state.finished[key] = Finished(key, "uid", workload, finished_at, 1, "")
+    state.finished[key] = Finished(key, uid(1), workload, finished_at, 1, "")
     state.finished_workloads[workload] = key
     deleted = WorkloadDeleted(workload=workload, cause=0) in decider.decide(state, now)
     expected = not case["observed"]["workloads"]

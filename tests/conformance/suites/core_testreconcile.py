@@ -55,7 +55,7 @@ def _run_retention(case: Json, finished_at: int) -> None:
     key, workload = JobKey("ns/job"), WorkloadKey("ns/wl")
     state.finished[key] = Finished(key, uid(1), workload, finished_at, 1, "")
     state.finished_workloads[workload] = key
-    deleted = WorkloadDeleted(workload=workload, cause=0) in decider.decide(state, now)
+    deleted = WorkloadDeleted(workload=workload, cause=1) in decider.decide(state, now)
     expected = not case["observed"]["workloads"]
     assert deleted == expected, f"deleted: expected {expected}, got {deleted}"
     after_s = seconds(case["expect"]["wantResult"]["requeueAfter"])

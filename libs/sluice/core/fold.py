@@ -87,12 +87,11 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     if at > state.at:
         state.at = at
     handler = _HANDLERS.get(type(event))
-    if handler is None:
-        # What is said of variants means what is said of other workloads.
-        event = as_workload_event(event)
-        handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(state, event, seq, at)
+    elif (same := as_workload_event(event)) is not event:
+        # What is said of variants means what is said of other workloads.
+        fold(state, same, seq, at)
 
 
 # Configuration

@@ -38,7 +38,7 @@ from .lifecycle_fold import fold_lifecycle
 from .model import Workload, World
 from .transitions import deadline_of, transitions
 
-_OWN = (Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated)
+_OWN = frozenset((Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated))
 """The scheduler's own: what follows from them has their cause."""
 
 
@@ -72,10 +72,10 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
 
 def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> None:
     """Take notice of *event*, already folded into *world*; *seq* is its message's, *at* its time."""
-    handler = _HANDLERS.get(type(event))
+    kind = type(event)
+    handler = _HANDLERS.get(kind)
     if handler is not None:
-        cause = event.cause if isinstance(event, _OWN) else seq
-        handler(world, lc, event, cause, at)
+        handler(world, lc, event, event.cause if kind in _OWN else seq, at)
 
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:

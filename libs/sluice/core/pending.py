@@ -341,10 +341,19 @@ class Pending:
             self.refresh(queue)
 
     def _rerank(self, peers: Peers, rank: Rank) -> None:
-        if peers.rank is not None:
-            self._take_out(peers)
+        before, queue = peers.rank, peers.queue
         peers.rank = rank
-        self._put_in(peers)
+        if before is None:
+            self._put_in(peers)
+        elif not peers.parked:
+            queue.active.move(before, rank, peers)
+        else:
+            queue.parked.move(before, rank, peers)
+            if peers.indexed:
+                queue.shapes.move(peers.least, before, rank, peers)
+                if queue.tree is not None:
+                    queue.tree.shapes.move(peers.least, before, rank, peers)
+                    queue.tree.touched[queue.name] = queue
 
     def _take_out(self, peers: Peers) -> None:
         rank, queue = _rank_of(peers), peers.queue
@@ -546,12 +555,12 @@ class Pending:
         if queue.stopped:
             ready = has_parked = False
         else:
-            has_parked = bool(queue.parked)
+            has_parked = bool(queue.parked.items)
             sticky = None if queue.waiting is None else queue.sticky()
             if sticky is not None:
                 waits, ready = True, sticky.is_due()
             else:
-                ready = bool(queue.active)
+                ready = bool(queue.active.items)
             if queue.strict and (blocker := queue.blocker()) is not None:
                 reserves = blocker.reserves
                 ready = ready and waits

@@ -16,17 +16,18 @@ CHUNK = 512
 class Ranked[T]:
     """Items by rank. Ranks are unique within one list (they end in a uid)."""
 
-    __slots__ = ("_chunks", "_items")
+    __slots__ = ("_chunks", "items")
 
     def __init__(self) -> None:
         self._chunks: list[list[Rank]] = []
         """Sorted, none of them empty."""
-        self._items: dict[Rank, T] = {}
+        self.items: dict[Rank, T] = {}
+        """By rank, in no order; only the list itself changes it."""
 
     def add(self, rank: Rank, item: T) -> None:
-        if rank not in self._items:
+        if rank not in self.items:
             self._insert(rank)
-        self._items[rank] = item
+        self.items[rank] = item
 
     def _insert(self, rank: Rank) -> None:
         chunks = self._chunks
@@ -47,8 +48,8 @@ class Ranked[T]:
 
     def discard(self, rank: Rank, item: T) -> None:
         """Take *item* out, if it is there under this rank."""
-        if self._items.get(rank) is item:
-            del self._items[rank]
+        if self.items.get(rank) is item:
+            del self.items[rank]
             chunks = self._chunks
             index = 0 if len(chunks) == 1 else bisect_left(chunks, rank, key=_LAST)
             chunk = chunks[index]
@@ -56,24 +57,41 @@ class Ranked[T]:
             if not chunk:
                 del chunks[index]
 
+    def move(self, old: Rank, new: Rank, item: T) -> None:
+        """Give *item*, which is there under *old*, the rank *new*. Most moves do not change its place."""
+        items, chunks = self.items, self._chunks
+        if len(chunks) != 1 or items.get(old) is not item or new in items:
+            self.discard(old, item)
+            self.add(new, item)
+            return
+        del items[old]
+        items[new] = item
+        chunk = chunks[0]
+        index = bisect_left(chunk, old)
+        if (not index or chunk[index - 1] < new) and (index + 1 == len(chunk) or new < chunk[index + 1]):
+            chunk[index] = new
+        else:
+            del chunk[index]
+            insort(chunk, new)
+
     def first(self) -> T | None:
-        return self._items[self._chunks[0][0]] if self._chunks else None
+        return self.items[self._chunks[0][0]] if self._chunks else None
 
     def __iter__(self) -> Iterator[T]:
         """Yield the items, the lowest rank first. Do not change the list meanwhile."""
-        items = self._items
+        items = self.items
         for rank in self.ranks():
             yield items[rank]
 
     def __getitem__(self, rank: Rank) -> T:
-        return self._items[rank]
+        return self.items[rank]
 
     def ranks(self) -> Iterator[Rank]:
         """Yield the ranks, the lowest first. Do not change the list meanwhile."""
         return chain.from_iterable(self._chunks)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
 
 __all__ = ["Rank", "Ranked"]

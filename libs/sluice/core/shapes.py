@@ -55,6 +55,10 @@ class Shapes:
             if not shapes:
                 del self._by_resource[resource]
 
+    def move(self, least: Least, old: Rank, new: Rank, peers: "Peers") -> None:
+        """Give *peers*, which are there under *old*, the rank *new*."""
+        self._by_least[least].move(old, new, peers)
+
     def within(self, bounds: Bounds) -> "list[tuple[Least, Ranked[Peers]]]":
         """Return the shapes whose amounts are all within *bounds*; in no order that means anything."""
         found = []

@@ -9,17 +9,22 @@ from sluice.core.ranked import Ranked
 RANKS = st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from("abc"))
 
 
-@given(st.lists(st.tuples(st.booleans(), RANKS), max_size=200))
+@given(st.lists(st.tuples(st.sampled_from(("add", "discard", "move")), RANKS, RANKS), max_size=200))
 def test_it_is_a_sorted_list(changes):
-    """Whatever was added and taken out, it holds what is left in the order of ranks, in small chunks."""
+    """Whatever was added, moved and taken out: what is left is in the order of ranks, in small chunks."""
     before, ranked.CHUNK = ranked.CHUNK, 2
     try:
         listed: Ranked[str] = Ranked()
         model: dict[tuple[int, int, str], str] = {}
-        for add, rank in changes:
-            if add:
+        for change, rank, other in changes:
+            if change == "add":
                 model[rank] = "".join(map(str, rank))
                 listed.add(rank, model[rank])
+            elif change == "move":
+                if rank in model and (other not in model or other == rank):
+                    item = model.pop(rank)
+                    model[other] = item
+                    listed.move(rank, other, item)
             elif rank in model:
                 listed.discard(rank, model.pop(rank))
             else:

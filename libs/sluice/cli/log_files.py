@@ -11,13 +11,13 @@ from typing import BinaryIO
 import click
 
 from sluice.log.contract import Entry
-from sluice.log.jetstream import JetStreamLog
 from sluice.replay import jsonl, linting, logfile
 from sluice.replay.extracting import Closure, only, other_namespaces, redacted
-from sluice.replay.source import GAP, TIME_HEADER, FileSource, Source
+from sluice.replay.source import FileSource, Source
 
 from .client import find_target
 from .errors import CliError, plural
+from .importing import import_log
 from .log import log
 from .replay_options import (
     clock,
@@ -122,15 +122,19 @@ def _export(
         batches = redacted(batches)
     with progress(source, "Exporting") as show, _target(output) as out:
         if output.suffix == ".jsonl":
-            count = jsonl.write((entry for entries in batches for entry in entries), out)
+            count = jsonl.write(_shown(batches, show), out)
         else:
             writer = logfile.Writer(out, header)
-            for entries in batches:
-                writer.add(entries)
-                if entries:
-                    show(entries[-1].seq)
+            writer.add(_shown(batches, show))
             count = writer.finish().entries
     click.echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
+
+
+def _shown(batches: Iterator[list[Entry]], show: Callable[[int], None]) -> Iterator[Entry]:
+    for entries in batches:
+        yield from entries
+        if entries:
+            show(entries[-1].seq)
 
 
 @contextlib.contextmanager
@@ -173,37 +177,8 @@ def import_command(ctx: click.Context, file: Path) -> None:
             raise CliError(f"{file}: {missing} messages are missing; an import fills at most {MAX_GAPS}")
         target = find_target(ctx.find_object(Settings) or Settings())
         with progress(source, "Importing") as show:
-            asyncio.run(_import(source, target.url, target.cell, show))
+            asyncio.run(import_log(source, target.url, target.cell, show))
     click.echo(f"{source.end} sequences imported into cell {target.cell} at {target.shown}")
-
-
-async def _import(source: FileSource, url: str, cell: str, show: Callable[[int], None]) -> None:
-    target = JetStreamLog(url, cell, name="sluice-import")
-    await target.open(5.0)
-    try:
-        if end := await target.end():
-            raise CliError(
-                f"cell {cell} is not empty: its log ends at {end}", hint="Import into a fresh cell."
-            )
-        connection = await target.connection()
-        prefix, seq, waiting = target.cell.prefix, 0, []
-        for entries in source.read():
-            for entry in entries:
-                while seq < entry.seq - 1:
-                    seq += 1
-                    waiting.append(connection.request(prefix + GAP, b"{}", {}, 30.0))
-                seq = entry.seq
-                headers = {TIME_HEADER.decode(): str(entry.at)}
-                waiting.append(connection.request(prefix + entry.suffix, entry.payload, headers, 30.0))
-                if len(waiting) >= 256:
-                    await asyncio.gather(*waiting)
-                    waiting.clear()
-            show(seq)
-        await asyncio.gather(*waiting)
-        if (end := await target.end()) != source.end:
-            raise CliError(f"the cell's log ends at {end}, not {source.end}: somebody else writes to it")
-    finally:
-        await target.close()
 
 
 @log.command()

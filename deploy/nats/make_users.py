@@ -20,6 +20,10 @@ HEAD = """\
 """
 
 
+SAVING = ("sluice.dev/budget",)
+"""Controllers that save what they have computed from the log, so that a start is short."""
+
+
 @dataclass
 class Role:
     """One user. `publish` and `subscribe` are subjects; what is not named is refused."""
@@ -192,6 +196,13 @@ def plug_in(cell: str, controller: str) -> Role:
     """Return the user of a controller of admission checks: it answers as itself, and as nobody else."""
     names = Names(cell)
     heartbeats, requests = names.bucket("heartbeats"), names.bucket("checks")
+    snapshots = names.snapshots
+    saving = [
+        f"$O.{names.bucket_prefix}snapshots.>",
+        *making(snapshots)[1:],
+        *reading(snapshots),
+        f"$JS.API.STREAM.PURGE.{snapshots}",
+    ]
     return Role(
         "check_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in controller),
         f"The controller {controller} of admission checks: its own verdicts and heartbeat",
@@ -207,6 +218,7 @@ def plug_in(cell: str, controller: str) -> Role:
             *reading(names.log),
             f"{names.prefix}query.>",
             "$SRV.STATS",
+            *(saving if controller in SAVING else ()),
         ],
         subscribe=["_INBOX.>", "$SRV.>"],
         answers=True,

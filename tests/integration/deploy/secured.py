@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,8 @@ class SecuredCell:
     directory: Path
     port: int = 0
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    controllers: Sequence[str] = ()
+    """Of admission checks: they get users, too, `check_<name>`."""
 
     def url(self, user: str) -> str:
         return f"nats://{user}:secret-{user}@127.0.0.1:{self.port}"
@@ -46,7 +49,19 @@ class SecuredCell:
             assert changed == 1, f"deploy/nats/nats-server.conf has no {key}"
         (self.directory / "nats-server.conf").write_text(text)
         shutil.copy(NATS / "users.conf", self.directory)
-        passwords = {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in USERS}
+        users = list(USERS)
+        if self.controllers:
+            given = [word for name in self.controllers for word in ("--controller", name)]
+            made = subprocess.run(
+                [sys.executable, "deploy/nats/make_users.py", *given],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            (self.directory / "users.conf").write_text(made)
+            users = re.findall(r"user: (\w+)", made)
+        passwords = {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in users}
         with self.server_log.open("ab") as log:
             self._start(
                 [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")],
@@ -89,10 +104,11 @@ class SecuredCell:
         assert found is not None, text
         self.port = int(found[1])
 
-    def service(self, name: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start one replica of a service as the user of its name; its instance is its name."""
+    def service(self, name: str, user: str = "", **env: str) -> subprocess.Popen[bytes]:
+        """Start one replica of a service as *user*, that of its name by default; its instance is its name."""
+        more = {"SLUICE_NATS_URL": self.url(user or name), **env}
         with (self.directory / f"{name}.log").open("ab") as log:
-            return self._start([sys.executable, "-m", f"services.{name}"], self.env(name, **env), log)
+            return self._start([sys.executable, "-m", f"services.{name}"], self.env(name, **more), log)
 
     def env(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a service's container."""

@@ -1,0 +1,103 @@
+"""The shipped checks as they are deployed: users of their own, manifests that agree with them."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.check_budget.config import CONTROLLER as BUDGET
+from services.check_provisioning.config import CONTROLLER as PROVISIONING
+from services.check_webhook.config import CONTROLLER as WEBHOOK
+from sluice.cli.supervisor import SHIPPED_CHECKS
+
+from .secured import ROOT, SERVICES, SecuredCell
+from .test_permissions import eventually
+
+CONTROLLERS = {"budget": BUDGET, "webhook": WEBHOOK, "provisioning": PROVISIONING}
+DEPLOY = ROOT / "deploy"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "checks.compose.yml").read_text())
+
+
+def user_of(check: str) -> str:
+    return "check_" + re.sub(r"\W", "_", CONTROLLERS[check])
+
+
+@pytest.mark.parametrize("check", SHIPPED_CHECKS)
+def test_manifests_agree(check: str) -> None:
+    """Compose file and Kubernetes manifest start the same service, as the user that make_users.py makes."""
+    (worker,) = yaml.safe_load_all((DEPLOY / f"kubernetes/checks/{check}.yaml").read_text())
+    (one,) = worker["spec"]["template"]["spec"]["containers"]
+    composed = COMPOSE["services"][f"check_{check}"]
+    assert one["command"] == composed["command"] == ["python", "-m", f"services.check_{check}"]
+    assert (ROOT / f"services/check_{check}/__main__.py").is_file()
+    env = {variable["name"]: variable for variable in one["env"]}
+    user = user_of(check)
+    assert env["SLUICE_NATS_URL"]["value"] == f"nats://{user}:$(PASSWORD)@nats:4222"
+    password = f"SLUICE_{user.upper()}_PASSWORD"
+    assert env["PASSWORD"]["valueFrom"]["secretKeyRef"]["key"] == password
+    assert composed["environment"]["SLUICE_NATS_URL"] == f"nats://{user}:${{{password}}}@nats:4222"
+    assert password in COMPOSE["services"]["nats"]["environment"]
+    assert f"# - kubernetes/checks/{check}.yaml" in (DEPLOY / "kustomization.yaml").read_text()
+
+
+MANIFESTS = """
+apiVersion: sluice.dev/v1alpha1
+kind: Budget
+metadata: {name: all}
+spec: {scope: {clusterQueue: q}, limits: {resourceHours: [{resource: cpu, hours: 0}]}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: budget}
+spec: {controllerName: sluice.dev/budget}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: f}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  namespaceSelector: {}
+  admissionChecksStrategy: {admissionChecks: [{name: budget}]}
+  resourceGroups:
+  - {coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: q, namespace: default}
+spec: {clusterQueue: q}
+"""
+
+
+@pytest.mark.nats
+def test_each_works_as_its_own_user(tmp_path: Path) -> None:
+    """Nothing that they do is refused, the budget check's snapshots included."""
+    with SecuredCell(tmp_path / "cell", controllers=tuple(CONTROLLERS.values())) as cell:
+        for name in SERVICES:
+            cell.service(name)
+        for check in CONTROLLERS:
+            more = {"CHECK_BUDGET_SNAPSHOT_ENTRIES": "3"} if check == "budget" else {}
+            cell.service(f"check_{check}", user_of(check), **more)
+        manifests = tmp_path / "q.yaml"
+        manifests.write_text(MANIFESTS)
+        deadline = time.monotonic() + 60
+        while (applied := cell.sluice("admin", "apply", "-f", str(manifests))).returncode:
+            assert time.monotonic() < deadline, applied.stderr
+        job = ("submit", "-q", "q", "--name", "held", "--cpu", "1", "--", "true")
+        assert cell.sluice("admin", *job).returncode == 0
+
+        def message() -> bool:
+            found = json.loads(cell.sluice("viewer", "get", "workloads", "-o", "json").stdout)
+            return "Budget 'all' is used up: 0.000 of 0.000 h of cpu used" in json.dumps(found)
+
+        eventually(message, 60)
+        eventually(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text(), 60)
+        for check in CONTROLLERS:
+            eventually(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text(), 60)
+        assert [line for line in cell.violations() if line.startswith("check_")] == []

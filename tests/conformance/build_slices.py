@@ -2,16 +2,23 @@
 
 from typing import Any
 
-from sluice.core.slices_state import Job, Phase, State
+from sluice.api.labels import ELASTIC_JOB
+from sluice.core.slices import SliceAggregator
+from sluice.core.slices_state import Job
 from sluice.core.status.records import JobView, LocalQueueView, WorkloadView
-from sluice.events.base import JobKey, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.codec import encode_message
+from sluice.events.envelope import Message
 from sluice.events.ids import uid
-from sluice.events.slices import JobReference, WorkloadRecord
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
+from sluice.events.slices import JobReference, WorkloadCreated, WorkloadRecord
 from tests.conformance.build_status import conditions_of, micros
 from tests.conformance.framework import Json
 
 FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
-REFERENCE = JobReference(api_version="batch/v1", kind="Job", key=JobKey("default/test"), uid=uid(1))
+REFERENCE = JobReference(
+    api_version="sluice.dev/v1alpha1", kind="Job", key=JobKey("default/test"), uid=uid(1)
+)
 
 
 def pod_sets(given: list[Json]) -> tuple[PodSet, ...]:
@@ -61,23 +68,106 @@ def view_of(manifests: list[Json]) -> JobView:
     return job
 
 
-def job_of(manifests: list[Json]) -> tuple[State, Job]:
-    """Return a job with these slices, of which the second is to replace the first."""
-    state = State()
-    first, *rest = [record_of(manifest) for manifest in manifests]
-    job = Job(
-        key=REFERENCE.key,
-        uid=uid(1),
-        record=first,
-        manifest_seq=1,
-        phase=Phase.RUNNING,
-        revision=len(rest) + 1,
-    )
-    job.reserved = is_true(manifests[0], "QuotaReserved")
-    job.admitted = job.reserved
-    if rest:
-        job.pending = rest[0]
-    return state, job
+class Played:
+    """A slice-aggregator that was told of a job's slices, in order, and is asked what becomes of them.
+
+    A manifest that names the slice it replaces is that one's replacement; another one takes the place of
+    all before it, as the writer of slices makes them.
+    """
+
+    def __init__(self, manifests: list[Json]) -> None:
+        self.decider = SliceAggregator()
+        self.state = self.decider.initial()
+        self.seq = 1
+        self.made: list[str] = []
+        for manifest in manifests:
+            self._make(manifest)
+        for manifest in manifests:
+            if is_true(manifest, "QuotaReserved"):
+                self._reserve(record_of(manifest))
+        for manifest in manifests:
+            if is_true(manifest, "Evicted"):
+                key = record_of(manifest).key
+                self._fold(Evicted(cause=self.seq, workload=key, reason="Preempted", message=""))
+
+    @property
+    def job(self) -> Job:
+        return self.state.jobs[REFERENCE.key]
+
+    def _fold(self, event: Event) -> None:
+        self.seq += 1
+        self.decider.apply(self.state, event, self.seq, self.seq)
+
+    def _make(self, manifest: Json) -> None:
+        record = record_of(manifest)
+        self.made.append(record.name)
+        self._fold(WorkloadCreated(cause=self.seq, workload=record))
+
+    def _reserve(self, record: WorkloadRecord) -> None:
+        assigned = assignment_of(record)
+        self._fold(QuotaReserved(cause=1, workload=record.key, cluster_queue="cq", pod_sets=assigned))
+        if record.replaces is None:
+            # What only waits for its replacement's checks is not admitted.
+            self._fold(Admitted(cause=1, workload=record.key))
+            self.settle()
+
+    def settle(self) -> list[Event]:
+        """Decide until nothing follows; returns all events."""
+        found: list[Event] = []
+        while events := self.decider.decide(self.state, self.seq):
+            for event in events:
+                self.decider.apply(self.state, event, self.seq, self.seq)
+            found += events
+        return found
+
+    def _say(self, kind: str, data: Any) -> list[Event]:
+        subject = f"job.{REFERENCE.key.replace('/', '.')}"
+        payload = encode_message(
+            message_id=f"{kind}-{self.seq}",
+            source="test",
+            event_type=kind,
+            subject=subject,
+            at=self.seq,
+            data=data,
+        )
+        self._fold(Message(subject=subject, payload=payload))
+        return self.settle()
+
+    def scale(self, counts: dict[str, int]) -> list[Event]:
+        """Let the job have so many pods."""
+        return self._say("JobScaled", {"podSets": counts})
+
+    def submit(self, pod_sets: tuple[PodSet, ...]) -> list[Event]:
+        """Submit the job with other pods."""
+        groups = [{"name": p.name, "replicas": p.count, "command": ["true"]} for p in pod_sets]
+        metadata = {"name": "test", "namespace": "default", "annotations": {ELASTIC_JOB: "true"}}
+        spec = {"queueName": "queue", "podSets": groups}
+        job = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+        return self._say("JobSubmitted", job)
+
+    def stop(self) -> list[Event]:
+        """Say that the job has stopped, and give its quota back as the scheduler does."""
+        events = self._say("JobStopped", {})
+        for record in self._live():
+            self._fold(QuotaReleased(cause=self.seq, workload=record.key))
+        return events + self.settle()
+
+    def _live(self) -> list[WorkloadRecord]:
+        job = self.state.jobs.get(REFERENCE.key)
+        if job is None:
+            return []
+        return [job.record, *([job.pending] if job.pending is not None else [])]
+
+    def newest(self) -> WorkloadRecord:
+        """Return the slice that stands for the size that is wanted."""
+        return self._live()[-1]
+
+    def keys(self) -> list[WorkloadKey]:
+        return [record.key for record in self._live()]
+
+    def names(self) -> list[str]:
+        """Return the live slices, the older one first."""
+        return [record.name for record in self._live()]
 
 
 def names(workloads: list[WorkloadView]) -> list[str]:

@@ -1,53 +1,61 @@
-"""What a new size of a job does to its slices (WS3, WS4)."""
+"""What a new size of a job does to its slices (WS3, WS4): played through the decider, read from its state."""
 
-from sluice.core.slices_resize import counts, grows, resize, resizes, same_but_for_size, wanted
-from sluice.events.slices import WorkloadCreated, WorkloadUpdated
-from tests.conformance.build_slices import counts_of, job_of, pod_sets
+from sluice.core.slices_resize import same_but_for_size
+from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated, WorkloadDeleted
+from tests.conformance.build_slices import Played, counts_of, pod_sets
 from tests.conformance.framework import Json, compare
 
 SUITE = "workloadslicing.TestEnsureWorkloadSlices"
-_ONE = "white-box: two slices without quota; a slice without quota is resized in place, so there is only one"
+_CLIENT = "white-box: a failing API client"
 LEFT_OUT = {
-    "FailedListWorkloads": "white-box: a failing API client",
-    "MoreThanTwoWorkloadSlices": "white-box: more slices than one writer ever makes",
-    "OneWorkloadSlice_UpdateFailure": "white-box: a failing API client",
-    "TwoWorkloadSlices_NewIsUnreservedAndOutOfSync_UpdateFailure": "white-box: a failing API client",
-    "TwoWorkloads_BothUnreserved_NewIsCurrent": _ONE,
-    "TwoWorkloads_BothUnreserved_NewIsCurrent_FailureToPatchOldSliceStatus": _ONE,
+    "FailedListWorkloads": _CLIENT,
+    "MoreThanTwoWorkloadSlices": "white-box: an error about more slices than the one writer can make",
+    "OneWorkloadSlice_UpdateFailure": _CLIENT,
+    "TwoWorkloadSlices_NewIsUnreservedAndOutOfSync_UpdateFailure": _CLIENT,
+    "TwoWorkloads_BothUnreserved_NewIsCurrent_FailureToPatchOldSliceStatus": _CLIENT,
 }
 
 
 def run(case: Json, header: Json) -> None:  # noqa: ARG001
+    """Fold the slices of the case, send the job's new size, and look at which slices there are then.
+
+    The expected workload is the one that stands for the new size; None with `compatible` means that a
+    further one has to be made, without it that the job does not go on with its workloads.
+    """
     manifests, expect = case["input"].get("Workload") or [], case["expect"]
+    given = case["input"]["jobPodSets"] or []
     if not manifests:
-        compare(expect["workload"], None, "workload")  # nothing to resize: a first workload is made
+        played = Played([])
+        compare(None if not played.names() else played.names()[-1], expect["workload"], "workload")
         return
-    state, job = job_of(manifests)
-    now = wanted(job)
-    new = (
-        sorted(pod_sets(case["input"]["jobPodSets"]), key=lambda p: [q.name for q in now].index(p.name))
-        if {p["name"] for p in case["input"]["jobPodSets"]} == {p.name for p in now}
-        else pod_sets(case["input"]["jobPodSets"])
-    )
-    compatible = same_but_for_size(now, new)
-    compare(compatible, expect["compatible"], "compatible")
-    if not compatible:
+    played = Played(manifests)
+    before = played.names()
+    wanted = {p["name"]: p.get("count") or 0 for p in given}
+    newest = played.newest()
+    if wanted.keys() != {pods.name for pods in newest.pod_sets}:
+        new = pod_sets(given)
+        compare(same_but_for_size(newest.pod_sets, new), expect["compatible"], "compatible")
+        events = played.submit(new)
+        if played.job.admitted:
+            # Other pods of a job that runs are refused, so it is never in slices of another kind.
+            assert [type(event) for event in events] == [Rejected]
+            compare(played.names(), before, "slices")
+        else:
+            assert not {*before} & {*played.names()}, "the job goes on with workloads of other pods"
         return
-    if counts(now) == counts(new):
-        compare(expect["workload"]["metadata"]["name"], manifests[-1]["metadata"]["name"], "workload")
-        return
-    if not resizes(state, job):
-        # Without quota: changed in place, whatever the size.
-        compare(counts_of(expect["workload"]), counts(new), "counts")
-        return
-    events = resize(state, job, 1, 1, new)
-    made = [e for e in events if isinstance(e, WorkloadCreated)]
+    assert expect["compatible"]
+    events = played.scale(wanted)
+    made = [event.workload.name for event in events if isinstance(event, WorkloadCreated)]
+    assert not any(isinstance(event, WorkloadDeleted) for event in events)
     compare(bool(made), expect["workload"] is None, "a new slice")
+    # Whatever happened, the newest slice has the wanted size, and there are two at most.
+    compare({pods.name: pods.count for pods in played.newest().pod_sets}, wanted, "counts")
+    compare(played.names(), [*before, *made], "slices")
+    assert len(played.names()) <= 2
     if made:
-        assert grows(counts(job.record.pod_sets), counts(new))
-        compare(counts(made[0].workload.pod_sets), counts(new), "counts of the new slice")
+        compare(played.newest().replaces, played.keys()[0], "replaced")
         return
-    (last,) = [e for e in events if isinstance(e, WorkloadUpdated)][-1:]
-    assert last.pod_sets is not None
-    compare(last.workload.partition("/")[2], expect["workload"]["metadata"]["name"], "workload")
-    compare(counts(last.pod_sets), counts_of(expect["workload"]), "counts")
+    compare(played.newest().name, expect["workload"]["metadata"]["name"], "workload")
+    compare(counts_of(expect["workload"]), wanted, "counts of the fixture")
+    if {p["name"]: p.get("count") or 0 for p in manifests[-1]["spec"]["podSets"]} == wanted:
+        compare([type(event) for event in events], [InputsIgnored], "nothing to do")

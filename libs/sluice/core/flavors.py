@@ -77,6 +77,8 @@ class _Assigner:
         if counts is None:
             counts = self._current_counts(pod_sets)
         self.assignment.scan = [{} for _ in pod_sets]
+        if self.search.old is not None:
+            self._give_up(pod_sets, counts)
         if len(pod_sets) == 1:
             self._assign_group(pod_sets, (0,), counts)
         else:
@@ -94,6 +96,20 @@ class _Assigner:
         if reclaimable and enabled(self.world.config.feature_gates, "ReclaimablePods"):
             return [max(0, ps.count - reclaimable.get(ps.name, 0)) for ps in pod_sets]
         return [ps.count for ps in pod_sets]
+
+    def _give_up(self, pod_sets: Sequence[PodSet], counts: Sequence[int]) -> None:
+        """Count first what pod sets of the old slice had beyond the new one: others may have it (WS3)."""
+        assert self.search.old is not None
+        usage = self.assignment.usage
+        for ps, count in zip(pod_sets, counts, strict=True):
+            old = self.search.old.get(ps.name)
+            if old is None:
+                continue
+            totals = self._totals(ps, count)
+            for resource, flavor in old.flavors.items():
+                fewer = old.usage.get(resource, 0) - totals.get(resource, 0)
+                if fewer > 0:
+                    usage[flavor, resource] = usage.get((flavor, resource), 0) - fewer
 
     def _assign_group(
         self, pod_sets: Sequence[PodSet], members: Sequence[int], counts: Sequence[int]
@@ -153,7 +169,7 @@ class _Assigner:
             fr = (choice.name, resource)
             amount = requests[resource]
             if old is not None:
-                amount -= old.usage.get(resource, 0)
+                amount = max(0, amount - old.usage.get(resource, 0))
             usage[fr] = usage.get(fr, 0) + amount
             tried[resource] = choice.tried_flavor_idx
             if choice.borrow > assignment.borrowing:

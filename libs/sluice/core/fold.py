@@ -4,13 +4,12 @@ Fields of the life-cycle are folded by `lifecycle.note`; quota, queues and verdi
 capacity wakes the tree; what changes a workload moves it to where it now belongs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from sluice.api.features import enabled
-from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
     ChecksPending,
@@ -52,6 +51,7 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
+from .charging import charge, recharge
 from .eviction import PREEMPTED
 from .families import siblings
 from .fold_claims import (
@@ -193,52 +193,13 @@ def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
         scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
         for assigned in workload.assignment
     )
-    usage = _charge(state, workload)
-    if usage != workload.usage:
-        change_usage(state.world, workload, usage)
-        after = successor(state.world, workload.key) if state.world.replacements else None
-        if after is not None and after.assignment is not None:
-            # Both together stay charged for what the new slice has.
-            change_usage(state.world, after, _charge(state, after))
+    _recharge(state, workload, seq)
+
+
+def _recharge(state: SchedulerState, workload: Workload, seq: int) -> None:
+    """Charge what *workload*, and the slice that it is to replace, need now; wake who could use the rest."""
+    if recharge(state.world, workload):
         _wake(state, workload, seq)
-
-
-def _charge(state: SchedulerState, workload: Workload) -> dict[FlavorResource, int]:
-    """Return what the workload's assignment charges now: of a new slice only what the old one has not."""
-    assert workload.assignment is not None
-    usage = usage_of(workload.assignment, workload.record.pod_sets, _reclaims(state, workload))
-    if workload.delta:
-        old = replaced_slice(state.world, workload)
-        if old is not None:
-            return beyond(usage, old.usage)
-    return usage
-
-
-def _reclaims(state: SchedulerState, workload: Workload) -> Mapping[str, int]:
-    if not workload.reclaimable or not enabled(state.world.config.feature_gates, "ReclaimablePods"):
-        return {}
-    return workload.reclaimable
-
-
-def usage_of(
-    assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], reclaimable: Mapping[str, int]
-) -> dict[FlavorResource, int]:
-    """Return what an assignment charges, by flavor and resource, less what its ended pods give back."""
-    usage: dict[FlavorResource, int] = {}
-    counts = {pod_set.name: pod_set.count for pod_set in pod_sets} if reclaimable else {}
-    for assigned in assignment:
-        count = total = assigned.count
-        if reclaimable:
-            # Pods that have ended count against the spec's count, of which fewer may have been admitted.
-            left = counts.get(assigned.name, total) - reclaimable.get(assigned.name, 0)
-            count = max(0, min(total, left))
-        for resource, flavor in assigned.flavors.items():
-            amount = assigned.usage.get(resource, 0)
-            if count != total:
-                amount = amount * count // total
-            fr = (flavor, resource)
-            usage[fr] = usage.get(fr, 0) + amount
-    return usage
 
 
 def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
@@ -260,6 +221,7 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> No
         unclaim(state, workload)
         release(state.world, workload)
         workload.assignment = None
+        _recharge(state, workload, seq)
         _wake(state, workload, seq)
     _forget(state, workload)
     _family_moves(state, workload, seq, at)
@@ -316,7 +278,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     old.assignment = None
     del world.workloads[old.key]
     new.delta = False
-    usage = _charge(state, new)
+    usage = charge(world, new)
     change_usage(world, new, usage)
     state.pending.victim_gone(old.key)
     victim_replaced(state, old.key, new.key)
@@ -412,7 +374,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
     workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
-    workload.usage = _charge(state, workload)
+    workload.usage = charge(world, workload)
     workload.reserved_at = at
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -422,6 +384,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     reserve(world, workload)
     if event.preemptions_pending:
         claim(state, workload, event)
+    recharge(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if world.replacements:
         _successor_moves(state, workload.key, seq, at)
@@ -467,6 +430,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
         unclaim(state, workload)
         release(state.world, workload)
         workload.assignment = None
+        _recharge(state, workload, event.cause)
         _wake(state, workload, event.cause)
     workload.usage = {}
     workload.reclaimable = {}
@@ -655,4 +619,4 @@ _HANDLERS: dict[type[Event], Handler] = {
     WorkloadsParked: _parked,
 }
 
-__all__ = ["fold", "usage_of"]
+__all__ = ["fold"]

@@ -6,6 +6,7 @@ from sluice.events.base import Micros, WorkloadKey
 from sluice.events.checks import PreemptionsAllowed
 from sluice.events.scheduler import PendingPreemptionsIssued, QuotaReserved
 
+from .charging import recharge
 from .claims import ISSUED, PENDING, may_issue
 from .lifecycle import look
 from .model import Workload
@@ -35,6 +36,7 @@ def victim_gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
     for claimant in world.claims.gone(key):
         if claimant.preemptions == ISSUED and not claimant.victims:
             world.claims.discard(claimant)
+            recharge(world, claimant)
             look(world, state.lifecycle, claimant, cause, state.at)
 
 
@@ -66,6 +68,7 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
     _touch(state, workload)
     if not workload.victims:
         claims.discard(workload)
+        recharge(state.world, workload)
         look(state.world, state.lifecycle, workload, event.cause, at)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from sluice.events.base import Event
 from sluice.events.scheduler import QuotaReserved
 
+from .charging import holder
 from .claims import ISSUED
 from .model import Workload, World
 from .pending import Peers, Queue
@@ -43,6 +44,7 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     workload = world.workloads.get(event.workload)
     if workload is None or workload.assignment is None:
         return []
+    workload = holder(world, workload)
     found = _exceeded(workload, world.cluster_queues[event.cluster_queue].node)
     if not found:
         return []

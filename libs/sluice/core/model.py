@@ -41,7 +41,7 @@ class Workload:
     assignment: tuple[PodSetAssignment, ...] | None = None
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     delta: bool = False
-    """A slice, until it is admitted: it charges only what it has beyond the one that it replaces (WS3)."""
+    """A slice, until it is admitted: the one that it replaces is charged for what both need (WS3)."""
     reserved_at: Micros | None = None
     admitted_at: Micros | None = None
     pods_ready_at: Micros | None = None

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from sluice.api.features import enabled
 from sluice.events.base import WorkloadKey
 
+from .charging import holder
 from .model import Workload, World
 from .quota import FlavorResource, Node
 from .reservations import Trial
@@ -114,6 +115,7 @@ def still_fits(world: World, workload: Workload) -> bool:
 
     What is promised to others while its victims run does not count: it is not in use yet.
     """
+    workload = holder(world, workload)
     tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
     constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
     may_borrow = not (constrained and workload.record.cannot_borrow)

@@ -1,0 +1,81 @@
+"""What a reservation charges: the pods that are left, and of slices that overlap what either needs (WS3)."""
+
+from collections.abc import Mapping, Sequence
+
+from sluice.api.features import enabled
+from sluice.events.base import PodSet, PodSetAssignment
+
+from .model import Workload, World
+from .quota import FlavorResource
+from .reservations import change_usage
+from .slicing import beyond, replaced_slice, successor
+
+
+def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment charges now.
+
+    While a slice and the one that is to replace it both have quota, the old one is charged for both: what
+    either of them needs. So the job is one to those who could preempt it (WS6). A claim (AC6) is charged to
+    who made it: the new slice has only what it needs beyond the old one.
+    """
+    usage = _needs(world, workload)
+    if workload.delta and (old := replaced_slice(world, workload)) is not None:
+        return beyond(usage, _needs(world, old)) if workload.preemptions else {}
+    after = successor(world, workload.key) if world.replacements else None
+    if after is not None and after.delta and after.assignment is not None and not after.preemptions:
+        for fr, more in beyond(_needs(world, after), usage).items():
+            usage[fr] = usage.get(fr, 0) + more
+    return usage
+
+
+def holder(world: World, workload: Workload) -> Workload:
+    """Return who is charged for the workload's reservation: itself, or the slice that it is to replace."""
+    old = replaced_slice(world, workload) if workload.delta and not workload.preemptions else None
+    return workload if old is None else old
+
+
+def recharge(world: World, workload: Workload) -> bool:
+    """Charge anew what the workload, and a slice beside it, need; return whether anything became free."""
+    freed = False
+    old = None if workload.record.replaces is None else replaced_slice(world, workload)
+    beside = successor(world, workload.key) if world.replacements else None
+    for each in (workload, old, beside):
+        if each is None or each.assignment is None:
+            continue
+        before, usage = each.usage, charge(world, each)
+        if usage != before:
+            change_usage(world, each, usage)
+            freed |= bool(beyond(before, usage))
+    return freed
+
+
+def _needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
+    assert workload.assignment is not None
+    ended = workload.reclaimable
+    if ended and not enabled(world.config.feature_gates, "ReclaimablePods"):
+        ended = {}
+    return usage_of(workload.assignment, workload.record.pod_sets, ended)
+
+
+def usage_of(
+    assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], reclaimable: Mapping[str, int]
+) -> dict[FlavorResource, int]:
+    """Return what an assignment charges, by flavor and resource, less what its ended pods give back."""
+    usage: dict[FlavorResource, int] = {}
+    counts = {pod_set.name: pod_set.count for pod_set in pod_sets} if reclaimable else {}
+    for assigned in assignment:
+        count = total = assigned.count
+        if reclaimable:
+            # Pods that have ended count against the spec's count, of which fewer may have been admitted.
+            left = counts.get(assigned.name, total) - reclaimable.get(assigned.name, 0)
+            count = max(0, min(total, left))
+        for resource, flavor in assigned.flavors.items():
+            amount = assigned.usage.get(resource, 0)
+            if count != total:
+                amount = amount * count // total
+            fr = (flavor, resource)
+            usage[fr] = usage.get(fr, 0) + amount
+    return usage
+
+
+__all__ = ["charge", "holder", "recharge", "usage_of"]

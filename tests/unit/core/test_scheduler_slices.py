@@ -1,0 +1,214 @@
+"""Slices as the scheduler charges, admits and preempts them, with admission checks in between (WS3-WS6)."""
+
+import pytest
+
+from sluice.events.base import PodSet
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.scheduler import Evicted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
+from sluice.events.slices import ReclaimablePodsUpdated, WorkloadPodsReady, WorkloadUpdated
+
+from .scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
+
+CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "gpu"}]}, "preemption": RECLAIMS}
+
+
+def used(cell: Cell, queue: str = "q") -> int:
+    """Return how many cpus are charged to a queue."""
+    node = cell.state.world.cluster_queues[queue].node
+    return node.used(("default", "cpu")) // 1000
+
+
+def sized(name: str, count: int) -> WorkloadUpdated:
+    pods = (PodSet(name="main", count=count, requests={"cpu": 1000}),)
+    return WorkloadUpdated(cause=0, workload=key(name), pod_sets=pods)
+
+
+@pytest.fixture
+def cell() -> Cell:
+    """An elastic job of two pods in a queue with a check, admitted; its larger slice has quota reserved."""
+    made = Cell()
+    made.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    made.queue("q", 8, "all", **CHECKED)
+    made.queue("other", 4, "all", preemption=RECLAIMS)
+    made.submit("old", "q", count=2)
+    assert used_after(made) == 2
+    made.put(ChecksReady(cause=0, workload=key("old")))
+    assert admitted(made.settle()) == ["old"]
+    made.now += SECOND
+    made.submit("new", "q", count=6, replaces=key("old"))
+    events = made.settle()
+    assert [type(event) for event in events if isinstance(event, QuotaReserved)]
+    assert admitted(events) == []
+    return made
+
+
+def used_after(cell: Cell) -> int:
+    cell.settle()
+    return used(cell)
+
+
+def test_both_slices_charge_what_either_needs(cell: Cell) -> None:
+    """WS3: six, not eight; the old one runs on, and the replacement comes with the admission."""
+    assert used(cell) == 6
+    assert cell.workload("old").admitted_at is not None
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+    events = cell.settle()
+    assert admitted(events) == ["new"]
+    assert [event.workload for event in events if isinstance(event, WorkloadSliceReplaced)] == [key("old")]
+    assert used(cell) == 6
+
+
+@pytest.mark.parametrize("answer", [ChecksRetry, ChecksRejected])
+def test_a_slice_that_fails_its_checks_leaves_the_old_one_alone(cell: Cell, answer: type) -> None:
+    """AC3: its reservation goes, and nothing else."""
+    more = {"requeue_at": cell.now + SECOND} if answer is ChecksRetry else {}
+    cell.put(answer(cause=0, workload=key("new"), checks=("gpu",), **more))
+    events = cell.settle()
+    assert evicted(events) == ["new"]
+    assert key("old") not in [event.workload for event in events if isinstance(event, QuotaReleased)]
+    assert cell.workload("old").evicted_at is None
+    if answer is ChecksRejected:
+        assert used(cell) == 2
+
+
+def test_a_reserved_slice_is_not_preempted_alone(cell: Cell) -> None:
+    """WS6: the job is one candidate, with the quota of both; the growth is given back at once."""
+    cell.submit("owner", "other", 4)
+    assert admitted(cell.settle()) == ["owner"]
+    cell.submit("high", "q", 1, count=7, priority=10)
+    events = cell.settle()
+    assert preempting(events) == {"high": ["old"]}
+    assert evicted(events) == ["old"]
+    assert [event.workload for event in events if isinstance(event, QuotaReleased)] == [key("new")]
+    assert used(cell) == 2
+    # The answer of its checks comes too late: there is nothing to replace any more.
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+    assert admitted(cell.settle()) == []
+    cell.stopped("old")
+    events = cell.settle()
+    assert [event.workload for event in events if isinstance(event, QuotaReserved)] == [key("high")]
+
+
+def test_all_of_a_job_counts_for_whoever_preempts_it(cell: Cell) -> None:
+    """What old and new slice hold together is enough; nobody else has to go."""
+    cell.submit("bystander", "q", 2, priority=0)
+    cell.settle()
+    cell.put(ChecksReady(cause=0, workload=key("bystander")))
+    assert admitted(cell.settle()) == ["bystander"]
+    assert used(cell) == 8
+    cell.now += SECOND
+    cell.submit("owner", "other", 1, count=4)
+    assert admitted(cell.settle()) == ["owner"]
+    cell.submit("high", "q", 1, count=6, priority=10)
+    assert preempting(cell.settle()) == {"high": ["old"]}
+
+
+def test_sizes_while_both_have_quota(cell: Cell) -> None:
+    """Shrinking either charges what is left of both; ended pods too (SC7)."""
+    cell.put(sized("new", 4))
+    assert used_after(cell) == 4
+    cell.put(ReclaimablePodsUpdated(cause=0, workload=key("old"), pods={"main": 1}))
+    assert used_after(cell) == 4
+    cell.put(sized("old", 1))
+    cell.put(sized("new", 1))
+    assert used_after(cell) == 1
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+    cell.settle()
+    assert used(cell) == 1
+
+
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_the_end_of_either_frees_its_part(cell: Cell, first: str) -> None:
+    """A finished new slice leaves the old one as it was; without the old one the new one starts over."""
+    cell.finish(first)
+    events = cell.settle()
+    if first == "new":
+        assert used(cell) == 2
+        return
+    released = [event.workload for event in events if isinstance(event, QuotaReleased)]
+    assert released == [key("new")]
+    # It asks for all of its pods now, as any workload.
+    assert used(cell) == 6
+    assert not cell.workload("new").delta
+
+
+def test_an_evicted_job_takes_its_growth_along(cell: Cell) -> None:
+    """WS6: eviction for any reason ends the reservation of the growth; the handshake is the old slice's."""
+    cell.put(Evicted(cause=0, workload=key("old"), reason="LocalQueueStopped", message="stopped"))
+    events = cell.settle()
+    assert [event.workload for event in events if isinstance(event, QuotaReleased)] == [key("new")]
+    assert used(cell) == 2
+
+
+def test_a_pod_set_alone_may_grow() -> None:
+    """WS3: what one pod set gives up another one may have, in whatever order they stand."""
+    cell = Cell()
+    cell.queue("q", 8)
+
+    def pods(a: int, b: int) -> tuple[PodSet, ...]:
+        return tuple(
+            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
+        )
+
+    def submit(name: str, a: int, b: int, **fields: object) -> None:
+        cell.now += SECOND
+        cell.submit(name, "q", 1, **fields)
+        cell.put(WorkloadUpdated(cause=0, workload=key(name), pod_sets=pods(a, b)))
+
+    submit("one", 3, 3)
+    assert used_after(cell) == 6
+    submit("two", 5, 1, replaces=key("one"))
+    assert admitted(cell.settle()) == ["two"]
+    assert used(cell) == 6
+    submit("other", 0, 2)
+    assert used_after(cell) == 8
+    # Two more of one, and one of the other less: there is one too few.
+    submit("three", 7, 0, replaces=key("two"))
+    assert admitted(cell.settle()) == []
+    assert cell.reason("three")[0] == "WaitingForQuota"
+    cell.put(WorkloadUpdated(cause=0, workload=key("three"), pod_sets=pods(6, 0)))
+    assert admitted(cell.settle()) == ["three"]
+    assert used(cell) == 8
+    submit("four", 0, 6, replaces=key("three"))
+    assert admitted(cell.settle()) == ["four"]
+
+
+@pytest.mark.parametrize("borrows", [False, True])
+def test_growth_within_policy(borrows: bool) -> None:
+    """Growth borrows and preempts as any admission does (WS6)."""
+    cell = Cell()
+    cell.queue("q", 4, "all", preemption=RECLAIMS)
+    cell.queue("other", 4, "all")
+    cell.submit("old", "q", count=2, priority=10)
+    cell.settle()
+    if not borrows:
+        cell.submit("busy", "other", 4)
+        cell.submit("low", "q", 2)
+        cell.settle()
+    cell.now += SECOND
+    cell.submit("new", "q", count=4 if not borrows else 7, priority=10, replaces=key("old"))
+    events = cell.settle()
+    if borrows:
+        assert admitted(events) == ["new"]
+        assert used(cell) == 7
+        return
+    assert preempting(events) == {"new": ["low"]}
+    cell.stopped("low")
+    assert "new" in admitted(cell.settle())
+    assert used(cell) == 4
+
+
+def test_growth_waits_for_pods_that_are_not_ready() -> None:
+    """SC7: while admission is blocked by a job that is not ready, growth waits too; its own job counts."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 60})
+    cell.queue("q", 8)
+    cell.submit("old", "q", count=2)
+    cell.settle()
+    cell.submit("new", "q", count=4, replaces=key("old"))
+    assert admitted(cell.settle()) == []
+    cell.put(WorkloadPodsReady(cause=0, workload=key("old")))
+    assert admitted(cell.settle()) == ["new"]
+    # Its new pods have as long as any to come up; if they do not, the job is evicted as a whole.
+    cell.now += 61 * SECOND
+    assert evicted(cell.settle()) == ["new"]

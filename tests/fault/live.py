@@ -9,9 +9,7 @@ from nats.aio.client import Client
 
 from services.api.queries import list_objects
 from services.api.world import World as ApiWorld
-from services.slice_aggregator.dispatch import Dispatch
 from sluice.cli.client import decode
-from sluice.core.slices_state import State
 from sluice.events.query import ListAnswer, ListRequest
 from sluice.log.bulk import read_all
 from sluice.log.contract import Entry
@@ -19,6 +17,7 @@ from sluice.log.decider import Decider
 from sluice.log.fold import Fold, replay
 from sluice.log.jetstream import JetStreamLog, read_stream
 from sluice.log.objects import ObjectBucket
+from sluice.log.projection import Projection
 from sluice.log.snapshot import Snapshots
 from sluice.replay.verify import entries_for
 from tests.system import System
@@ -72,20 +71,21 @@ async def snapshot(
     return []
 
 
-async def dispatch(log: JetStreamLog, state: State) -> list[str]:
-    """Compare the dispatch bucket with the jobs of *state*."""
-    wanted = {key: _plain(value) for key, value in Dispatch().everything(state)}
+async def projection(log: JetStreamLog, projection: Projection[Any], state: Any) -> list[str]:
+    """Compare a bucket with what it should be by *state*."""
+    what = projection.bucket
+    wanted = {key: _plain(value) for key, value in projection.everything(state)}
     found: dict[str, Any] = {}
-    stream = f"KV_{log.cell.bucket('dispatch')}"
+    stream = f"KV_{log.cell.bucket(what)}"
     info = await (await log.connection()).ask(f"$JS.API.STREAM.INFO.{stream}")
-    prefix = f"$KV.{log.cell.bucket('dispatch')}."
+    prefix = f"$KV.{log.cell.bucket(what)}."
     async for batch in read_stream(log, stream, prefix, info["state"]["last_seq"]):
         for entry in batch:
             found.pop(entry.suffix, None)
             if b"KV-Operation" not in entry.header:
                 found[entry.suffix] = _plain(entry.payload)
     return [
-        f"dispatch {key}: {found.get(key)}, should be {wanted.get(key)}"
+        f"{what} {key}: {found.get(key)}, should be {wanted.get(key)}"
         for key in sorted(wanted.keys() | found.keys())
         if wanted.get(key) != found.get(key)
     ]

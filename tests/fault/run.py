@@ -12,7 +12,10 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
+from services.admission_check.requests import Requests
+from services.slice_aggregator.dispatch import Dispatch
 from sluice.cli.errors import CliError
+from sluice.core.checks import AdmissionChecks
 from sluice.core.slices import SliceAggregator
 from sluice.core.variants import VariantController
 from sluice.log.contract import Entry
@@ -224,12 +227,19 @@ async def _compare(
     found.double += world.wrong + world.traces(ledger.finished())
     found.wrong += chaos.wrong + editor.check(ledger.edits)
     found.wrong += [f"rejected: {text}" for text in ledger.rejected if not text.startswith(EXECUTOR_REPORTS)]
-    scheduler, slices, variants = AuditedScheduler(), SliceAggregator(), VariantController()
+    scheduler, slices, variants, checks = (
+        AuditedScheduler(),
+        SliceAggregator(),
+        VariantController(),
+        AdmissionChecks(),
+    )
     # A third replica, started now, has nothing but snapshot and tail.
     for folder in DECIDERS:
         system.start(folder)
     log = await JetStreamLog(system.url, name="fault-check").open()
-    deciders: dict[str, Decider[Any]] = dict(zip(DECIDERS, (scheduler, slices, variants), strict=True))
+    deciders: dict[str, Decider[Any]] = dict(
+        zip(DECIDERS, (scheduler, slices, variants, checks), strict=True)
+    )
     states = {}
     for folder, decider in deciders.items():
         verdict = await asyncio.to_thread(_redecide, decider, entries, found)
@@ -241,7 +251,8 @@ async def _compare(
     found.wrong += scheduler.final(states["scheduler"])
     wrong, _ = await asyncio.to_thread(lint, ListSource(entries))
     found.wrong += [f"{v.invariant} at {v.seq}: {v.text}" for v in wrong]
-    found.divergent += await live.dispatch(log, states["slice_aggregator"])
+    found.divergent += await live.projection(log, Dispatch(), states["slice_aggregator"])
+    found.divergent += await live.projection(log, Requests(), states["admission_check"])
     await log.close()
     try:
         found.divergent += await live.answers(client, entries)

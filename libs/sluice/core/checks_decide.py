@@ -134,7 +134,7 @@ def _together(
     is_ready = all(found.state == READY for found in ordered)
     if is_ready and live.outcome != READY:
         events.append(ChecksReady(cause=cause, workload=key, attempt=attempt))
-    elif not is_ready and live.outcome == READY:
+    elif not is_ready and live.outcome:
         events.append(ChecksPending(cause=cause, workload=key, attempt=attempt))
     if (live.admitted, live.preemptions_pending) != (live.told_admitted, live.told_pending):
         events.append(

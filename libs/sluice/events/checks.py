@@ -70,7 +70,11 @@ class ChecksReady(Event, frozen=True, kw_only=True):
 
 
 class ChecksPending(Event, frozen=True, kw_only=True):
-    """After ChecksReady, not every check is Ready any more, none has failed. Nothing admitted is evicted."""
+    """What was said of all checks holds no more: they are neither all Ready, nor has one of them failed.
+
+    An approval was withdrawn, a check was added, or the one that failed was taken away. What is admitted
+    stays so.
+    """
 
     workload: WorkloadKey
     attempt: int

@@ -98,9 +98,10 @@ class Queue:
         """Return the controller of a check, to be entered."""
         return Controller(self.cell.url, self.controller(check), answer)
 
-    def submit(self, name: str = "job", cpu: int = 1, run: str = "sleep 60") -> str:
+    def submit(self, name: str = "job", cpu: int = 1, run: str = "sleep 60", priority: str = "") -> str:
         full = f"{self.name}-{name}"
-        self.run("submit", "-q", self.name, "--name", full, "--cpu", str(cpu), "--", "sh", "-c", run).ok()
+        given = ("--cpu", str(cpu), *(("--priority-class", priority) if priority else ()))
+        self.run("submit", "-q", self.name, "--name", full, *given, "--", "sh", "-c", run).ok()
         return full
 
     def job(self, name: str) -> dict[str, Any]:
@@ -233,6 +234,75 @@ def test_an_approval_is_taken_back(cell: System, state: str) -> None:
         else:
             queue.wait(lambda: queue.workload(job)["spec"].get("active") is False)
     queue.run("job", "delete", job).ok()
+
+
+def test_a_flavor_is_taken_away_while_checks_run(cell: System) -> None:
+    """Prechecked to Suspended: the assigned flavor has left the queue when the checks pass (AC7)."""
+    queue = Queue(cell, "a", flavors={"old-flavor": 1, "new-flavor": 1})
+    with queue.play("a") as a:
+        job = queue.submit()
+        first = queue.request(a, job)
+        assert first["assignment"][0]["flavors"] == {"cpu": "old-flavor"}
+        queue.flavors = {"new-flavor": 1}
+        queue.define()
+        a.say(first, "Ready")
+        second = queue.request(a, job, attempt=2)
+        assert second["assignment"][0]["flavors"] == {"cpu": "new-flavor"}
+        a.say(second, "Ready")
+        queue.is_in(job, "Running")
+    queue.run("job", "delete", job).ok()
+
+
+def test_quota_is_taken_away_while_checks_run(cell: System) -> None:
+    """Prechecked to Suspended: the quota is too small when the checks pass (AC7)."""
+    queue = Queue(cell, "a", cpu=2)
+    with queue.play("a") as a:
+        job = queue.submit(cpu=2)
+        request = queue.request(a, job)
+        queue.flavors = dict.fromkeys(queue.flavors, 1)
+        queue.define()
+        a.say(request, "Ready")
+        queue.is_in(job, "Queued")
+        queue.wait(lambda: a.of(job) is None)
+        queue.flavors = dict.fromkeys(queue.flavors, 2)
+        queue.define()
+        a.say(queue.request(a, job, attempt=2), "Ready")
+        queue.is_in(job, "Running")
+    queue.run("job", "delete", job).ok()
+
+
+@pytest.mark.parametrize("how", ["Ready", "PreemptionRequired"])
+def test_preemptions_wait_for_the_check(cell: System, how: str) -> None:
+    """The victim runs on until the guarding check is Ready, or asks for its room (AC6)."""
+    queue = Queue(cell, "a", cpu=1, preemption={"withinClusterQueue": "LowerPriority"})
+    queue.check("a", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    classes = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 100,
+    }
+    queue.run("apply", "-f", "-", stdin=json.dumps(classes)).ok()
+    with queue.play("a") as a:
+        low = queue.submit("low")
+        a.say(queue.request(a, low), "Ready")
+        queue.is_in(low, "Running")
+        high = queue.submit("high", priority="urgent")
+        request = queue.request(a, high)
+        assert request["preemptionsPending"]
+        assert queue.job(low)["phase"] == "Running"
+        if how == "Ready":
+            a.say(request, "Ready")
+        else:
+            a.say(request, "Pending", reason="PreemptionRequired", message="needs the room")
+            queue.is_in(low, "Queued", "Evicted")
+            queue.wait(lambda: not (a.of(high) or {}).get("preemptionsPending"))
+            a.say(request, "Ready")
+        queue.is_in(high, "Running")
+        queue.is_in(low, "Queued", "Evicted")
+    text = queue.run("log", "tail", "--no-follow", "-n", "60").ok().out
+    assert f"PreemptionsAllowed default/job-{high}" in text
+    queue.run("job", "delete", low, high).ok()
 
 
 def test_the_queue_says_that_a_controller_is_gone(cell: System) -> None:

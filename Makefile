@@ -37,6 +37,7 @@ conformance: .venv/ready ## The conformance cases, one line per suite (SLUICE_CO
 .PHONY: fault
 fault: .venv/ready ## Kill services and server at random while jobs run; then check every invariant
 	@$(PY) -m tests.fault
+	@$(PY) -m tests.fault --checks --kills 40
 
 .PHONY: bench
 bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import (
     check_requests,
+    checks,
     cycle_per_head,
     end_to_end,
     fold_rate,
@@ -65,6 +66,13 @@ BENCHES: dict[str, Bench] = {
     "check-requests": Bench(
         check_requests.run,
         lambda f: f"{f['requests']} requests: first {f['first_s']} s, last {f['last_s']} s after the start",
+    ),
+    "checks": Bench(
+        checks.run,
+        lambda f: (
+            f"{f['workloads_per_s']} workloads/s through two checks, "
+            f"service {f['cpu_us_per_workload']['admission_check']} us/workload"
+        ),
     ),
     "cycle-per-head": Bench(
         cycle_per_head.run,

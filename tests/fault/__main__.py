@@ -1,5 +1,6 @@
 """`python -m tests.fault [--kills N] [--seed N]`: kill everything at random while jobs run, then check.
 
+`--checks` is another run: controllers of admission checks and their service are killed (`checks`).
 Last line: `fault: N kills, N jobs, N lost, N double, N divergent`; non-zero exit if anything is wrong.
 Then the cell's directory stays, with the logs of all processes and the event log as `log.jsonl`.
 """
@@ -18,7 +19,8 @@ import structlog
 
 from tests.system import System
 
-from .run import ENV, Plan, run
+from . import checks
+from .run import ENV, Plan, Report, run
 
 SHOWN = 12
 """Lines of each kind of finding."""
@@ -30,7 +32,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="to repeat a run")
     parser.add_argument("--no-agents", action="store_true", help="no real processes as jobs")
     parser.add_argument("--keep", action="store_true", help="keep the cell's directory in any case")
+    parser.add_argument("--checks", action="store_true", help="damage admission checks")
     options = parser.parse_args()
+    check_plan = checks.CheckPlan(kills=options.kills, seed=options.seed)
     plan = Plan(kills=options.kills, seed=options.seed, agents=not options.no_agents)
     directory = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
     print(f"seed {plan.seed}, in {directory}", flush=True)
@@ -43,7 +47,9 @@ def main() -> int:
 
     try:
         with System(directory, env=ENV) as system:
-            report = asyncio.run(run(system, plan, tell))
+            report: checks.CheckReport | Report = asyncio.run(
+                checks.run(system, check_plan, tell) if options.checks else run(system, plan, tell)
+            )
         keep = options.keep or report.findings.any()
     finally:
         if keep:

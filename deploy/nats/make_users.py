@@ -183,12 +183,13 @@ def roles(cell: str) -> Iterator[Role]:
             *reading(names.log),
             *reading(dispatch),
             *reading(requests),
+            *reading(heartbeats),
         ],
     )
     yield Role(
         "viewer",
         "People who look: `sluice get`, `describe`, `log`, `status`",
-        publish=[*asking, *reading(names.log), *reading(requests)],
+        publish=[*asking, *reading(names.log), *reading(requests), *reading(heartbeats)],
     )
 
 
@@ -217,6 +218,9 @@ def plug_in(cell: str, controller: str) -> Role:
             # Some compute what they say from the log, or from configuration.
             *reading(names.log),
             f"{names.prefix}query.>",
+            # What other clients' key-value watches ask and answer.
+            "$JS.API.INFO",
+            "$JS.FC.>",
             "$SRV.STATS",
             *(saving if controller in SAVING else ()),
         ],

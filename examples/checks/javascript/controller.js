@@ -33,6 +33,18 @@ function encode(name, mark, plain) {
     .join("");
 }
 
+// What the `nats` package wants for `nats://user:password@host:port,...`: it takes no credentials from the address.
+function server(url) {
+  const urls = url.split(",").map((one) => new URL(one.includes("://") ? one.trim() : `nats://${one.trim()}`));
+  const [{ protocol, username, password }] = urls;
+  const [user, pass] = [username, password].map(decodeURIComponent);
+  return {
+    servers: urls.map((one) => one.host),
+    ...(pass ? { user, pass } : user ? { token: user } : {}),
+    ...(protocol === "tls:" ? { tls: {} } : {}),
+  };
+}
+
 export class Controller {
   constructor(name, check, { url, cell, concurrency = 100 } = {}) {
     Object.assign(this, { name, check, concurrency });
@@ -47,10 +59,8 @@ export class Controller {
   // Work until SIGTERM or SIGINT. One of several replicas is active: the one that holds the heartbeat.
   async run() {
     for (const which of ["SIGTERM", "SIGINT"]) process.on(which, () => (this.stopping = true));
-    this.nc = await connect({
-      servers: this.url.split(","), name: this.name, maxReconnectAttempts: -1, waitOnFirstConnect: true,
-    });
-    this.js = this.nc.jetstream({ timeout: 3000 });
+    this.nc = await connect({ ...server(this.url), name: this.name, maxReconnectAttempts: -1, waitOnFirstConnect: true });
+    this.js = this.nc.jetstream({ timeout: 3000, checkAPI: false });
     this.jsm = await this.nc.jetstreamManager({ checkAPI: false });
     log("controller started", { controller: this.name, instance: this.instance });
     while (!this.stopping) {

@@ -1,0 +1,86 @@
+"""Controllers of admission checks with users of their own: each can do its work, and no other's."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.log.errors import AppendRefusedError
+from sluice.log.subjects import verdict_suffix
+from sluice.sdk import AsyncClient
+from sluice.sdk.bucket import Bucket
+from tests.node import installed, why_not
+
+from .secured import ROOT, SERVICES, SecuredCell
+from .test_permissions import eventually
+
+pytestmark = pytest.mark.nats
+
+PYTHON, JAVASCRIPT = "example.com/python", "example.com/javascript"
+
+
+def controller_user(controller: str) -> str:
+    """Return the user that `make_users.py --controller` makes."""
+    return "check_" + "".join(c if c.isalnum() else "_" for c in controller)
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
+    directory = tmp_path_factory.mktemp("secured")
+    with SecuredCell(directory, controllers=(PYTHON, JAVASCRIPT)) as cell:
+        for name in SERVICES:
+            cell.service(name)
+        eventually(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+        yield cell
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_controller_does_its_work(
+    cell: SecuredCell, tmp_path: Path, pytestconfig: pytest.Config, language: str
+) -> None:
+    """Requests, verdicts and heartbeats pass, told to stop it ends in order, and nothing was refused."""
+    project, cache = tmp_path / language, pytestconfig.cache
+    made = cell.sluice("admin", "check", "new", language, "--language", language, "--directory", str(project))
+    assert made.returncode == 0, made.stderr
+    if language == "javascript":
+        if reason := why_not():
+            pytest.skip(reason)
+        assert cache is not None
+        installed(project, Path(cache.mkdir("javascript")))
+    applied = cell.sluice("admin", "apply", "-f", str(project / "manifests.yaml"))
+    assert applied.returncode == 0, applied.stderr
+    with (cell.directory / f"{language}.log").open("ab") as log:
+        controller = subprocess.Popen(
+            [sys.executable, "check.py"] if language == "python" else ["node", "index.js"],
+            cwd=project,
+            stdout=log,
+            stderr=log,
+            env={
+                **os.environ,
+                "SLUICE_NATS_URL": cell.url(controller_user(f"example.com/{language}")),
+                "PYTHONPATH": str(ROOT / "libs"),
+            },
+        )
+    cell.processes.append(controller)
+    submitted = cell.sluice("admin", "submit", "-f", str(project / "job.yaml"))
+    assert submitted.returncode == 0, submitted.stderr
+    job = ("get", "job", f"{language}-job", "-o", "{.status.phase}")
+    eventually(lambda: cell.sluice("viewer", *job).stdout.strip() == "Admitted", 60)
+    assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).stdout
+    controller.terminate()
+    assert controller.wait(15) == 0, (cell.directory / f"{language}.log").read_text()
+    assert cell.violations() == []
+
+
+async def test_nobody_answers_for_another(cell: SecuredCell) -> None:
+    """A controller can neither give another's verdicts nor hold its heartbeat, nor ask for checks itself."""
+    async with AsyncClient(cell.url(controller_user(PYTHON))) as client:
+        with pytest.raises(AppendRefusedError, match="Permissions Violation"):
+            await client.log.append(verdict_suffix(JAVASCRIPT), b"{}")
+        with pytest.raises(AppendRefusedError, match="Permissions Violation"):
+            await Bucket(client.log, "heartbeats").put("controller.example=2Ecom=2Fjavascript", b"{}")
+        with pytest.raises(AppendRefusedError, match="Permissions Violation"):
+            await Bucket(client.log, "checks").put("example=2Ecom=2Fpython.a.b.c", b"{}")

@@ -49,6 +49,8 @@ class Account:
     terms: Terms
     generation: int
     reading: Reading = NOT_READ
+    period: Period | None = None
+    """The present one, as of the last time that was asked for."""
 
     @property
     def name(self) -> str:
@@ -70,6 +72,8 @@ class Case:
     said_at: Micros = 0
     asking: int = 0
     """Calls that wait for a judgement."""
+    rates: dict[str, tuple[int, Amounts]] = field(default_factory=dict)
+    """Budget -> its generation, and what the workload consumes per microsecond."""
 
 
 def case_key(request: Request[Any]) -> str:
@@ -169,20 +173,25 @@ class Office:
     def _in_the_way(self, case: Case, problems: Mapping[str, Problem]) -> Refusal | None:
         """Return why a case cannot be judged at all, None if it can."""
         if missing := self._missing(case.request):
-            return Refusal("", "missing", missing)
+            return Refusal("", "missing", plain=missing)
         for account in self.concerning(case.request):
             problem = problems.get(account.name)
             if problem is not None and not problem.let_in:
-                return Refusal(account.name, "unreadable", f"Budget {account.name!r}: {problem.text}")
+                text = f"Budget {account.name!r}: {problem.text}"
+                return Refusal(account.name, "unreadable", plain=text)
         return None
 
     def _candidate(self, case: Case, now: Micros) -> Candidate:
         request = case.request
-        wants = {account.name: self._wants(account, request, now) for account in self.concerning(request)}
+        wants = {account.name: self._wants(account, case, now) for account in self.concerning(request)}
         return Candidate(case.key, request.workload.priority, request.reserved_at, request.uid, wants)
 
-    def _wants(self, account: Account, request: Request[Any], now: Micros) -> Amounts:
+    def _wants(self, account: Account, case: Case, now: Micros) -> Amounts:
         """Return the estimate for a request: its usage for as long as it may run in this period."""
+        request = case.request
+        known = case.rates.get(account.name)
+        if known is None or known[0] != account.generation:
+            known = case.rates[account.name] = (account.generation, account.terms.rate(_usage(request)))
         seconds = request.workload.max_execution_time_s
         held = self.consumption.workloads.get(request.key)
         if seconds is None:
@@ -193,14 +202,15 @@ class Office:
             end = self.period(account, now).end
         except (ValueError, OSError, LookupError):
             end = now
-        return budgets.estimate(account.terms, _usage(request), seconds, now, end)
+        return budgets.estimate(known[1], seconds, now, end)
 
     def _outdated(self, case: Case, now: Micros) -> bool:
         """Tell whether a case's answer is news. Amounts alone are seldom: each answer is kept in the log."""
         if self._class(case) != case.said:
             return True
         refusal = case.refusal
-        return refusal is not None and refusal.text != case.text and now - case.said_at >= self.refresh_us
+        old = now - case.said_at >= self.refresh_us
+        return old and refusal is not None and refusal.text != case.text
 
     def _class(self, case: Case) -> tuple[object, ...]:
         """Return what an answer says but for its amounts."""
@@ -217,7 +227,7 @@ class Office:
             # Once it is admitted, `committed` counts it.
             if case.approved and case.request.key not in self.consumption.running:
                 for account in self.concerning(case.request):
-                    wants = self._wants(account, case.request, now)
+                    wants = self._wants(account, case, now)
                     promised.setdefault(account.name, []).append(wants)
         standings: dict[str, Standing] = {}
         problems: dict[str, Problem] = {}
@@ -247,7 +257,10 @@ class Office:
 
     def period(self, account: Account, now: Micros) -> Period:
         """Return the present period; raises as `period_at`."""
-        return period_at(account.budget.spec.period, now)
+        found = account.period
+        if found is None or not found.start <= now < found.end:
+            found = account.period = period_at(account.budget.spec.period, now)
+        return found
 
     # Answers
 

@@ -89,6 +89,10 @@ class Terms:
                     total[number] += weight * amount
         return tuple(total)
 
+    def rate(self, usage: Usage) -> Amounts:
+        """Return what is consumed per microsecond while so much is used."""
+        return self.weigh(usage.items())
+
     def concerns(self, namespace: str, local_queue: str, cluster_queue: str) -> bool:
         """Tell whether the budget is of such a workload."""
         scope = self.scope
@@ -146,10 +150,13 @@ def committed(
     )
 
 
-def estimate(terms: Terms, usage: Usage, seconds: int | None, now: Micros, period_end: Micros) -> Amounts:
-    """Return what a workload that starts now may consume in the period; nothing if *seconds* is None."""
+def estimate(per_us: Amounts, seconds: int | None, now: Micros, period_end: Micros) -> Amounts:
+    """Return what a workload that starts now may consume in the period; nothing if *seconds* is None.
+
+    *per_us*: what it consumes per microsecond (`Terms.rate`).
+    """
     left_us = 0 if seconds is None else max(0, min(seconds * 1_000_000, period_end - now))
-    return terms.weigh((key, amount * left_us) for key, amount in usage.items())
+    return tuple(each * left_us for each in per_us)
 
 
 def reached_at(now: Micros, used: Amounts, rate: Amounts, limits: Sequence[Limit]) -> Micros | None:
@@ -193,29 +200,50 @@ class Standing:
             parts.append(text)
         return "; ".join(parts)
 
-    def refusal(self, wants: Amounts) -> "Refusal | None":
-        """Return why a workload that may consume *wants* must wait, None if it need not."""
-        for limit, have, promised, want in zip(self.limits, self.used, self.committed, wants, strict=True):
-            if have >= limit.amount:
-                text = f"Budget {self.name!r} is used up: {self.describe()}; the period ends {self.until}"
-                return Refusal(self.name, "used up", text)
-            left = limit.amount - have - promised
-            if want > left or left <= 0:
-                asked = f"; this workload may need {limit.text(want)}" if want else ""
-                text = (
-                    f"Budget {self.name!r} has {limit.text(max(left, Fraction(0)))} left: {self.describe()}"
-                    f"{asked}; the period ends {self.until}"
-                )
-                return Refusal(self.name, "too little left", text)
+    def refusal(self, wants: Amounts, promised: Amounts | None = None) -> "Refusal | None":
+        """Return why a workload that may consume *wants* must wait, None if it need not.
+
+        *promised*: what is committed by now, by default `committed`.
+        """
+        promised = self.committed if promised is None else promised
+        for number, limit in enumerate(self.limits):
+            left = limit.amount - self.used[number]
+            if left <= 0:
+                return Refusal(self.name, "used up", self)
+            left -= promised[number]
+            if wants[number] > left or left <= 0:
+                return Refusal(self.name, "too little left", self, number, left, wants[number])
         return None
 
 
 class Refusal(NamedTuple):
-    """Why a workload must wait. `kind` does not change with every cent that is used, as the text does."""
+    """Why a workload must wait. `kind` does not change with every cent that is used, as the text does.
+
+    `left` of the limit with that `number`, when the workload `wants` more. `plain`: the text, if nothing else
+    is known.
+    """
 
     budget: str
     kind: str
-    text: str
+    standing: Standing | None = None
+    number: int = 0
+    left: Fraction = Fraction(0)
+    wants: Fraction = Fraction(0)
+    plain: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return it in words: made when it is given out, as most are not."""
+        standing = self.standing
+        if standing is None:
+            return self.plain
+        end = f"the period ends {standing.until}"
+        if self.kind == "used up":
+            return f"Budget {self.budget!r} is used up: {standing.describe()}; {end}"
+        limit = standing.limits[self.number]
+        asked = f"; this workload may need {limit.text(self.wants)}" if self.wants else ""
+        left = limit.text(max(self.left, Fraction(0)))
+        return f"Budget {self.budget!r} has {left} left: {standing.describe()}{asked}; {end}"
 
 
 class Candidate(NamedTuple):
@@ -238,22 +266,16 @@ def judge(standings: Mapping[str, Standing], candidates: Iterable[Candidate]) ->
 
     A workload that does not fit does not keep smaller ones behind it from running.
     """
-    promised: dict[str, list[Fraction]] = {
-        name: list(standing.committed) for name, standing in standings.items()
-    }
+    promised = {name: standing.committed for name, standing in standings.items()}
     result: dict[str, Refusal | None] = {}
     for candidate in sorted(candidates, key=lambda one: one.order):
         concerned = [(name, wants) for name, wants in candidate.wants.items() if name in standings]
-        refusals = (_with(standings[name], promised[name]).refusal(wants) for name, wants in concerned)
+        refusals = (standings[name].refusal(wants, promised[name]) for name, wants in concerned)
         refusal = result[candidate.key] = next(filter(None, refusals), None)
         if refusal is None:
             for name, wants in concerned:
-                promised[name] = [a + b for a, b in zip(promised[name], wants, strict=True)]
+                promised[name] = tuple(a + b for a, b in zip(promised[name], wants, strict=True))
     return result
-
-
-def _with(standing: Standing, promised: Sequence[Fraction]) -> Standing:
-    return Standing(standing.name, standing.limits, standing.used, tuple(promised), standing.until)
 
 
 __all__ = [

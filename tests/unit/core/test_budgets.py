@@ -134,11 +134,11 @@ def test_running_workloads_commit_what_they_may_still_use_in_the_period() -> Non
 
 
 def test_an_estimate_ends_with_the_period() -> None:
-    ready, usage = terms(money()), {("spot", "cpu"): 4000}
+    per_us = terms(money()).rate({("spot", "cpu"): 4000})
 
-    assert estimate(ready, usage, 2 * 3600, 0, 10 * HOUR_US) == (Fraction("0.08"),)
-    assert estimate(ready, usage, 2 * 3600, 9 * HOUR_US, 10 * HOUR_US) == (Fraction("0.04"),)
-    assert estimate(ready, usage, None, 0, 10 * HOUR_US) == (Fraction(0),)
+    assert estimate(per_us, 2 * 3600, 0, 10 * HOUR_US) == (Fraction("0.08"),)
+    assert estimate(per_us, 2 * 3600, 9 * HOUR_US, 10 * HOUR_US) == (Fraction("0.04"),)
+    assert estimate(per_us, None, 0, 10 * HOUR_US) == (Fraction(0),)
 
 
 def test_when_a_limit_is_reached() -> None:

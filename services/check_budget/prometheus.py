@@ -77,7 +77,8 @@ async def read(http: Http, source: PrometheusSource, period: Period, now: Micros
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = await http.ask("POST", url, timeout_s=source.timeout_seconds, body=body, headers=headers)
     if answer.status not in (200, 400, 422):
-        raise HttpError(f"status {answer.status}: {answer.excerpt}")
+        said = f": {answer.excerpt}" if answer.excerpt else ""
+        raise HttpError(f"status {answer.status}{said}")
     return number_in(answer.body)
 
 

@@ -193,8 +193,8 @@ def blocks(file: BinaryIO, wanted: Callable[[Block], bool], header: Block) -> It
             raise LogFileError(f"{error}, after sequence {last}") from error
 
 
-def entries_of(raw: bytes) -> Iterator[Entry]:
-    """Yield the entries in a decompressed block."""
+def entries_of(raw: bytes, matches: Callable[[str], bool] | None = None) -> Iterator[Entry]:
+    """Yield the entries in a decompressed block; of those that *matches* refuses, nothing is copied."""
     position, end, new = 0, len(raw), tuple.__new__
     unpack, size = _ENTRY.unpack_from, _ENTRY.size
     names: dict[bytes, str] = {}
@@ -205,9 +205,13 @@ def entries_of(raw: bytes) -> Iterator[Entry]:
         name = raw[position:middle]
         suffix = names.get(name)
         if suffix is None:
-            suffix = names[name] = name.decode()
+            suffix = name.decode()
+            if matches is not None and not matches(suffix):
+                suffix = ""
+            names[name] = suffix
         position = middle + payload_size
-        yield new(Entry, (seq, suffix, at, raw[middle:position], b""))
+        if suffix or matches is None:
+            yield new(Entry, (seq, suffix, at, raw[middle:position], b""))
 
 
 def _packed(block: Block) -> bytes:

@@ -123,13 +123,11 @@ class FileSource:
                     continue
                 file.seek(offset)
                 try:
-                    entries = list(logfile.entries_of(logfile.body(file, block)))
+                    entries = list(logfile.entries_of(logfile.body(file, block), matches))
                 except LogFileError as error:
                     raise LogFileError(f"{self.name}: {error}, in {block.first}-{block.last}") from error
                 if block.first < start or block.last > last:
                     entries = [e for e in entries if start <= e.seq <= last]
-                if matches is not None:
-                    entries = [e for e in entries if matches(e.suffix)]
                 yield entries
 
     @cached_property

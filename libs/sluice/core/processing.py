@@ -327,7 +327,9 @@ class Processing:
             nominal = 0 if quota is None else quota.nominal
             if entry.borrowing:
                 limit = None if quota is None else quota.borrowing_limit
-                reserved[fr] = amount if limit is None else min(amount, nominal + limit - node.used(fr))
+                left = amount if limit is None else nominal + limit - node.used(fr)
+                # After a cut the queue may use more than its limit; that is nothing for others to take.
+                reserved[fr] = max(0, min(amount, left))
             else:
                 reserved[fr] = max(0, min(amount, nominal - node.used(fr)))
         self.trial.charge(node, reserved)

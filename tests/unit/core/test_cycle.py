@@ -286,3 +286,21 @@ def test_nothing_is_recorded_twice() -> None:
 
     assert not [event for event in events if isinstance(event, PreemptionIssued)]
     assert parked(events) == []
+
+
+def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
+    """After a cut it uses more than it may; what one of its workloads waits for frees nothing for others."""
+    cell = Cell()
+    never = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    cell.queue("lender", 6, "all", **never)
+    cell.queue("b", 10, "all", **never)
+    cell.queue("a", 8, "all", borrow=6, **never)
+    cell.submit("running", "a", 14)
+    cell.submit("tiny", "lender", 1)
+    assert sorted(admitted(cell.settle())) == ["running", "tiny"]
+    cell.queue("a", 8, "all", borrow=0, **never)
+    cell.submit("waits", "a", 2, priority=0)
+    cell.submit("large", "b", 11, priority=0)
+    assert admitted(cell.settle()) == []
+    cell.finish("tiny")
+    assert admitted(cell.settle()) == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from sluice.events.codec import decode_commit
@@ -56,10 +57,11 @@ def check(
                 if entry.seq <= fold.own:
                     continue
                 for step in decode_commit(entry.payload).steps:
-                    recent = [e for e in fold.held if e.seq <= step.upto] or recent
+                    known = takewhile(lambda e: e.seq <= step.upto, fold.held)  # noqa: B023
+                    recent = list(known)[-10:] or recent
                     found.divergence = check_step(fold, entry.seq, step)
                     if found.divergence is not None:
-                        found.inputs = recent[-10:]
+                        found.inputs = recent
                         return found
                     fold.apply_own(step)
                     found.steps += 1

@@ -44,7 +44,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 4
+    state_version: ClassVar[int] = 5
 
     def initial(self) -> State:
         return State()

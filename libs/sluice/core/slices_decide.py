@@ -7,6 +7,7 @@ returns nothing, and they stay in the inbox.
 
 from sluice.api import sluice_v1
 from sluice.api.errors import FieldError, forbidden, invalid
+from sluice.api.features import enabled
 from sluice.api.labels import (
     ALLOWED_RESOURCE_FLAVORS,
     CANNOT_BORROW,
@@ -59,6 +60,7 @@ from .slices_records import (
 )
 from .slices_reports import reported
 from .slices_resize import (
+    GATE,
     grow,
     is_elastic,
     of_lineage,
@@ -106,6 +108,8 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
         return rejected(inbound, request)
     if job is not None:
         return _edited(state, job, inbound, submission, request, at)
+    if errors := _no_elastic_variants(state, request):
+        return rejected(inbound, errors)
     taken = finished.workload.partition("/")[2] if finished is not None else ""
     job_uid, workload_uid = uid(inbound.seq), uid(inbound.seq, 1)
     record = new_record(request, priority(state, request), job_uid, workload_uid, inbound.at, taken=taken)
@@ -122,6 +126,8 @@ def _edited(
     if 0 < submission.generation < job.generation:
         return ignored(inbound, STALE)
     errors = _immutable(job, submission, request)
+    if request.queue_name != job.record.queue_name:
+        errors += _no_elastic_variants(state, request)
     if errors:
         return rejected(inbound, errors)
     value, workload_uid = priority(state, request), next_uid(job, inbound.seq)
@@ -137,6 +143,21 @@ def _edited(
     if not same(job.record.pod_sets, record.pod_sets):
         return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
     return (update(job.record, like_now, inbound.seq),)
+
+
+def _no_elastic_variants(state: State, request: JobRequest) -> list[FieldError]:
+    """A job that runs through variants cannot be one of slices too; see docs/decisions/0014."""
+    gates = state.config.feature_gates
+    queue = state.cluster_queues.get(f"{request.namespace}/{request.queue_name}", "")
+    if not request.elastic or queue not in state.concurrent:
+        return []
+    if not enabled(gates, GATE) or not enabled(gates, "ConcurrentAdmission"):
+        return []
+    text = (
+        f'ClusterQueue "{queue}" has a concurrentAdmissionPolicy: its jobs run through variants, '
+        "which cannot grow; submit to another queue, or without the annotation"
+    )
+    return [forbidden(f"metadata.annotations[{ELASTIC_JOB}]", text)]
 
 
 def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldError]:

@@ -76,6 +76,11 @@ def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -
             case "LocalQueue":
                 queue = msgspec.json.decode(event.object, type=kueue.LocalQueue)
                 state.cluster_queues[f"{event.namespace}/{event.name}"] = queue.spec.cluster_queue
+            case "ClusterQueue":
+                spec = msgspec.json.decode(event.object, type=kueue.ClusterQueue).spec
+                state.concurrent.pop(event.name, None)
+                if spec.concurrent_admission_policy is not None:
+                    state.concurrent[event.name] = None
             case "Configuration":
                 state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
                 _prune_all(state, seq)
@@ -92,6 +97,8 @@ def _object_deleted(state: State, event: ObjectDeleted, _seq: int, _at: Micros) 
             state.flavors.pop(event.name, None)
         case "LocalQueue":
             state.cluster_queues.pop(f"{event.namespace}/{event.name}", None)
+        case "ClusterQueue":
+            state.concurrent.pop(event.name, None)
         case "Configuration":
             state.config = kueue.ConfigurationSpec()
 

@@ -26,6 +26,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     priorities: dict[str, int]
     flavors: dict[str, kueue.ResourceFlavorSpec]
     cluster_queues: dict[str, str]
+    concurrent: list[str]
     config: kueue.ConfigurationSpec
     messages: list[Kept]
     presence: list[Kept]
@@ -48,6 +49,7 @@ def dump(state: State) -> bytes:
             priorities=dict(sorted(state.priorities.items())),
             flavors=dict(sorted(state.flavors.items())),
             cluster_queues=dict(sorted(state.cluster_queues.items())),
+            concurrent=list(state.concurrent),
             config=state.config,
             messages=[
                 (waiting.seq, waiting.at, waiting.subject, waiting.payload)
@@ -85,6 +87,7 @@ def load(data: bytes) -> State:
         priorities=found.priorities,
         flavors=found.flavors,
         cluster_queues=found.cluster_queues,
+        concurrent=dict.fromkeys(found.concurrent),
         config=found.config,
         todo=dict.fromkeys(found.todo),
     )

@@ -196,6 +196,8 @@ class State:
     flavors: dict[str, kueue.ResourceFlavorSpec] = field(default_factory=dict)
     cluster_queues: dict[str, str] = field(default_factory=dict)
     """Local queue `namespace/name` -> its cluster queue."""
+    concurrent: dict[str, None] = field(default_factory=dict)
+    """Cluster queues with concurrent admission."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
 
     inbox: dict[JobKey, dict[int, Inbound]] = field(default_factory=dict)

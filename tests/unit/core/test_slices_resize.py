@@ -545,3 +545,41 @@ def test_the_field_form_is_immutable_too(world: Elastic, field: str) -> None:
     ]
     (error,) = refused(world.job("JobSubmitted", made(**{field: "Sometimes"})))
     assert f"spec.admissionConstraints.{field}" in error
+
+
+# Concurrent admission
+
+
+def concurrent(world: Elastic, **spec: Any) -> None:
+    """Let the local queue `main` be one of a queue with concurrent admission."""
+    policy = {"migration": {"mode": "TryPreferredFlavors"}}
+    world.apply_object("ClusterQueue", "cq", spec={"concurrentAdmissionPolicy": policy, **spec})
+    world.apply_object("LocalQueue", "main", "default", spec={"clusterQueue": "cq"})
+
+
+def test_a_queue_with_variants_takes_no_elastic_job(world: Elastic) -> None:
+    """Refused where it is submitted, with the annotation's path; also when it is moved there."""
+    concurrent(world)
+    (error,) = refused(world.elastic())
+    assert error.startswith('metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: ClusterQueue "cq"')
+    assert names(world.submit("plain")) == ["WorkloadCreated"]
+    assert names(world.elastic("other", queue="elsewhere")) == ["WorkloadCreated"]
+    (error,) = refused(world.elastic("other", queue="main"))
+    assert error.startswith("metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden")
+    world.check()
+
+
+@pytest.mark.parametrize("gate", ["ConcurrentAdmission", "ElasticJobsViaWorkloadSlices"])
+def test_without_one_of_the_features_there_is_no_conflict(world: Elastic, gate: str) -> None:
+    concurrent(world)
+    world.apply_object("Configuration", "default", spec={"featureGates": {gate: False}})
+    assert names(world.elastic()) == ["WorkloadCreated"]
+
+
+def test_a_queue_without_variants_takes_elastic_jobs_again(world: Elastic) -> None:
+    """The refusal follows the configuration, also after a restart."""
+    concurrent(world)
+    world.state = world.decider.load(world.decider.dump(world.state))
+    assert names(world.elastic()) == ["Rejected"]
+    world.apply_object("ClusterQueue", "cq", spec={})
+    assert names(world.elastic()) == ["WorkloadCreated"]

@@ -7,6 +7,7 @@ import pytest
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.scheduler import (
+    BlockedOnPreemptionGates,
     PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
@@ -14,6 +15,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
 )
 from sluice.events.slices import WorkloadUpdated
+from sluice.events.variants import PreemptionGateOpened
 from tests.unit.core.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -359,3 +361,36 @@ def test_pending_preemptions_survive_a_restart() -> None:
     cell.ready("high")
     cell.stopped("low")
     assert admitted(cell.settle()) == ["high"]
+
+
+def test_who_must_not_preempt_is_not_promised_anything() -> None:
+    """AX1: preemption that waits for checks is preemption all the same."""
+    cell = cell_with({"low": 10})
+    cell.submit("careful", "q", 10, priority=5, cannot_preempt=True)
+    assert reserved(cell.settle()) == {}
+    assert cell.workload("careful").assignment is None
+
+
+def test_a_closed_gate_comes_before_the_checks() -> None:
+    """CA11: gated, it is promised nothing; once the gate is open its preemptions wait for the checks."""
+    cell = cell_with({"low": 10})
+    cell.submit("gated", "q", 10, priority=5, preemption_gates=("gate",))
+    events = cell.settle()
+    assert reserved(events) == {}
+    assert [names(e.workload) for e in events if isinstance(e, BlockedOnPreemptionGates)] == ["gated"]
+    cell.put(PreemptionGateOpened(cause=0, parent=key("p"), workload=key("gated"), gate="gate"))
+    events = cell.settle()
+    assert reserved(events) == {"gated": ["low"]}
+    assert evicted(events) == []
+
+
+def test_a_slice_that_grows_waits_with_the_preemptions_for_its_growth() -> None:
+    """WS6: the old slice runs on; others are preempted for the growth only, when the checks allow it."""
+    cell = cell_with({"old": 4, "low": 6})
+    cell.put(WorkloadUpdated(cause=0, workload=key("old"), priority=5))
+    cell.submit("new", "q", 8, priority=5, replaces=key("old"))
+    assert reserved(cell.settle()) == {"new": ["low"]}
+    assert evicted(cell.ready("new")) == ["low"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["new"]
+    assert key("old") not in cell.state.world.workloads

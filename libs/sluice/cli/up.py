@@ -25,7 +25,7 @@ from .place import DEMO, DIRECTORY, CellState, Place, find
 from .settings import Settings
 from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 TEND_EVERY_S = 0.3
 
 

@@ -12,8 +12,9 @@ import click
 
 from sluice.log.contract import Entry
 from sluice.replay import jsonl, linting, logfile
-from sluice.replay.extracting import Closure, only, other_namespaces, redacted
-from sluice.replay.source import FileSource, Source
+from sluice.replay.extracting import Closure, Extract, only, other_namespaces
+from sluice.replay.redacting import OtherDecisionsError, Redactor, redacted, redacted_whole
+from sluice.replay.source import FileSource, ListSource, Source
 
 from .client import find_target
 from .errors import CliError, plural
@@ -73,7 +74,11 @@ def export(
 @log_option()
 @click.pass_context
 def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file: Path | None) -> None:
-    """Cut out what the history of one workload depends on: its cohort tree's jobs, and all commits."""
+    """Cut out the least that the history of one workload depends on, as a log that decides itself again.
+
+    What lies in other cohort trees goes, then what came after the workload's end, then every job and object
+    without which each event about the workload still comes out as it is. Sequences and times stay.
+    """
     with plain_errors():
         source = source_of(ctx, file)
         with progress(source, "Looking") as show:
@@ -81,10 +86,18 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
         if not closure.found:
             near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
             raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
+        found = Extract(source, closure)
+        with progress(source, "Cutting") as show:
+            entries = found.cut(show)
+        if not found.exact:
+            click.echo(
+                "This code decides otherwise than what wrote the log, so all commits are kept as they are.",
+                err=True,
+            )
         note = f"extract of {closure.key}"
-        _export(
-            source, output, closure.keeps, source.first, source.end, note=note, complete=False, redact=redact
-        )
+        part = ListSource(entries, source.name)
+        part.header = source.header
+        _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
 
 
 def _all(_: Entry) -> bool:
@@ -119,7 +132,7 @@ def _export(
     )
     batches: Iterator[list[Entry]] = only(source, keeps, first, last)
     if redact:
-        batches = redacted(batches)
+        batches = _redacted(source, keeps, first, last)
     with progress(source, "Exporting") as show, _target(output) as out:
         if output.suffix == ".jsonl":
             count = jsonl.write(_shown(batches, show), out)
@@ -135,6 +148,20 @@ def _shown(batches: Iterator[list[Entry]], show: Callable[[int], None]) -> Itera
         yield from entries
         if entries:
             show(entries[-1].seq)
+
+
+def _redacted(source: Source, keeps: Callable[[Entry], bool], first: int, last: int) -> Iterator[list[Entry]]:
+    """Leave secrets out; where the log is whole and of this code, so that it decides itself again."""
+    redactor = Redactor(os.urandom(16))
+    if keeps is _all and first == source.first:
+        try:
+            for _ in redacted_whole(only(source, keeps, first, last), redactor, source.header.cell):
+                pass
+        except OtherDecisionsError as error:
+            click.echo(f"This code decides otherwise ({error}); commits are kept as they are.", err=True)
+        else:
+            return redacted_whole(only(source, keeps, first, last), redactor, source.header.cell)
+    return redacted(only(source, keeps, first, last), redactor)
 
 
 @contextlib.contextmanager

@@ -186,9 +186,13 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
     """Show all that happened to a job, workload, cluster queue or cohort, in order."""
     with plain_errors():
         source = source_of(ctx, file)
-        keys = _meant(configured_at(source, Scheduler(), source.end).world, name)
+        world = configured_at(source, Scheduler(), source.end).world
+        queues = _queues(world, name)
         with progress(source, "Reading") as show:
-            found = causes.history(source, keys, show)
+            if queues:
+                found = causes.history_of_queues(source, _locals(world, queues), queues, show)
+            else:
+                found = causes.history(source, [name if "/" in name else f"default/{name}"], show)
         if not found:
             find(scheduler_at(source, source.end).state, name)
         if svg is not None:
@@ -199,14 +203,16 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
         click.echo("\n".join(happening_line(h) for h in found))
 
 
-def _meant(world: World, name: str) -> list[str]:
-    """Return what a timeline of *name* is about: a cohort's queues, a queue, or a job."""
+def _queues(world: World, name: str) -> list[str]:
+    """Return the cluster queues that *name* means: itself, or those of a cohort; [] for anything else."""
     inside = [
         n for n, q in world.cluster_queues.items() if name in (node.name for node in q.node.path_to_root())
     ]
-    if inside or name in world.cluster_queues:
-        return inside or [name]
-    return [name if "/" in name else f"default/{name}"]
+    return inside or ([name] if name in world.cluster_queues else [])
+
+
+def _locals(world: World, queues: list[str]) -> list[str]:
+    return [key for key, local in world.local_queues.items() if local.cluster_queue in queues]
 
 
 def _write(path: Path, text: str) -> None:

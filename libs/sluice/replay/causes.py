@@ -11,7 +11,8 @@ from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.events.scheduler import Preempted
-from sluice.events.slices import WorkloadCreated
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
@@ -34,7 +35,7 @@ class Happening:
         """Return the keys of workloads and jobs, and the names of queues, that it speaks of."""
         found = [
             str(self.data[name])
-            for name in ("workload", "job", "preemptor", "clusterQueue", "localQueue")
+            for name in ("workload", "job", "preemptor", "parent", "by", "clusterQueue", "localQueue")
             if isinstance(self.data.get(name), str)
         ]
         found += [key for name in ("workloads", "victims") for key in self.data.get(name, ())]
@@ -43,6 +44,8 @@ class Happening:
             found.append(f"{record['namespace']}/{record['name']}")
             if record.get("job"):
                 found.append(record["job"]["key"])
+            if record.get("parent"):
+                found.append(record["parent"])
         return frozenset(found)
 
 
@@ -86,15 +89,15 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
     """Return the Preempted events of a workload, or of any workload of a job, in order."""
     keys = {key}
     found = []
-    for entries in source.read(1, None, ("slices", "scheduler")):
+    for entries in source.read(1, None, ("slices", "variants", "scheduler")):
         for entry in entries:
             if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
                 continue
             for step in decode_commit(entry.payload).steps:
                 for event in step.events:
-                    if isinstance(event, WorkloadCreated):
-                        job = event.workload.job
-                        if job is not None and job.key == key:
+                    if isinstance(event, WorkloadCreated | VariantCreated):
+                        job, parent = event.workload.job, event.workload.parent
+                        if (job is not None and job.key == key) or parent in keys:
                             keys.add(event.workload.key)
                     elif isinstance(event, Preempted) and event.workload in keys:
                         found.append(of_event(entry.seq, entry.suffix, step.at, event))
@@ -119,7 +122,7 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
                 about = happening.about()
                 if about & wanted:
                     found.append(happening)
-                    if happening.type == "WorkloadCreated":
+                    if happening.type in ("WorkloadCreated", "VariantCreated"):
                         wanted |= {key for key in about if "/" in key}
                         marks = [key.encode() for key in wanted]
         if progress is not None and entries:
@@ -138,3 +141,43 @@ def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
                 data = msgspec.json.encode(event)
                 if any(mark in data for mark in marks):
                     yield of_event(entry.seq, entry.suffix, step.at, event)
+
+
+def history_of_queues(
+    source: Source, locals_: Iterable[str], queues: Iterable[str], progress: Progress | None = None
+) -> list[Happening]:
+    """Return all that happened to cluster queues and to whoever queued in them.
+
+    *locals_*: the local queues (`namespace/name`) that lead there.
+    """
+    names, wanted = frozenset(locals_), set(queues)
+    found = []
+    for entries in source.read():
+        for entry in entries:
+            if entry.suffix not in COMMITS:
+                if job_of(entry.suffix) in wanted:
+                    found.append(of_message(entry))
+                continue
+            with contextlib.suppress(CommitDecodeError):
+                for step in decode_commit(entry.payload).steps:
+                    about = (event for event in step.events if _of_queues(event, names, wanted))
+                    found += [of_event(entry.seq, entry.suffix, step.at, event) for event in about]
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found
+
+
+def _of_queues(event: Event, names: frozenset[str], wanted: set[str]) -> bool:
+    """Tell whether the event is about one of *wanted*, which grows by what comes to the queues."""
+    record = getattr(event, "workload", None)
+    if isinstance(record, WorkloadRecord):
+        if f"{record.namespace}/{record.queue_name}" not in names:
+            return False
+        wanted.add(record.key)
+        if record.job is not None:
+            wanted.add(record.job.key)
+        return True
+    about = (record, getattr(event, "job", None), getattr(event, "cluster_queue", None))
+    if any(one in wanted for one in about if isinstance(one, str)):
+        return True
+    return any(key in wanted for key in getattr(event, "workloads", ()))

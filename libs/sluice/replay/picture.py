@@ -1,64 +1,280 @@
 """Pictures as SVG, without any library: a timeline with flavors as lanes, and bars side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
 from .causes import Happening
 
-_LANE, _LEFT, _WIDTH = 28, 180, 900
-_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")
+_ROW, _LEFT, _WIDTH, _TOP = 18, 160, 1000, 56
+_COLOURS = (
+    "#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6", "#439894",
+)  # fmt: skip
+WAITING = "waiting"
+MAX_ROWS = 40
+"""Of one lane; what does not fit lies over others there."""
+_STEPS_S = (0.001, 0.01, 0.1, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400)
+
+
+@dataclass
+class _Bar:
+    """Something that lasted: a wait, or a run on flavors."""
+
+    lane: str
+    job: str
+    begin: int
+    end: int
+    text: str
+    mark: str = ""
+    """How it ended, when not by itself: preempted, migrated, evicted."""
+    row: int = 0
+    open: bool = False
+    """It had not ended at the end of the log."""
+
+
+@dataclass
+class _Story:
+    """What is drawn, taken from happenings in order."""
+
+    bars: list[_Bar] = field(default_factory=list)
+    moves: list[tuple[_Bar, _Bar]] = field(default_factory=list)
+    """A run and the run that it migrated to."""
+    _jobs: dict[str, str] = field(default_factory=dict)
+    _waiting: dict[str, _Bar] = field(default_factory=dict)
+    """By job."""
+    _running: dict[str, _Bar] = field(default_factory=dict)
+    """By workload."""
+    _left: dict[str, _Bar] = field(default_factory=dict)
+    """Job -> the run that it migrates from."""
+
+    def take(self, h: Happening) -> None:
+        record = h.data.get("workload")
+        key = f"{record['namespace']}/{record['name']}" if isinstance(record, dict) else str(record)
+        match h.type:
+            case "WorkloadCreated" if isinstance(record, dict):
+                self._jobs[key] = str((record.get("job") or {}).get("key", key))
+                if not record.get("replaces"):
+                    self._wait(self._jobs[key], h.at)
+            case "VariantCreated" if isinstance(record, dict):
+                self._jobs[key] = self._jobs.get(str(record.get("parent")), key)
+            case "QuotaReserved":
+                self._start(key, h)
+            case "Evicted" if key in self._running:
+                words = {"Preempted": "preempted", "FlavorMigration": "migrated"}
+                self._running[key].mark = words.get(h.data["reason"], "evicted")
+                self._running[key].text += f"; {h.data['reason']}: {h.data.get('message', '')}"
+            case "QuotaReleased" | "WorkloadSliceReplaced" | "VariantDeleted":
+                self._stop(key, h.at, waits=h.type == "QuotaReleased")
+            case "WorkloadFinished" | "WorkloadDeleted":
+                job = self._job(key)
+                for each in [k for k in self._running if self._job(k) == job]:
+                    self._stop(each, h.at, waits=False)
+                self._done(self._waiting.pop(job, None), h.at)
+            case _:
+                pass
+
+    def _job(self, key: str) -> str:
+        return self._jobs.get(key, key)
+
+    def _wait(self, job: str, at: int) -> None:
+        if job not in self._waiting:
+            self._waiting[job] = _Bar(WAITING, job, at, at, f"{job} waits", open=True)
+
+    def _start(self, key: str, h: Happening) -> None:
+        job = self._job(key)
+        self._done(self._waiting.pop(job, None), h.at)
+        flavors = sorted({f for ps in h.data["podSets"] for f in ps["flavors"].values()})
+        counts = ", ".join(f"{ps['count']} x {ps['name']}" for ps in h.data["podSets"])
+        lane = ", ".join(flavors) or "no flavor"
+        bar = _Bar(lane, job, h.at, h.at, f"{job} ({counts}) on {lane}", open=True)
+        self._running[key] = bar
+        left = self._left.pop(job, None) or next(
+            (b for k, b in self._running.items() if b.job == job and b is not bar and b.mark == "migrated"),
+            None,
+        )
+        if left is not None:
+            self.moves.append((left, bar))
+
+    def _stop(self, key: str, at: int, *, waits: bool) -> None:
+        bar = self._running.pop(key, None)
+        if bar is None:
+            return
+        self._done(bar, at)
+        others = any(other.job == bar.job for other in self._running.values())
+        if waits and not others:
+            self._wait(bar.job, at)
+            if bar.mark == "migrated":
+                self._left[bar.job] = bar
+
+    def _done(self, bar: _Bar | None, at: int) -> None:
+        if bar is not None:
+            bar.end, bar.open = at, False
+            self.bars.append(bar)
+
+    def finish(self, end: int) -> None:
+        for bar in (*self._waiting.values(), *self._running.values()):
+            bar.end = end
+            self.bars.append(bar)
 
 
 def timeline(found: Sequence[Happening], title: str) -> str:
-    """Draw waits (grey), runs by flavor, and evictions (red marks) of every workload in *found*."""
-    begin, end = (found[0].at, found[-1].at) if found else (0, 1)
-    span = max(end - begin, 1)
-
-    def x(at: int) -> float:
-        return _LEFT + (at - begin) / span * _WIDTH
-
-    lanes: dict[str, int] = {"waiting": 0}
-    since: dict[str, int] = {}
-    running: dict[str, tuple[str, int]] = {}
-    shapes: list[str] = []
-
-    def bar(lane: str, start: int, stop: int, text: str) -> None:
-        row = lanes.setdefault(lane, len(lanes))
-        colour = "#bbb" if lane == "waiting" else _COLOURS[(row - 1) % len(_COLOURS)]
-        y = 40 + row * _LANE
-        shapes.append(
-            f'<rect x="{x(start):.1f}" y="{y}" width="{max(x(stop) - x(start), 1):.1f}" height="{_LANE - 6}" '
-            f'fill="{colour}" fill-opacity="0.7"><title>{escape(text)}</title></rect>'
-        )
-
+    """Draw every job's waits and its runs by flavor; where one is stopped, and what it moves to."""
+    story = _Story()
     for h in found:
-        record = h.data.get("workload")
-        key = f"{record['namespace']}/{record['name']}" if isinstance(record, dict) else str(record)
-        if h.type in ("WorkloadCreated", "Requeued"):
-            since.setdefault(key, h.at)
-        elif h.type == "QuotaReserved":
-            bar("waiting", since.pop(key, h.at), h.at, f"{key} waits")
-            flavors = sorted({f for ps in h.data["podSets"] for f in ps["flavors"].values()})
-            running[key] = (", ".join(flavors) or "no flavor", h.at)
-        elif h.type == "Evicted":
-            row = lanes.get(running.get(key, ("waiting", 0))[0], 0)
-            text = escape(f"{key}: {h.data['reason']} {h.data.get('message', '')}")
-            shapes.append(
-                f'<circle cx="{x(h.at):.1f}" cy="{40 + row * _LANE + 11}" r="5" fill="#c00">'
-                f"<title>{text}</title></circle>"
-            )
-        elif h.type in ("QuotaReleased", "WorkloadFinished", "WorkloadDeleted") and key in running:
-            flavor, start = running.pop(key)
-            bar(flavor, start, h.at, f"{key} on {flavor}")
-            if h.type == "QuotaReleased":
-                since[key] = h.at
-    for key, (flavor, start) in running.items():
-        bar(flavor, start, end, f"{key} on {flavor}")
-    for key, start in since.items():
-        bar("waiting", start, end, f"{key} waits")
-    labels = [f'<text x="8" y="{40 + row * _LANE + 15}">{escape(name)}</text>' for name, row in lanes.items()]
-    return _svg(title, 60 + len(lanes) * _LANE, [*labels, *shapes])
+        story.take(h)
+    begin, end = (found[0].at, max(h.at for h in found)) if found else (0, 1)
+    story.finish(end)
+    scale = _Scale(begin, max(end - begin, 1))
+    # What lasted no time to speak of would hide what did.
+    bars = [bar for bar in story.bars if bar.lane != WAITING or scale.width(bar) >= 1]
+    lanes = _rows(bars)
+    names = sorted(lanes, key=lambda name: (name != WAITING, name))
+    tops, y = {}, _TOP
+    for name in names:
+        tops[name] = y
+        y += lanes[name] * _ROW + 10
+    shapes = [*_axis(scale, y), *_lanes(names, tops, lanes)]
+    jobs = {job: n for n, job in enumerate(dict.fromkeys(bar.job for bar in story.bars))}
+    for bar in sorted(bars, key=lambda b: (b.begin, b.job)):
+        shapes += _drawn(bar, scale, tops[bar.lane], _COLOURS[jobs[bar.job] % len(_COLOURS)])
+    # On top of what comes next in the same row.
+    shapes += [_mark(bar, scale, tops[bar.lane]) for bar in bars if bar.mark not in ("", "migrated")]
+    for left, right in story.moves:
+        shapes.append(_arrow(scale, left, tops[left.lane], right, tops[right.lane]))
+    return _svg(title, y + 46, [*shapes, *_legend(y + 26)])
+
+
+@dataclass(frozen=True)
+class _Scale:
+    begin: int
+    span: int
+
+    def x(self, at: int) -> float:
+        return _LEFT + (at - self.begin) / self.span * _WIDTH
+
+    def width(self, bar: _Bar) -> float:
+        return self.x(bar.end) - self.x(bar.begin)
+
+
+def _rows(bars: Sequence[_Bar]) -> dict[str, int]:
+    """Give each bar a row of its lane that is free by then; returns the rows of each lane."""
+    free: dict[str, list[int]] = {}
+    for bar in sorted(bars, key=lambda b: (b.begin, b.job)):
+        ends = free.setdefault(bar.lane, [])
+        row = next((n for n, until in enumerate(ends) if until <= bar.begin), None)
+        if row is None:
+            row = len(ends) if len(ends) < MAX_ROWS else min(range(MAX_ROWS), key=lambda n: ends[n])
+            if row == len(ends):
+                ends.append(0)
+        ends[row] = max(ends[row], bar.end)
+        bar.row = row
+    return {lane: len(ends) for lane, ends in free.items()}
+
+
+def _lanes(names: Sequence[str], tops: dict[str, int], rows: dict[str, int]) -> Iterator[str]:
+    for name in names:
+        height = rows[name] * _ROW
+        yield (
+            f'<rect x="{_LEFT}" y="{tops[name]}" width="{_WIDTH}" height="{height}" '
+            f'fill="{"#fafafa" if name == WAITING else "#f0f4f8"}"/>'
+        )
+        middle = tops[name] + height / 2 + 4
+        yield f'<text x="8" y="{middle:.0f}" font-weight="bold">{escape(_short(name, 20))}</text>'
+
+
+def _drawn(bar: _Bar, scale: _Scale, top: int, colour: str) -> Iterator[str]:
+    x, y, width = scale.x(bar.begin), top + bar.row * _ROW + 1, max(scale.width(bar), 2.0)
+    waits = bar.lane == WAITING
+    style = (
+        f'fill="#fff" stroke="{colour}" stroke-dasharray="3 2"' if waits else f'fill="{colour}" stroke="#fff"'
+    )
+    seconds = (bar.end - bar.begin) / 1e6
+    note = f"{bar.text}: {seconds:.3f} s{', still' if bar.open else ''}"
+    yield (
+        f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 3}" rx="2" {style}>'
+        f"<title>{escape(note)}</title></rect>"
+    )
+    name = _short(bar.job.removeprefix("default/"), int((width - 6) / 6.5))
+    if name:
+        ink = "#333" if waits else "#fff"
+        yield _label(x + 4, y + 12, name, ink, 11)
+
+
+def _mark(bar: _Bar, scale: _Scale, top: int) -> str:
+    y = top + bar.row * _ROW + 1 + (_ROW - 3) / 2
+    return _cross(scale.x(bar.end), y, "#c00" if bar.mark == "preempted" else "#777")
+
+
+def _cross(x: float, y: float, colour: str) -> str:
+    return (
+        f'<path d="M{x - 5:.1f},{y - 5:.1f} l10,10 m0,-10 l-10,10" stroke="{colour}" stroke-width="2.5" '
+        'fill="none"/>'
+    )
+
+
+def _arrow(scale: _Scale, left: _Bar, above: int, right: _Bar, below: int) -> str:
+    x1, y1 = scale.x(left.end), above + left.row * _ROW + _ROW / 2
+    x2, y2 = scale.x(right.begin), below + right.row * _ROW + _ROW / 2
+    x2 = max(x2, x1 + 4)
+    return (
+        f'<path d="M{x1:.1f},{y1:.1f} C{x1 + 14:.1f},{y1:.1f} {x2 - 14:.1f},{y2:.1f} {x2:.1f},{y2:.1f}" '
+        'stroke="#333" stroke-width="1.5" fill="none" marker-end="url(#tip)"/>'
+    )
+
+
+def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
+    """Times from the beginning, at round distances; the beginning itself as a date."""
+    seconds = scale.span / 1e6
+    step = next((s for s in _STEPS_S if seconds / s <= 10), seconds / 10)
+    at, number = 0.0, 0
+    while at <= seconds:
+        x = _LEFT + at / seconds * _WIDTH
+        yield f'<line x1="{x:.1f}" y1="{_TOP - 6}" x2="{x:.1f}" y2="{bottom - 6}" stroke="#ddd"/>'
+        yield _label(x + 2, _TOP - 10, _span(at), "#666", 10)
+        number += 1
+        at = number * step
+    begin = datetime.fromtimestamp(scale.begin / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    yield _label(8, _TOP - 10, begin, "#666", 10)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"+{seconds:g} s"
+    if seconds < 7200:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"+{minutes} min" + (f" {rest} s" if rest else "")
+    if seconds < 2 * 86400:
+        return f"+{seconds / 3600:g} h"
+    return f"+{seconds / 86400:g} d"
+
+
+def _legend(y: int) -> Iterator[str]:
+    box = f'y="{y}" width="26" height="12"'
+    yield f'<rect x="{_LEFT}" {box} fill="#fff" stroke="#4c78a8" stroke-dasharray="3 2"/>'
+    yield f'<rect x="{_LEFT + 90}" {box} rx="2" fill="#4c78a8"/>'
+    yield _cross(_LEFT + 316, y + 6, "#c00")
+    yield _cross(_LEFT + 406, y + 6, "#777")
+    yield f'<path d="M{_LEFT + 586},{y + 6} l22,0" stroke="#333" stroke-width="1.5" marker-end="url(#tip)"/>'
+    texts = {
+        32: "waits",
+        122: "has quota, one colour per job",
+        328: "preempted",
+        418: "stopped for another reason",
+        618: "migrates",
+    }
+    yield from (_label(_LEFT + x, y + 10, text, "#000", 11) for x, text in texts.items())
+
+
+def _label(x: float, y: float, text: str, ink: str, size: int) -> str:
+    return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{ink}">{escape(text)}</text>'
+
+
+def _short(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…" if most >= 4 else ""
 
 
 def comparison(runs: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -68,16 +284,19 @@ def comparison(runs: Sequence[tuple[str, dict[str, Any]]]) -> str:
         ("95 % wait, s", [n["waits"]["all"]["p95"] for _, n in runs]),
         ("makespan, s", [n["makespanSeconds"] for _, n in runs]),
         ("preemptions", [sum(n["preemptions"].values()) for _, n in runs]),
+        ("migrations", [n["migrations"] for _, n in runs]),
+        ("fairness", [n["fairness"] or 0 for _, n in runs]),
     ]
+    rows = [row for row in rows if any(row[1])]
     shapes, y = [], 40
     for label, values in rows:
         most = max(*values, 0) or 1
         shapes.append(f'<text x="8" y="{y + 13}">{escape(label)}</text>')
         for index, value in enumerate(values):
-            width = value / most * (_WIDTH - 160)
+            width = value / most * (_WIDTH - 200)
             colour = _COLOURS[index % len(_COLOURS)]
             shapes.append(f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="16" fill="{colour}"/>')
-            text = escape(f"{runs[index][0]}: {value}")
+            text = escape(f"{runs[index][0]}: {value:,}")
             shapes.append(f'<text x="{_LEFT + width + 6:.1f}" y="{y + 13}">{text}</text>')
             y += 20
         y += 14
@@ -86,9 +305,15 @@ def comparison(runs: Sequence[tuple[str, dict[str, Any]]]) -> str:
 
 def _svg(title: str, height: int, shapes: Sequence[str]) -> str:
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 40}" height="{height}" '
-        f'font-family="sans-serif" font-size="12">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 60}" height="{height}" '
+        f'font-family="sans-serif" font-size="12">\n'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#333"/></marker></defs>\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>'
     )
     return "\n".join(
-        [head, f'<text x="8" y="20" font-size="15">{escape(title)}</text>', *shapes, "</svg>", ""]
+        [head, f'<text x="8" y="22" font-size="15">{escape(title)}</text>', *shapes, "</svg>", ""]
     )
+
+
+__all__ = ["comparison", "timeline"]

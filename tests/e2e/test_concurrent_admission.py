@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.controllers import Controller, silent
 from tests.system import ROOT, System
 
 from .conftest import eventually, sluice
@@ -14,6 +15,7 @@ from .conftest import eventually, sluice
 pytestmark = pytest.mark.nats
 
 EXAMPLES = ROOT / "examples" / "concurrent-admission"
+PLAIN_JOB = (EXAMPLES / "story-1-job.yaml").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,9 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 class Story:
     """One example: its queue applied, its job submitted under several names."""
 
-    def __init__(self, cell: System, name: str, **replaced: str) -> None:
+    def __init__(self, cell: System, name: str, text: str = "", **replaced: str) -> None:
         self.cell, self.name = cell, name
-        text = (EXAMPLES / f"{name}.yaml").read_text()
+        text = text or (EXAMPLES / f"{name}.yaml").read_text()
         for old, new in replaced.items():
             text = text.replace(old.removeprefix("s"), new)
         self.run("apply", "-f", "-", stdin=text)
@@ -48,10 +50,12 @@ class Story:
     def run(self, *arguments: str, stdin: str = "") -> Any:
         return sluice(*arguments, stdin=stdin, env={"SLUICE_NATS_URL": self.cell.url}).ok()
 
-    def submit(self, *names: str) -> None:
-        text = (EXAMPLES / f"{self.name}-job.yaml").read_text()
+    def submit(self, *names: str, spec: str = "", metadata: str = "") -> None:
+        file = EXAMPLES / f"{self.name}-job.yaml"
+        text = file.read_text() if file.exists() else PLAIN_JOB.replace("story-1", self.name)
         for name in names:
-            job = text.replace(f"{{name: {self.name},", f"{{name: {self.name}-{name},")
+            job = text.replace(f"{{name: {self.name},", f"{{name: {self.name}-{name}, {metadata}")
+            job = job.replace("spec:\n", f"spec:\n  {spec}\n")
             self.run("submit", "-f", "-", stdin=job)
             self.wait(lambda name=name: self.status(name).get("phase"))
 
@@ -199,6 +203,117 @@ def test_a_killed_controller_forgets_no_delay(cell: System) -> None:
     cell.start("variant_controller")
     story.runs_on("y", "on-demand")
     story.clean("x", "y")
+
+
+def test_zones_that_must_be_asked_are_asked_at_once(cell: System) -> None:
+    """The example of Kueue's documentation: the zones' checks race, and the reservation is moved to."""
+    story = Story(cell, "zones", s4="1")
+    with Controller(cell.url, "example.com/capacity", silent) as zones:
+
+        def asked() -> dict[str, Any]:
+            return {r["assignment"][0]["flavors"]["cpu"]: r for r in list(zones.requests.values())}
+
+        story.submit("a", "b")
+        story.runs_on("a", "reservation")
+        story.wait(lambda: sorted(asked()) == ["zone-a", "zone-b", "zone-c"])
+        zones.say(asked()["zone-b"], "Ready")
+        story.runs_on("b", "zone-b")
+        # The others are not asked for any more, nor moved to.
+        story.wait(lambda: set(asked()) <= {"zone-b"})
+        story.stays("b", "zone-b")
+        story.delete("a")
+        story.runs_on("b", "reservation")
+        story.wait(lambda: not asked())
+        story.submit("c")
+        story.wait(lambda: len(asked()) == 3)
+        story.delete("c")
+        story.wait(lambda: not asked())
+        story.clean("b")
+
+
+SMALL = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: NAME-best}
+spec: {}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: NAME-rest}
+spec: {}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: NAME}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: NAME-best, resources: [{name: cpu, nominalQuota: 1}]}
+    - {name: NAME-rest, resources: [{name: cpu, nominalQuota: 1}]}
+  concurrentAdmissionPolicy: {migration: {mode: TryPreferredFlavors}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: NAME, namespace: default}
+spec: {clusterQueue: NAME}
+"""
+
+
+def test_one_variant_preempts_through_its_gate(cell: System) -> None:
+    """Of an urgent job one variant preempts; the victim moves back when it finds room, and all is told."""
+    story = Story(cell, "gates", SMALL.replace("NAME", "gates"))
+    story.submit("low-a")
+    story.runs_on("low-a", "gates-best")
+    story.submit("low-b")
+    story.runs_on("low-b", "gates-rest")
+    story.submit("urgent", spec="priorityClassName: urgent")
+    story.runs_on("urgent", "gates-best")
+    assert story.on("low-b") == ["gates-rest"]
+    told = story.run("describe", "job", "gates-urgent").out
+    for reason in ("CreatedVariant", "PreemptionUngatedVariant", "DeactivatedVariant", "Admitted"):
+        assert reason in told, told
+    assert "EvictedDueToVariantEvicted" in story.run("describe", "job", "gates-low-a").out
+    story.delete("urgent")
+    story.wait(lambda: story.on("low-a") or story.on("low-b") == ["gates-best"])
+    story.clean("low-a", "low-b")
+
+
+def test_a_flavor_that_is_taken_away_stops_the_job(cell: System) -> None:
+    """CA13: the job stops, and goes on where there is room; its variants are those of the queue."""
+    text = SMALL.replace("NAME", "edits")
+    story = Story(cell, "edits", text)
+    story.submit("a")
+    story.runs_on("a", "edits-best")
+    gone = text.replace("    - {name: edits-best, resources: [{name: cpu, nominalQuota: 1}]}\n", "")
+    story.run("apply", "-f", "-", stdin=gone)
+    story.runs_on("a", "edits-rest")
+    assert story.variants("a") == {"edits-rest": True}
+    told = story.run("describe", "job", "edits-a").out
+    assert "EvictedDueToConcurrentAdmission" in told
+    assert "No variant is running" in told
+    assert "DeletedVariant" in told
+    story.run("apply", "-f", "-", stdin=text)
+    story.runs_on("a", "edits-best")
+    story.clean("a")
+
+
+def test_allowed_flavors_of_an_ordinary_job(cell: System) -> None:
+    """The annotation that variants carry works for any job, without concurrent admission."""
+    text = SMALL.replace("NAME", "allowed")
+    plain = text.replace("  concurrentAdmissionPolicy: {migration: {mode: TryPreferredFlavors}}\n", "")
+    story = Story(cell, "allowed", plain)
+    note = "annotations: {kueue.x-k8s.io/workload-allowed-resource-flavors: allowed-rest},"
+    story.submit("a", metadata=note)
+    story.runs_on("a", "allowed-rest")
+    story.clean("a")
 
 
 @pytest.mark.parametrize(

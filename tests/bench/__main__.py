@@ -18,6 +18,7 @@ from . import (
     end_to_end,
     fold_rate,
     idle_latency,
+    migration,
     replay,
     resize,
     restart,
@@ -95,6 +96,13 @@ BENCHES: dict[str, Bench] = {
         lambda f: ", ".join(f"{name} {s['events_per_s']}/s" for name, s in f["services"].items()),
     ),
     "restart": Bench(restart.run, _restart_key),
+    "migration": Bench(
+        migration.run,
+        lambda f: (
+            f"freed capacity to running: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms "
+            f"(told to stop after {f['to_stop_p50_ms']} ms)"
+        ),
+    ),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(replay.run, _replay_key, "states under 2 s, what-if 50 times faster than what it covers"),
 }

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 
 import msgspec
@@ -64,6 +65,8 @@ class Client:
     def __init__(self, url: str) -> None:
         self.log = JetStreamLog(url, name="bench")
         self._arrived = asyncio.Event()
+        self._left: deque[tuple[Entry, int]] = deque()
+        """What has come and was not looked at, with the time when it came."""
         bucket = "sluice_main_dispatch"
         self._tail = JetStreamTail(
             url, "bench", f"KV_{bucket}", f"$KV.{bucket}.", 1, [">"], self._arrived.set, whole=False
@@ -73,13 +76,15 @@ class Client:
         """Return the next entry of *key*, and when it came (us since the epoch)."""
         async with asyncio.timeout(WAIT_S):
             while True:
-                self._arrived.clear()
-                entries = self._tail.take()
-                now = time.time_ns() // 1000
-                for entry in entries:
+                while self._left:
+                    entry, came = self._left.popleft()
                     if entry.suffix == key:
-                        return entry, now
-                await self._arrived.wait()
+                        return entry, came
+                self._arrived.clear()
+                now = time.time_ns() // 1000
+                self._left += [(entry, now) for entry in self._tail.take()]
+                if not self._left:
+                    await self._arrived.wait()
 
     async def publish(self, name: str, kind: str, data: object) -> None:
         connection = await self.log.connection()

@@ -7,7 +7,7 @@ from sluice.core.decisions import decisions
 from sluice.core.entry import Entry, Outcome
 from sluice.core.pending import Queue
 from sluice.core.scheduler import Scheduler, run_cycles
-from sluice.core.state import SchedulerState
+from sluice.core.state import SchedulerState, is_barred
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, BlockedOnPreemptionGates, Evicted, Preempted, QuotaReserved
 
@@ -46,6 +46,17 @@ class Run:
     def conditions(self) -> dict[str, Conditions]:
         """Return the conditions of every workload as they now stand."""
         found = {key: _given(manifest) for key, manifest in self.inputs.items()}
+        for queue in self.state.pending.queues.values():
+            for workload in queue.in_order():
+                peers = workload.peers
+                if peers is not None and is_barred(peers.key):
+                    # Known without being looked at in a cycle.
+                    found[workload.key]["QuotaReserved"] = ("False", peers.reason, peers.message)
+                    found[workload.key]["Admitted"] = (
+                        "False",
+                        "NoReservation",
+                        "The workload has no reservation",
+                    )
         for entry in self.entries:
             key = entry.workload.key
             if entry.outcome is Outcome.ADMITTED:

@@ -1,5 +1,6 @@
 """Descriptions of jobs and workloads."""
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -103,8 +104,15 @@ def _family(obj: Object) -> Lines:
         state = workload_status(like) if variant.get("active", True) else "Inactive"
         names = ",".join(variant.get("resourceFlavors", ()))
         why = condition(like, "QuotaReserved").get("message", "") if state in ("Pending", "Evicted") else ""
+        why = _OTHER_FLAVOR.sub("", why).replace(": , ", ": ")
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]
+
+
+_OTHER_FLAVOR = re.compile(
+    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
+)
+"""What a variant's message says of the flavors that it is not for."""
 
 
 def _migrations(obj: Object) -> Lines:

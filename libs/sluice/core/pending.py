@@ -21,7 +21,7 @@ from .quota import FlavorResource, Node
 from .ranked import Rank, Ranked
 from .shapes import Least, Shapes
 
-PeerKey = object
+PeerKey = tuple[object, ...]
 """What makes workloads equal to the scheduler; hashable."""
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from .families import backs_off, is_parent, siblings
-from .inadmissible import GATED_BY_ANNOTATION, stopped
+from .inadmissible import GATED_BY_ANNOTATION, PENDING_EVALUATION, stopped
 from .model import Workload, World
 from .slicing import must_wait
-from .state import SchedulerState
+from .state import SchedulerState, is_barred
 
 
 def queue_for(world: World, workload: Workload) -> str:
@@ -43,8 +43,18 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
     if target:
         workload.cluster_queue = target
         state.pending.add(workload, target)
+        if workload.record.parent is not None:
+            _set_barred_aside(state, workload)
     elif workload.assignment is None:
         workload.cluster_queue = ""
+
+
+def _set_barred_aside(state: SchedulerState, workload: Workload) -> None:
+    """A variant that its admitted sibling bars need not be looked at to know it."""
+    peers = workload.peers
+    if peers is not None and not peers.parked and is_barred(peers.key):
+        peers.reason, peers.message = PENDING_EVALUATION, str(peers.key[1])
+        state.pending.park(peers, hopeless=True)
 
 
 def place_siblings(state: SchedulerState, workload: Workload) -> None:

@@ -58,7 +58,7 @@ def new_state() -> SchedulerState:
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(workload, world.cluster_queues[queue])
 
-    def key_of(workload: Workload) -> object:
+    def key_of(workload: Workload) -> tuple[object, ...]:
         key = peer_key(world, workload)
         shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
         return key if shared else (*key, workload.uid)
@@ -90,9 +90,9 @@ def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
     return (key, workload.priority)
 
 
-def is_barred(key: object) -> bool:
+def is_barred(key: tuple[object, ...]) -> bool:
     """Is this `peer_key` one of those whom freed capacity cannot help?"""
-    return isinstance(key, tuple) and key[0] == BARRED
+    return key[0] == BARRED
 
 
 __all__ = ["SchedulerState", "Status", "is_barred", "new_state", "peer_key"]

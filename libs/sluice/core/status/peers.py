@@ -21,7 +21,7 @@ def peers_of(view: State, workload: WorkloadView) -> object:
     if workload.record.parent is None:
         return (*own, "")
     blocked = workload.conditions.get("BlockedOnPreemptionGates")
-    stands = _why_barred(view, workload) or "/".join(
+    stands = why_barred(view, workload) or "/".join(
         gate for gate in sorted(workload.gates) if workload.gates[gate][0]
     )
     if blocked is not None and blocked.status:
@@ -29,7 +29,8 @@ def peers_of(view: State, workload: WorkloadView) -> object:
     return (*own, stands)
 
 
-def _why_barred(view: State, variant: WorkloadView) -> str:
+def why_barred(view: State, variant: WorkloadView) -> str:
+    """Return why a variant waits for its admitted sibling to go, '' if it does not (CA10)."""
     family = variant.record.parent
     parent = view.workloads.get(family) if family is not None else None
     queue = variant.local_queue.cluster_queue
@@ -40,4 +41,4 @@ def _why_barred(view: State, variant: WorkloadView) -> str:
     return ""
 
 
-__all__ = ["peers_of"]
+__all__ = ["peers_of", "why_barred"]

@@ -13,7 +13,7 @@ from sluice.core.inadmissible import (
 from sluice.core.ordering import effective_priority
 from sluice.events.base import Micros, WorkloadKey
 
-from .peers import peers_of
+from .peers import peers_of, why_barred
 from .records import PendingReason, WorkloadView
 from .state import State
 
@@ -29,6 +29,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     """
     recorded = _recorded(view, workload)
     derived = _derived(workload)
+    if derived is None and workload.record.parent is not None and (why := why_barred(view, workload)):
+        return (PENDING_EVALUATION, why)
     if workload.parent and derived is None:
         return _family_pending(view, workload)
     if derived is not None:

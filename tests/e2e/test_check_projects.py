@@ -92,6 +92,54 @@ def test_a_new_check_holds_and_releases(
     assert controller.wait(10) == 0
 
 
+WATCHED = """
+import os
+from pathlib import Path
+
+from sluice.sdk.checks import Controller, Pending, Ready, Request, Retry, Settings, Verdict
+
+app = Controller("example.com/watched", Settings(ttl_s=1))
+revoked = Path("revoked")
+
+
+@app.check
+async def check(request: Request) -> Verdict:
+    return Pending("revoked", 0.2) if revoked.exists() else Ready()
+
+
+@check.watch(every=0.2)
+async def watch(request: Request) -> Verdict | None:
+    return Retry(1, "taken back") if revoked.exists() else None
+
+
+app.run()
+"""
+
+
+def test_an_approval_is_taken_back(run: Sluice, start: Start, tmp_path: Path) -> None:
+    """Also by the next life of a controller that was killed: the running job stops, and runs again later."""
+    project = tmp_path / "watched"
+    run("check", "new", "watched", "--directory", str(project)).ok()
+    (project / "check.py").write_text(WATCHED)
+    run("apply", "-f", str(project / "manifests.yaml")).ok()
+    first = start(project)
+    eventually(lambda: _listed(run, "watched")["active"] == "True", 20)
+    gate = tmp_path / "gate"
+    waiting = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    run("submit", "-q", "watched", "--name", "long", "--cpu", "1", "--", "sh", "-c", waiting).ok()
+    eventually(lambda: _phase(run, "long") == "Running", 20)
+
+    first.kill()
+    (project / "revoked").touch()
+    start(project)
+    eventually(lambda: "taken back" in run("events", "job", "long").out, 30)
+    eventually(lambda: _told(run, "long", "revoked"), 30)
+    (project / "revoked").unlink()
+    eventually(lambda: _phase(run, "long") == "Running", 30)
+    gate.touch()
+    eventually(lambda: _phase(run, "long") == "Succeeded", 20)
+
+
 def _listed(run: Sluice, name: str) -> dict[str, object]:
     found = run("check", "list", "-o", "json").ok().json
     return next(row for row in found if row["name"] == name)

@@ -204,8 +204,72 @@ def test_growth_preempts_and_is_preempted_whole(run, agent):
         run("job", "delete", name).ok()
 
 
-def rigid(run, name, *, cpu, priority):
-    spec = {"queueName": "elastic", "priority": priority, "resources": {"cpu": cpu}}
+def rigid(run, name, *, cpu, priority, queue="elastic"):
+    spec = {"queueName": queue, "priority": priority, "resources": {"cpu": cpu}}
     job = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": {"name": name}}
     job["spec"] = {**spec, "command": ["sleep", "600"], "terminationGracePeriodSeconds": 1}
     run("apply", "-f", "-", stdin=json.dumps(job)).ok()
+
+
+CHECKED = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: late}
+spec: {controllerName: example.com/late}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: checked-flavor}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: checked}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  admissionChecksStrategy: {admissionChecks: [{name: late}]}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: checked-flavor, resources: [{name: cpu, nominalQuota: 6}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: checked, namespace: default}
+spec: {clusterQueue: checked}
+"""
+
+
+def test_growth_waits_for_its_checks(run, agent, cell, tmp_path):
+    """Reserved is not admitted: the new pods stay gated until the check of their slice is ready."""
+    command = ("-m", "tests.e2e.late_check")
+    controller = cell.start("late", {"CHECK_ANSWERS": str(tmp_path)}, command=command)
+    answer = tmp_path / "checked"
+    answer.write_text("ready")
+    run("apply", "-f", "-", stdin=CHECKED).ok()
+    spec = {"queueName": "checked", "replicas": 2, "resources": {"cpu": 1}, "command": ["sleep", "600"]}
+    metadata = {"name": "checked", "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
+    job = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    run("submit", "-f", "-", stdin=json.dumps(job)).ok()
+    began = eventually(lambda: len(found := pids(agent, "checked")) == 2 and found, 30)
+
+    answer.unlink()
+    run("job", "scale", "checked", "5").ok()
+    shown = slices_of(run, "QuotaReserved")
+    assert ["checked", "QuotaReserved", "5 (3 gated)"] in [row[1:4] for row in shown.values()]
+    assert pids(agent, "checked") == began
+    answer.write_text("ready")
+    grown = eventually(lambda: len(found := pids(agent, "checked")) == 5 and found, 30)
+    assert began.items() <= grown.items()
+
+    # Down in place asks nobody; what is reserved for a growth goes with the job when that is preempted (WS6).
+    answer.unlink()
+    run("job", "scale", "checked", "2").ok()
+    eventually(lambda: pids(agent, "checked") == began)
+    run("job", "scale", "checked", "4").ok()
+    slices_of(run, "4 (2 gated)")
+    (tmp_path / "urgent").write_text("ready")
+    rigid(run, "urgent", cpu=6, priority=10, queue="checked")
+    eventually(lambda: len(pids(agent, "urgent")) == 1 and not pids(agent, "checked"), 30)
+    for name in ("checked", "urgent"):
+        run("job", "delete", name).ok()
+    cell.kill(controller)

@@ -11,7 +11,12 @@ import pytest
 
 from sluice.core.inadmissible import constraints_in
 from sluice.events.base import Event
-from sluice.events.scheduler import BlockedOnPreemptionGates, Preempted, WorkloadSliceReplaced
+from sluice.events.scheduler import (
+    BlockedOnPreemptionGates,
+    Preempted,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
 from sluice.events.variants import PreemptionGateOpened
 from tests.family_world import FamilyWorld, cluster_queue
 from tests.family_world import cell as family_cell
@@ -423,3 +428,27 @@ def test_migrating_ones_own_variant_is_no_preemption() -> None:
     world.settle_all()
     assert world.flavor_of("w") == "best"
     world.verify()
+
+
+# Admission checks
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_a_pending_preemption_is_a_preemption(combination: str) -> None:
+    """What is put off until a check has passed is not reserved for a job that cannot preempt (AC6)."""
+    cell = Cell()
+    spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
+    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.queue("q", 4, "all", preemption=RECLAIMS)
+    run(cell, "low", "q", 4)
+    strategy = {"admissionChecks": [{"name": "gpu"}]}
+    cell.queue("q", 4, "all", preemption=RECLAIMS, admissionChecksStrategy=strategy)
+    cell.settle()
+    cell.now += SECOND
+    cell.submit("w", "q", 4, priority=10, **COMBINATIONS[combination])
+    reserved = [event for event in cell.settle() if isinstance(event, QuotaReserved)]
+    if "cannot_preempt" in COMBINATIONS[combination]:
+        assert reserved == []
+        assert constraints_in(cell.reason("w")[1]) == ("cannot-preempt",)
+    else:
+        assert [event.preemptions_pending for event in reserved] == [True]

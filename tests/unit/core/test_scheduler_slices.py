@@ -212,3 +212,34 @@ def test_growth_waits_for_pods_that_are_not_ready() -> None:
     # Its new pods have as long as any to come up; if they do not, the job is evicted as a whole.
     cell.now += 61 * SECOND
     assert evicted(cell.settle()) == ["new"]
+
+
+def test_growth_whose_preemptions_wait_for_its_checks() -> None:
+    """AC6: the growth is a claim until its victims have gone; then the job is charged as one again."""
+    cell = Cell()
+    spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
+    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.queue("q", 4, "all", **CHECKED)
+    cell.submit("old", "q", count=2, priority=10)
+    cell.settle()
+    cell.put(ChecksReady(cause=0, workload=key("old")))
+    assert admitted(cell.settle()) == ["old"]
+    cell.submit("low", "q", 2)
+    cell.settle()
+    cell.put(ChecksReady(cause=0, workload=key("low")))
+    assert admitted(cell.settle()) == ["low"]
+    cell.now += SECOND
+    cell.submit("new", "q", count=4, priority=10, replaces=key("old"))
+    events = cell.settle()
+    (reserved,) = [event for event in events if isinstance(event, QuotaReserved)]
+    assert reserved.preemptions_pending
+    assert evicted(events) == []
+    assert used(cell) == 6  # what runs, and what is promised to the growth
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+    assert evicted(cell.settle()) == ["low"]
+    assert cell.workload("old").admitted_at is not None
+    cell.stopped("low")
+    events = cell.settle()
+    assert admitted(events)[:1] == ["new"]
+    assert [event.workload for event in events if isinstance(event, WorkloadSliceReplaced)] == [key("old")]
+    assert used(cell) == 4

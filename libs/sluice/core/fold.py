@@ -274,6 +274,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     note(world, state.lifecycle, event, seq, at)
     before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
     inherit(new, old, at)
+    unclaim(state, old)
     release(world, old)
     old.assignment = None
     del world.workloads[old.key]

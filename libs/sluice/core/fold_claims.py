@@ -10,6 +10,8 @@ from .charging import recharge
 from .claims import ISSUED, PENDING, may_issue
 from .lifecycle import look
 from .model import Workload
+from .placing import place
+from .slicing import successor
 from .state import SchedulerState
 
 
@@ -35,9 +37,18 @@ def victim_gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
     world = state.world
     for claimant in world.claims.gone(key):
         if claimant.preemptions == ISSUED and not claimant.victims:
-            world.claims.discard(claimant)
-            recharge(world, claimant)
-            look(world, state.lifecycle, claimant, cause, state.at)
+            _end(state, claimant, cause)
+
+
+def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
+    """Nobody is in its way any more: the reservation is one like all others."""
+    world = state.world
+    world.claims.discard(claimant)
+    recharge(world, claimant)
+    look(world, state.lifecycle, claimant, cause, state.at)
+    after = successor(world, claimant.key) if world.replacements else None
+    if after is not None and after.assignment is None:
+        place(state, after)
 
 
 def victim_replaced(state: SchedulerState, old: WorkloadKey, new: WorkloadKey) -> None:
@@ -56,7 +67,7 @@ def fold_allowed(state: SchedulerState, event: PreemptionsAllowed, seq: int, _at
         refresh_due(state, workload, seq)
 
 
-def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: int, at: Micros) -> None:
+def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None or not workload.preemptions:
         return
@@ -67,9 +78,7 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
     claims.choose(workload, _holding(state, event.victims))
     _touch(state, workload)
     if not workload.victims:
-        claims.discard(workload)
-        recharge(state.world, workload)
-        look(state.world, state.lifecycle, workload, event.cause, at)
+        _end(state, workload, event.cause)
 
 
 def refresh_due(state: SchedulerState, workload: Workload, cause: int) -> None:

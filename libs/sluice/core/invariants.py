@@ -126,9 +126,7 @@ def _usage(state: SchedulerState) -> Iterator[str]:
 def _claims(state: SchedulerState) -> Iterator[str]:
     """Whoever waits with a reservation waits for live reservations, all of them leaving once it is told."""
     world = state.world
-    listed = {
-        key for claimants in world.claims.by_queue.values() for key, w in claimants.items() if w.preemptions
-    }
+    listed = {key for claimants in world.claims.by_queue.values() for key in claimants}
     for key in sorted({*listed, *world.claims.due}):
         if key not in world.workloads:
             yield f"{key} waits for victims, but does not exist"

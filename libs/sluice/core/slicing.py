@@ -31,6 +31,8 @@ def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
     old = _old(world, workload)
     if old is None:
         return False
+    if old.preemptions:
+        return True  # it has been promised its quota only (AC6)
     return old.assignment is None or old.evicted_at is not None or old.cluster_queue != cluster_queue
 
 

@@ -394,3 +394,17 @@ def test_a_slice_that_grows_waits_with_the_preemptions_for_its_growth() -> None:
     cell.stopped("low")
     assert admitted(cell.settle()) == ["new"]
     assert key("old") not in cell.state.world.workloads
+
+
+def test_no_slice_takes_the_place_of_one_that_is_only_promised_its_quota() -> None:
+    """WS3: growth is charged beside what the old slice has, which is nothing yet."""
+    cell = cell_with({"low": 10})
+    cell.submit("old", "q", 6, priority=5)
+    assert reserved(cell.settle()) == {"old": ["low"]}
+    cell.submit("new", "q", 8, priority=5, replaces=key("old"))
+    cell.settle()
+    assert cell.workload("new").assignment is None
+    cell.ready("old")
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["old"]
+    assert cell.workload("new").assignment is not None

@@ -18,8 +18,9 @@ from sluice.core.status import (
     to_manifest,
 )
 from sluice.core.status.records import HISTORY_LIMIT
+from sluice.core.status.totals import series
 from sluice.events.base import JobKey, PodSet, WorkloadKey
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import ChecksRequested, CheckStateChanged, ChecksWithdrawn, VerdictIgnored
 from sluice.events.config import ObjectDeleted
 from sluice.events.scheduler import (
     BlockedOnPreemptionGates,
@@ -464,3 +465,27 @@ def test_events_of_unknown_objects_change_nothing():
         reserved(), admitted(), EVICTED, RELEASED, parked("w"), WorkloadDeleted(workload=W, cause=0)
     )
     assert view.workloads == {}
+
+
+def test_waits_are_counted():
+    """How long a workload waited for quota, and then for its checks, in histograms."""
+    asked = ChecksRequested(workload=W, attempt=1, checks=("c",), cause=0)
+    withdrawn = ChecksWithdrawn(workload=W, attempt=1, reason="Finished", cause=0)
+    view = cell(created(), reserved(), asked, admitted(), withdrawn)
+    found = {(name, labels.get("le", "")): value for name, labels, value in series(view.totals)}
+    name = "sluice_admission_checks_wait_time_seconds"
+    assert (found[f"{name}_count", ""], found[f"{name}_sum", ""]) == (1, 2)
+    assert (found[f"{name}_bucket", "2"], found[f"{name}_bucket", "+Inf"]) == (1, 1)
+    assert (f"{name}_bucket", "1") not in found
+    assert found["sluice_quota_reserved_wait_time_seconds_count", ""] == 1
+
+
+def test_ignored_verdicts_are_part_of_the_history():
+    """Each kind once in a row, so that who goes on does not push out what else happened."""
+    ignored = VerdictIgnored(
+        workload=W, check="a", controller="c", attempt=1, state="Ready", reason="StaleAttempt", cause=0
+    )
+    view = cell(created(), reserved(), *[ignored] * 30)
+    shown = [notice for notice in notices(view.workloads[W]) if notice.reason.endswith("VerdictIgnored")]
+    assert len(shown) == 1
+    assert "StaleAttempt" in shown[0].message

@@ -28,7 +28,7 @@ from .records import (
 )
 from .view import View
 
-_FOLD = 4
+_FOLD = 5
 """Raise it when the same events are folded to another state."""
 
 _Peers = tuple[str, int, tuple[tuple[str, int], ...], str]

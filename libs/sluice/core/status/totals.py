@@ -34,6 +34,16 @@ VARIANTS_SWITCHED = "sluice_variants_total"
 VARIANTS_UNGATED = "sluice_variant_preemption_gates_opened_total"
 MIGRATED = "sluice_migrations_total"
 MIGRATION_LOST = "sluice_migration_lost_seconds_total"
+QUOTA_WAIT = "sluice_quota_reserved_wait_time_seconds"
+CHECKS_WAIT = "sluice_admission_checks_wait_time_seconds"
+
+WAIT_BOUNDS_S = (1, 2, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
+"""Upper bounds of the histograms of waiting times."""
+
+_WAITS = {
+    QUOTA_WAIT: "from the creation of a workload, or from when it was requeued, to its quota",
+    CHECKS_WAIT: "from the quota of a workload to its admission, with admission checks in between",
+}
 
 TOTALS: Mapping[str, Total] = {
     SLICES_CREATED: Total("Workload slices made to replace a smaller one"),
@@ -67,6 +77,15 @@ TOTALS: Mapping[str, Total] = {
         unit="s",
         per_unit=10**6,
     ),
+    **{
+        f"{name}_bucket": Total(f"How many waited at most `le` seconds {text}", ("cluster_queue", "le"))
+        for name, text in _WAITS.items()
+    },
+    **{f"{name}_count": Total(f"How many waited {text}") for name, text in _WAITS.items()},
+    **{
+        f"{name}_sum": Total(f"Sum of the times {text}", unit="s", per_unit=10**6)
+        for name, text in _WAITS.items()
+    },
 }
 
 
@@ -74,6 +93,16 @@ def count(totals: Totals, metric: str, *labels: str, n: int = 1) -> None:
     """Add *n* to a series."""
     key = (metric, *labels)
     totals[key] = totals.get(key, 0) + n
+
+
+def waited(totals: Totals, metric: str, cluster_queue: str, micros: int) -> None:
+    """Add one waiting time to a histogram."""
+    count(totals, f"{metric}_count", cluster_queue)
+    count(totals, f"{metric}_sum", cluster_queue, n=max(0, micros))
+    for bound in WAIT_BOUNDS_S:
+        if micros <= bound * 10**6:
+            count(totals, f"{metric}_bucket", cluster_queue, str(bound))
+    count(totals, f"{metric}_bucket", cluster_queue, "+Inf")
 
 
 def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
@@ -88,10 +117,12 @@ def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:
 
 __all__ = [
     "ADMITTED",
+    "CHECKS_WAIT",
     "CONSTRAINED",
     "EVICTED",
     "MIGRATED",
     "MIGRATION_LOST",
+    "QUOTA_WAIT",
     "SLICES_CREATED",
     "SLICES_DELETED",
     "SLICES_REPLACED",
@@ -106,4 +137,5 @@ __all__ = [
     "Totals",
     "count",
     "series",
+    "waited",
 ]

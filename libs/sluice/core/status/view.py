@@ -7,16 +7,25 @@
 The api service answers queries from it, replay shows any moment of the past with it.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sluice.core.variant_events import as_workload_event
 from sluice.events.base import Event, Micros
+from sluice.events.scheduler import Admitted, QuotaReserved
 
 from .fold_checks import CHECK_FOLDS
 from .fold_config import CONFIG_FOLDS
 from .fold_totals import TOTAL_FOLDS
 from .fold_variants import VARIANT_FOLDS
+from .fold_waits import admitted, reserved
 from .fold_workloads import WORKLOAD_FOLDS
 from .state import State
 
+_WAITS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
+    Admitted: admitted,
+    QuotaReserved: reserved,
+}
 _FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS, **CHECK_FOLDS}
 
 
@@ -33,6 +42,9 @@ class View(State):
         counts = TOTAL_FOLDS.get(type(event))
         if counts is not None:
             counts(self, event, at)
+        waits = _WAITS.get(type(event))
+        if waits is not None:
+            waits(self, event, at)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(self, event, seq, at)

@@ -1,0 +1,29 @@
+"""Fold of how long workloads wait: for quota, and for their admission checks."""
+
+from sluice.events.base import Micros
+from sluice.events.scheduler import Admitted, QuotaReserved
+
+from .state import State
+from .totals import CHECKS_WAIT, QUOTA_WAIT, waited
+
+
+def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
+    """Count the wait for quota. Variants have none of their own: their parent waits for one of them."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.record.parent is not None:
+        return
+    requeued = workload.conditions.get("Requeued")
+    since = requeued.since if requeued is not None and requeued.status else workload.record.created_at
+    waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - since)
+
+
+def admitted(state: State, event: Admitted, at: Micros) -> None:
+    """Count the wait for checks; what has none is admitted with its quota."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.cluster_queue is None or workload.reserved_at is None:
+        return
+    if workload.check_attempt:
+        waited(state.totals, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at)
+
+
+__all__ = ["admitted", "reserved"]

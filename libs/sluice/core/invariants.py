@@ -158,6 +158,8 @@ def _queueing(state: SchedulerState) -> Iterator[str]:
             workload.peers
         ):
             yield f"{key} queues with a class that is gone"
+        elif workload.peers is not None and not state.pending.belongs(workload):
+            yield f"{key} queues with variants that it is not equal to (any more)"
 
 
 def _lists(state: SchedulerState) -> Iterator[str]:

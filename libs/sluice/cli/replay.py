@@ -7,8 +7,9 @@ from typing import Any
 import click
 import yaml
 
-from sluice.core.model import World
+from sluice.core.model import Workload, World
 from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
 from sluice.replay import causes, checking, linting, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import read_trace
@@ -16,7 +17,7 @@ from sluice.replay.source import FileSource
 from sluice.replay.states import configured_at, deciders, index, scheduler_at
 from sluice.replay.summary import differences, order_of, summary, workload_summary
 from sluice.replay.whatif import what_if
-from sluice.replay.why import find
+from sluice.replay.why import UnknownWorkloadError, find
 
 from .errors import EXIT_USAGE, CliError
 from .output import to_yaml
@@ -75,7 +76,7 @@ def state_command(
             waiting = fold.state.pending.queues.get(name)
             found["queue"] = [] if waiting is None else order_of(waiting)
         elif name:
-            workload = find(fold.state, name)
+            workload = _found(fold.state, name)
             found |= {"workload": workload.key, **workload_summary(workload)}
         elif output == "json":
             found |= summary(fold.state)
@@ -85,6 +86,14 @@ def state_command(
         click.echo(to_yaml(found).rstrip())
     else:
         click.echo("\n".join(tables.state_lines(fold.state, seq, clock(fold.at))))
+
+
+def _found(state: SchedulerState, name: str) -> Workload:
+    """Find a workload; who meant a queue is told of those, too."""
+    try:
+        return find(state, name)
+    except UnknownWorkloadError as error:
+        raise UnknownWorkloadError(name, [*error.known, *state.world.cluster_queues]) from None
 
 
 @replay.command()

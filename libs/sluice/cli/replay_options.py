@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from sluice.core.slices_intake import job_of
 from sluice.events.base import Micros
+from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
 from sluice.replay.changes import ChangeError
@@ -25,6 +27,9 @@ from .options import Decorator
 from .output import to_json
 from .settings import Settings
 from .suggest import did_you_mean
+
+_SOURCE = "sluice.source"
+"""Where a command's context keeps the log it looks into."""
 
 
 def log_option() -> Decorator:
@@ -51,8 +56,12 @@ def source_of(ctx: click.Context, file: Path | None) -> Source:
     """Open the log to look into."""
     # A state of a million objects goes with the process; collecting it at the end would take a while.
     atexit.register(gc.freeze)
-    if file is not None:
-        return FileSource(file)
+    source = FileSource(file) if file is not None else _live(ctx)
+    ctx.meta[_SOURCE] = source
+    return source
+
+
+def _live(ctx: click.Context) -> Source:
     from .replay_live import live_source
 
     return live_source(ctx.find_object(Settings) or Settings())
@@ -115,17 +124,26 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except UnknownWorkloadError as error:
-        raise CliError(
-            f"there is no workload or job {error.name!r} there.{_near(error.name, error.known)}"
-        ) from None
+        near = _near(error.name, error.known) or _near(error.name, _everybody())
+        raise CliError(f"there is no workload or job {error.name!r} there.{near}") from None
     except ChangeError as error:
         raise CliError(f"{error}.{_near(error.word, list(error.known))}", exit_code=EXIT_USAGE) from None
     except RangeError as error:
         raise CliError(str(error), exit_code=EXIT_USAGE) from None
-    except (LogFileError, TraceError, FoldError) as error:
+    except (LogFileError, TraceError, FoldError, CommitDecodeError) as error:
         raise CliError(str(error)) from None
     except EventLogError as error:
         raise CliError(str(error), exit_code=EXIT_UNAVAILABLE) from None
+
+
+def _everybody() -> list[str]:
+    """Return the jobs that the log ever spoke of; they need not be there at the moment asked for."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.meta.get(_SOURCE)
+    if source is None:
+        return []
+    found = {job_of(entry.suffix) for entries in source.read(1, None, ("job.>",)) for entry in entries}
+    return sorted(job for job in found if job is not None)
 
 
 def _near(word: str, known: list[str]) -> str:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.slices import InputsIgnored, WorkloadCreated
 from sluice.log.contract import Entry
-from sluice.log.fold import Fold
+from sluice.log.fold import Fold, FoldError
 from sluice.log.subjects import COMMITS
 
 from . import forking, loops
@@ -176,7 +177,7 @@ def lint(
 
 def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | None) -> list[Violation]:
     with unhurried():
-        return _take(check_(source, progress), limit)
+        return _take(_readable(check_(source, progress)), limit)
 
 
 def _all_observed(source: Source, limit: int, progress: Progress | None) -> list[Violation]:
@@ -184,11 +185,17 @@ def _all_observed(source: Source, limit: int, progress: Progress | None) -> list
     found = []
     counts = dict.fromkeys(OBSERVERS, 0)
     with unhurried():
-        for violation in broken(source, OBSERVERS, progress):
+        for violation in _readable(broken(source, OBSERVERS, progress)):
             counts[violation.invariant] += 1
             if counts[violation.invariant] <= limit:
                 found.append(violation)
     return found
+
+
+def _readable(found: Iterator[Violation]) -> Iterator[Violation]:
+    """Look up to where the log can be read; that it cannot be any further is for `chain` to say."""
+    with suppress(FoldError, CommitDecodeError):
+        yield from found
 
 
 def _take(found: Iterator[Violation], limit: int) -> list[Violation]:

@@ -15,6 +15,7 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
 from sluice.events.base import Event, JobKey, Micros
+from sluice.events.checks import ChecksReady, ChecksRetry
 from sluice.events.codec import encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
@@ -158,6 +159,19 @@ class Cell:
             if entry is not None and entry.stop:
                 self.message(key.partition("/")[2], "JobStopped", {"attempt": entry.attempt})
 
+    def checks_say(self, *, ready: bool) -> bool:
+        """Answer for the checks of all workloads that wait for them; return whether there are any."""
+        events: list[Event] = []
+        for key, workload in self.scheduler.state.world.workloads.items():
+            if workload.assignment is not None and workload.admitted_at is None:
+                if ready:
+                    events.append(ChecksReady(cause=0, workload=key))
+                else:
+                    events.append(ChecksRetry(cause=0, workload=key, checks=("gpu",), requeue_at=self.now))
+        if events:
+            self._append(Entry("checks", tuple(events), self._tick()))
+        return bool(events)
+
     # What must hold
 
     def charged(self, job: JobKey) -> int:
@@ -197,7 +211,9 @@ class Cell:
                 while again.read < entry.upto:
                     again.fold(self.log[again.read], again.read + 1)
                     again.read += 1
-                assert tuple(decider.decide(again.state, entry.at)) == tuple(entry.events)
+                # As the log has them: a snapshot has lists where what was just made has tuples.
+                decided = msgspec.json.encode(decider.decide(again.state, entry.at))
+                assert decided == msgspec.json.encode(entry.events)
                 for event in entry.events:
                     decider.apply(again.state, event, entry.upto, entry.at)
             while again.read < live.read:
@@ -206,7 +222,7 @@ class Cell:
             dumped = decider.dump(live.state)
             assert decider.dump(again.state) == dumped
             assert decider.dump(decider.load(dumped)) == dumped
-        assert not (wrong := wrong_with(self.entries())), wrong
+        assert not (wrong := wrong_with(self.entries(), writers=("scheduler", "slices"))), wrong
 
     def entries(self) -> list[LogEntry]:
         """Return the log as a cell would have written it."""

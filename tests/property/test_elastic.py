@@ -59,6 +59,8 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
             world.catch_up(world.slices, most)
         case ("answer",):
             world.answer()
+        case ("checks", ready):
+            world.checks_say(ready=ready)
         case ("restart", which):
             world.restart(world.scheduler if which else world.slices)
 
@@ -96,4 +98,47 @@ def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -
     assert job.attempt == 1
     assert job.pending is None
     assert world.running(job.key) == world.charged(job.key) == (resizes[-1][0] if resizes else 3)
+    world.redecide()
+
+
+CHECKED_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("scale"), st.sampled_from(JOBS), st.integers(1, 12)),
+        st.tuples(st.just("submit"), st.sampled_from(JOBS), st.integers(1, 8), st.integers(0, 2)),
+        st.tuples(st.just("rigid"), st.sampled_from(("x", "y")), st.integers(1, 8), st.integers(0, 3)),
+        st.tuples(st.just("delete"), st.sampled_from((*JOBS, "x", "y"))),
+        st.tuples(st.just("checks"), st.booleans()),
+        st.tuples(st.just("scheduler"), st.integers(0, 4)),
+        st.tuples(st.just("slices"), st.integers(0, 4)),
+        st.tuples(st.just("answer")),
+        st.tuples(st.just("restart"), st.booleans()),
+    ),
+    min_size=4,
+    max_size=40,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(("Anytime", "AfterCheckPassedOrOnDemand")), CHECKED_STEPS)
+def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None:
+    """Between reservation and admission too: both slices charge what either needs, also as a claim (AC6)."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+    strategy = {"admissionChecks": [{"name": "gpu"}]}
+    for name, preemption in (("left", "withinClusterQueue"), ("right", "reclaimWithinCohort")):
+        policies = {preemption: "LowerPriority" if name == "left" else "Any"}
+        world.queue(name, 8, "all", preemption=policies, admissionChecksStrategy=strategy)
+    world.settle()
+    for step in steps:
+        play(world, step)
+    for _ in range(50):
+        world.settle()
+        if not world.checks_say(ready=True):
+            break
+    world.settle()
+    world.check()
+    for key, job in world.slices.state.jobs.items():
+        if job.reserved and job.admitted:
+            assert world.running(key) == world.charged(key)
     world.redecide()

@@ -71,8 +71,7 @@ class Contended:
                 quota["borrowingLimit"] = self.random.randint(0, 5)
             quotas.append({"name": flavor, "resources": [quota]})
         strategy = choice(["BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"])
-        # A StrictFIFO queue that cannot reclaim keeps what it waits for: a story of its own.
-        reclaim = "Any" if strategy == "StrictFIFO" else choice(["Any", "Any", "LowerPriority", "Never"])
+        reclaim = choice(["Any", "Any", "LowerPriority", "Never"])
         names = choice([("late",), ("late",), ("late",), CHECKS, ("early",), ()])
         on_flavors = choice([(), (), (), FLAVORS[:1]])
         rules = [{"name": check, "onFlavors": on_flavors} for check in names]

@@ -212,7 +212,12 @@ class Cycle:
         cq = world.cluster_queues[queue.name]
         if queue.strict:
             blocker = queue.blocker()
-            if blocker is not None and blocker.indexed and may_fit(world, cq, blocker):
+            # What a blocker waits for may be kept for it, so it is looked at although it cannot fit.
+            if (
+                blocker is not None
+                and blocker.indexed
+                and (lends_for_good(cq) or may_fit(world, cq, blocker))
+            ):
                 yield blocker
             return
         if lends_for_good(cq):
@@ -355,14 +360,20 @@ class Cycle:
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
         self._process.show_victims()
+        # What was kept for those that were looked at is kept while they are, so not in the next cycle.
+        self._process.unreserve_all()
+        tree = self._tree
         found: dict[str, Queue] = {}
         for entry in self.entries:
             queue = entry.queue
             if not queue.parked or queue.name in found:
                 continue
             gone = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
-            skipped = entry.outcome is Outcome.SKIPPED and entry.peers.parked
-            if skipped or (gone and self._more(queue, entry)):
+            # It is looked at again, and only then those that were woken with it and come behind it.
+            again = entry.outcome in (Outcome.SKIPPED, Outcome.SCANNING) and (
+                entry.peers.parked or tree.dirty or queue.name in tree.open
+            )
+            if again or (gone and self._more(queue, entry)):
                 found[queue.name] = queue
         self.open = [found[name] for name in sorted(found)]
 

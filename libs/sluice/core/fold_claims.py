@@ -22,6 +22,7 @@ def claim(state: SchedulerState, workload: Workload, event: QuotaReserved) -> No
     workload.victims = _holding(state, event.pending_victims)
     world.claims.put(workload)
     _touch(state, workload)
+    _wake(state, workload, event.cause)
     refresh_due(state, workload, event.cause)
 
 
@@ -77,6 +78,7 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
     workload.preemptions = ISSUED
     claims.choose(workload, _holding(state, event.victims))
     _touch(state, workload)
+    _wake(state, workload, event.cause)
     if not workload.victims:
         _end(state, workload, event.cause)
 
@@ -100,6 +102,12 @@ def refresh_all(state: SchedulerState, cause: int) -> None:
 def _holding(state: SchedulerState, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, None]:
     workloads = state.world.workloads
     return {key: None for key in keys if key in workloads and workloads[key].assignment is not None}
+
+
+def _wake(state: SchedulerState, claimant: Workload, cause: int) -> None:
+    """Victims can be larger than what is needed of them: the rest is free as planned (see `promises`)."""
+    if claimant.victims:
+        state.pending.wake(state.pending.queues[claimant.cluster_queue], cause)
 
 
 def _touch(state: SchedulerState, claimant: Workload) -> None:

@@ -341,6 +341,11 @@ class Processing:
         if reserved is not None:
             self.trial.discharge(cq.node, reserved)
 
+    def unreserve_all(self) -> None:
+        """Nothing is kept for those that cannot be served any more, as the cycle is over."""
+        for name in list(self._reserved):
+            self.unreserve(self._world.cluster_queues[name])
+
 
 def _set_aside(entry: Entry, reason: str) -> None:
     assert entry.assignment is not None

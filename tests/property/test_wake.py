@@ -1,0 +1,101 @@
+"""Nobody stays parked who could get in: what the wake filter may and may not pass over (SC2).
+
+With and without the filter, histories may differ: a class that cannot get in, but is looked at, holds up
+the next of its queue for a turn, and another queue can come first. So these do not compare histories. They
+say that the filter passes over nobody whom a look would have helped, and that no wake leaves anybody behind.
+"""
+
+import pytest
+
+from sluice.core import cycle
+from sluice.core.entry import Entry
+from sluice.core.model import ClusterQueue, World
+from sluice.core.nomination import nominate
+from sluice.core.pending import Peers, Queue
+from sluice.core.processing import always_reclaims
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
+from sluice.core.wake import may_fit
+from sluice.events.base import Micros, WorkloadKey
+from sluice.events.scheduler import QuotaReserved
+from tests.property.contended_history import Contended
+from tests.property.scheduler_history import Player
+
+ACTIONS = 60
+SEEDS = range(12)
+LEFT_BEHIND = (128,)
+"""Where somebody once stayed parked beside a promise."""
+
+
+def test_a_look_would_not_have_helped_whom_the_filter_passes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_over = 0
+
+    def checked(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+        nonlocal passed_over
+        found = may_fit(world, cq, peers)
+        if not found:
+            passed_over += 1
+            entry = Entry(peers.head(), peers.queue, cq)
+            assert not nominate(world, entry, may_defer=False) or not entry.is_possible()
+        return found
+
+    monkeypatch.setattr(cycle, "may_fit", checked)
+    for seed in SEEDS:
+        Contended(seed).play(ACTIONS)
+    assert passed_over
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *LEFT_BEHIND])
+def test_nobody_stays_parked_who_fits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at alone, no parked class would get free quota in a settled state.
+
+    Two reasons to wait for others are left out: quota kept by queues that cannot be sure to get it back, and
+    preemptors that wait for victims.
+    """
+    settle = Player.settle
+
+    def settle_and_look(player: Player) -> None:
+        settle(player)
+        assert not _left_behind(player.state, player.now)
+
+    monkeypatch.setattr(Player, "settle", settle_and_look)
+    Reclaiming(seed).play(ACTIONS)
+
+
+class Reclaiming(Contended):
+    """All queues get back what they lend, so that none keeps quota for those that it cannot serve."""
+
+    def queue(self, name: str) -> dict[str, object]:
+        manifest = super().queue(name)
+        manifest["spec"]["preemption"]["reclaimWithinCohort"] = "Any"
+        return manifest
+
+
+def _left_behind(state: SchedulerState, now: Micros) -> list[WorkloadKey]:
+    scheduler = Scheduler()
+    state = scheduler.load(scheduler.dump(state))
+    found: list[WorkloadKey] = []
+    for queue in list(state.pending.queues.values()):
+        tree = queue.tree
+        assert tree is not None
+        queues = state.world.cluster_queues
+        assert all(always_reclaims(queues[name].spec.preemption) for name in tree.members)
+        if queue.stopped or any(other.waiting is not None for other in tree.members.values()):
+            continue
+        for peers in _next_parked(queue):
+            kept = (peers.aside, peers.reserves, not peers.indexed and not peers.aside)
+            key = peers.head().key
+            state.pending.activate(peers)
+            for event in scheduler.decide(state, now):
+                if isinstance(event, QuotaReserved) and event.workload == key:
+                    found += () if event.preemptions_pending else (key,)
+            state.pending.park(peers, aside=kept[0], reserves=kept[1], hopeless=kept[2])
+    return found
+
+
+def _next_parked(queue: Queue) -> list[Peers]:
+    """Return the parked classes whose turn it may be."""
+    blocker = queue.blocker()
+    if queue.strict:
+        return [] if blocker is None else [blocker]
+    return list(queue.parked)

@@ -184,7 +184,10 @@ class Search:
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }
-        return chosen, ([] if best_outcome[0] == _FIT else details), looks
+        # Not of the outcome alone: where preemption is preferred to borrowing, one resource that borrows counts as
+        # worse than another that must preempt, and the flavor as fitting.
+        fits = best_outcome[0] == _FIT and all(granular == _FIT for _, granular, _ in best)
+        return chosen, ([] if fits else details), looks
 
     def _skip(self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], resource: str) -> str:
         name = flavor.name

@@ -119,6 +119,25 @@ def test_a_flavor_is_as_good_as_its_worst_resource():
     assert chosen(result) == {"cpu": "b", "memory": "b"}
 
 
+def test_a_flavor_does_not_fit_while_one_resource_must_preempt():
+    """Where preemption is preferred to borrowing, the other resource's borrowing is the worse of the two."""
+    w = world("a")
+    cq = queue(
+        w,
+        "q",
+        {"a": {"cpu": 1, "memory": 4}},
+        cohort="c",
+        preempt="MayStopSearch",
+        preference="PreemptionOverBorrowing",
+    )
+    queue(w, "lender", {"a": {"cpu": 4, "memory": 0}}, cohort="c")
+    use(w, "q", a={"memory": 4})
+
+    result = assign(w, workload(pod_set(requests={"cpu": 2, "memory": 1})), cq, FixedOracle())
+
+    assert result.mode is Mode.PREEMPT
+
+
 def test_groups_are_independent():
     w = world("a", "g")
     cq = queue(w, "q", {"a": {"cpu": 4}}, {"g": {"gpu": 2}})

@@ -146,7 +146,7 @@ def _edited(
 
 
 def _no_elastic_variants(state: State, request: JobRequest) -> list[FieldError]:
-    """A job that runs through variants cannot be one of slices too; see docs/decisions/0014."""
+    """A job that runs through variants cannot be one of slices too; see docs/decisions/0013."""
     gates = state.config.feature_gates
     queue = state.cluster_queues.get(f"{request.namespace}/{request.queue_name}", "")
     if not request.elastic or queue not in state.concurrent:

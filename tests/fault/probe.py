@@ -10,6 +10,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from sluice.log.runner import Settings
 from sluice.log.service import Digest, Status
 
 REPEAT_S = 0.04
@@ -87,5 +88,6 @@ def standby(answers: dict[int, Status], pids: Collection[int]) -> int | None:
     )
 
 
-WARM = 200
-"""Log entries that a stand-by may be behind, held back ones included, and still count as warm."""
+WARM = Settings().mark_inputs + 500
+"""Log entries that a stand-by may be behind and still count as warm. It holds inputs back until its leader's
+next step says how many came before; a leader with nothing to decide writes one every `mark_inputs`."""

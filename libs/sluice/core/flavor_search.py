@@ -184,8 +184,8 @@ class Search:
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }
-        # Not of the outcome alone: where preemption is preferred to borrowing, one resource that borrows counts as
-        # worse than another that must preempt, and the flavor as fitting.
+        # Not of the outcome alone: where preemption is preferred to borrowing, a resource that borrows counts
+        # as worse than another that must preempt, and the flavor as fitting.
         fits = best_outcome[0] == _FIT and all(granular == _FIT for _, granular, _ in best)
         return chosen, ([] if fits else details), looks
 

@@ -42,7 +42,7 @@ class Settings:
     """Most inputs folded before deciding again, and before others get their turn."""
     yield_s: float = 0.002
     """After so long of deciding, what there is gets committed and others get their turn."""
-    mark_inputs: int = 10_000
+    mark_inputs: int = 1_000
     """After so many inputs without a decision, a step without events says how far the leader has come."""
     snapshot_events: int = 200_000
     snapshot_s: float = 300.0

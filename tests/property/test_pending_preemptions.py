@@ -6,7 +6,7 @@ all pending preemptions done; whoever waits for victims waits for live ones.
 
 import os
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluice.core.scheduler import Scheduler
@@ -82,6 +82,7 @@ def test_nobody_is_preempted_before_checks_allow_it(seed: int, actions: int) -> 
 
 @RANDOM
 @given(SEEDS, ACTIONS)
+@example(6550, 10)  # one that must not borrow: what it lacks is not what its cohort lacks
 def test_every_reservation_ends_when_the_checks_answer(seed: int, actions: int) -> None:
     """Admitted or given up: nobody waits for ever once checks are Ready and victims have stopped."""
     player = Contended(seed).play(actions)

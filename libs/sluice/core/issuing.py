@@ -7,6 +7,7 @@ computed anew against what there is now. One claimant at a time, as each changes
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from sluice.api.features import enabled
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import (
     Evicted,
@@ -111,7 +112,13 @@ def _choose(
 
 def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
     node = queue.node
-    short = [fr for fr, amount in claimant.usage.items() if amount > node.available(fr)]
+    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+    nominal_only = constrained and claimant.record.cannot_borrow  # AX6
+    short = [
+        fr
+        for fr, amount in claimant.usage.items()
+        if amount > node.available(fr) or (nominal_only and node.used(fr) + amount > node.nominal(fr))
+    ]
     if not short:
         return []
     return get_targets(world, claimant, claimant.usage, short) or None

@@ -91,7 +91,7 @@ async def test_paused_agent_is_fenced(cluster: Cluster) -> None:
     agent = cluster.agent("x")
     await cluster.run("a", FOREVER)
     await eventually(lambda: "began" in cluster.log("a"))
-    stale = [process for process in cluster.pods("a") if process.name() == "sh"]
+    stale = cluster.pods("a", program="sh")
     cluster.agent("y")
     await eventually(lambda: seen(cluster, "y"))
     agent.pause()

@@ -44,6 +44,8 @@ class Desk:
         """Set once the office knows what was consumed."""
         self.over: dict[str, Standing] = {}
         """Budgets that evict now."""
+        self._editions: dict[str, int] = {}
+        """Of each of these, the edition that was judged."""
         self._changed = asyncio.Event()
         self._judging: asyncio.Task[None] | None = None
 
@@ -71,7 +73,14 @@ class Desk:
         """Return what takes an approval back, None if it stays."""
         await self.ready.wait()
         self.office.enter(request)
-        return self.office.withdrawal(request, self.over, self.now())
+        # What was found of an earlier edition of a budget takes nothing back.
+        accounts = self.office.accounts
+        over = {
+            name: standing
+            for name, standing in self.over.items()
+            if name in accounts and accounts[name].generation == self._editions.get(name)
+        }
+        return self.office.withdrawal(request, over, self.now())
 
     async def _judged(self) -> None:
         if self._judging is None or self._judging.done():
@@ -112,6 +121,7 @@ class Desk:
 
     def _evict(self, now: Micros) -> None:
         before, self.over = self.over, self.office.exceeded(now)
+        self._editions = {name: self.office.accounts[name].generation for name in self.over}
         if news := self.over.keys() - before.keys():
             log.info("budgets are used up", budgets=sorted(news))
             self._recheck(

@@ -8,14 +8,15 @@ pytestmark = pytest.mark.nats
 
 
 def job(run, name):
-    return run("get", "job", name, "-o", "json").ok().json["status"]
+    """Return its status; a job that nobody has looked at yet has no message."""
+    return {"message": ""} | run("get", "job", name, "-o", "json").ok().json["status"]
 
 
 def test_a_job_that_must_not_borrow_waits(run):
     """The cohort has room; the reason names the constraint. Without it the job gets in."""
     run("apply", "-f", "examples/constraints/queues.yaml").ok()
     run("apply", "-f", "examples/constraints/cannot-borrow.yaml").ok()
-    status = eventually(lambda: (s := job(run, "no-borrowing")) and "cannot-borrow" in s.get("message", "") and s)
+    status = eventually(lambda: (s := job(run, "no-borrowing")) and "cannot-borrow" in s["message"] and s)
     assert status["phase"] == "Queued"
     described = run("describe", "job", "no-borrowing").ok().out
     assert "AdmissionConstraintUnsatisfied" in described
@@ -36,7 +37,7 @@ def test_a_job_that_must_not_preempt_waits(run):
         run("submit", "-q", queue, "--name", name, "--cpu", "2", "--", "sleep", "5").ok()
         eventually(lambda name=name: job(run, name)["phase"] == "Admitted")
     run("apply", "-f", "examples/constraints/cannot-preempt.yaml").ok()
-    eventually(lambda: "cannot-preempt" in job(run, "no-preemption").get("message", ""))
+    eventually(lambda: "cannot-preempt" in job(run, "no-preemption")["message"])
     assert job(run, "low-1")["phase"] == "Admitted"
     run("job", "finish", "low-1").ok()
     eventually(lambda: job(run, "no-preemption")["phase"] == "Admitted")
@@ -51,7 +52,7 @@ def test_a_dispatcher_prefers_the_place_that_disturbs_nobody(run):
     eventually(lambda: job(run, "busy")["phase"] == "Admitted")
     run("apply", "-f", "examples/constraints/placement.yaml").ok()
     eventually(lambda: job(run, "place-lender")["phase"] == "Admitted")
-    waits = eventually(lambda: (s := job(run, "place-careful")) and s.get("message") and s)
+    waits = eventually(lambda: (s := job(run, "place-careful")) and s["message"] and s)
     assert waits["phase"] == "Queued"
     assert "cannot-borrow" in waits["message"]
     run("job", "delete", "place-careful").ok()
@@ -74,7 +75,7 @@ spec: {queueName: lender, replicas: 1, resources: {cpu: 1}, command: [sleep, "5"
     changed = manifest.replace("replicas: 1", "replicas: 1, admissionConstraints: {borrowing: Never}")
     run("submit", "-f", "-", stdin=changed)
     path = 'spec.admissionConstraints.borrowing: Invalid value: "Never": field is immutable'
-    eventually(lambda: path in job(run, "fixed").get("message", ""))
+    eventually(lambda: path in job(run, "fixed")["message"])
     assert job(run, "fixed")["phase"] == "Admitted"
     wrong = manifest.replace("name: fixed", 'name: wrong, annotations: {kueue.x-k8s.io/cannot-borrow: "yes"}')
     said = run("submit", "-f", "-", stdin=wrong)

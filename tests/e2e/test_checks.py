@@ -353,6 +353,7 @@ def test_people_answer(cell: System) -> None:
         queue.request(a, job, attempt=2)
         queue.run("check", "approve", queue.job(job)["workload"], check, "-m", "agreed").ok()
         queue.is_in(job, "Running")
+        assert "said before" in queue.run("check", "approve", job, check, "-m", "agreed").ok().out
         lines = queue.run("describe", "job", job).ok().lines
         (row,) = [line.split() for line in lines if line.strip().startswith(check)]
         assert row[:4] == [check, "Ready", "2", "1"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nats.js.errors import APIError, NotFoundError
 
+from sluice.events.checks import CheckInputRejected, VerdictIgnored
 from sluice.events.codec import decode_commit
 from sluice.events.slices import InputsIgnored, Rejected
 from sluice.log.subjects import Cell
@@ -41,13 +42,23 @@ async def settle(api: Api, seq: int, what: str, *, writer: str = "slices") -> st
     return f"{writer} has not answered within {ANSWER_TIMEOUT_S:.0f} s, see `sluice status`"
 
 
+def aside(remark: str) -> str:
+    return f": {remark}" if remark else ""
+
+
 def _said(events: Sequence[object], seq: int, what: str) -> str | None:
     """Return None while nothing is said of message *seq*."""
     said = None
     for event in events:
         match event:
-            case Rejected(cause=cause, errors=errors) if cause == seq:
+            case Rejected(cause=cause, errors=errors) | CheckInputRejected(cause=cause, errors=errors) if (
+                cause == seq
+            ):
                 raise CliError(f"{what}: {'; '.join(map(str, errors))}")
+            case VerdictIgnored(cause=cause, reason="Duplicate") if cause == seq:
+                return "it was said before"
+            case VerdictIgnored(cause=cause, reason=reason, message=why) if cause == seq:
+                raise CliError(f"{what}: {reason}{why and f', {why}'}")
             case InputsIgnored(seqs=seqs, reason=reason) if seq in seqs:
                 return f"it changes nothing ({reason})"
         if getattr(event, "cause", 0) == seq:

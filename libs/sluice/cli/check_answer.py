@@ -8,6 +8,7 @@ from sluice.events.query import Object
 from sluice.log.subjects import verdict_suffix
 
 from . import durations
+from .answer import aside, settle
 from .client import Api, run
 from .complete import complete_checks, complete_workloads
 from .errors import CliError
@@ -93,7 +94,12 @@ def _answer(
         )
         controller = str(found.get("controller", ""))
         seq = await publish(api, verdict_suffix(controller), "CheckVerdict", key, verdict)
-        click.echo(f"check/{name} of {key}: {state} for attempt {verdict.attempt}, event {seq}")
+        remark = await settle(
+            api, seq, f"check/{name} of {key} stays as it is (event {seq})", writer="checks"
+        )
+        click.echo(
+            f"check/{name} of {key}: {state} for attempt {verdict.attempt}, event {seq}{aside(remark)}"
+        )
 
     run(ctx, work)
 

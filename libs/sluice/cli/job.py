@@ -7,7 +7,7 @@ import click
 from sluice.events.job import JobDeleted, JobFinished, JobScaled
 from sluice.events.query import Reference
 
-from .answer import settle
+from .answer import aside, settle
 from .client import Api, run
 from .complete import complete_jobs
 from .errors import CliError
@@ -50,7 +50,7 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
             raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
         seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))
         remark = await settle(api, seq, f"job/{name} was not scaled (event {seq})")
-        click.echo(f"job/{name} scaled ({_shown(pod_sets)}), event {seq}{_aside(remark)}")
+        click.echo(f"job/{name} scaled ({_shown(pod_sets)}), event {seq}{aside(remark)}")
 
     run(ctx, work)
 
@@ -63,10 +63,6 @@ def _counts(counts: Sequence[str]) -> dict[str, int]:
             raise CliError(f"{text!r}: want a count, or PODSET=COUNT", exit_code=2)
         wanted[pod_set] = int(number)
     return wanted
-
-
-def _aside(remark: str) -> str:
-    return f": {remark}" if remark else ""
 
 
 def _shown(pod_sets: dict[str, int]) -> str:
@@ -88,9 +84,7 @@ def finish(ctx: click.Context, name: str, namespace: str, failed: bool, message:
         event = JobFinished(success=not failed, message=message)
         seq = await publish_job_event(api, namespace, name, "JobFinished", event)
         remark = await settle(api, seq, f"job/{name} was not finished (event {seq})")
-        click.echo(
-            f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}{_aside(remark)}"
-        )
+        click.echo(f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}{aside(remark)}")
 
     run(ctx, work)
 

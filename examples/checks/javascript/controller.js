@@ -11,7 +11,9 @@
 
 import { connect, headers, StringCodec } from "nats";
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { dirname, join } from "node:path";
 
 const TTL_S = 5;
 const RECHECK_S = 60;
@@ -45,11 +47,25 @@ function server(url) {
   };
 }
 
+// The cell that `sluice up` started in this directory or above it, as the command itself finds it.
+function nearest() {
+  for (let at = process.cwd(); ; at = dirname(at)) {
+    try {
+      const { url, cell } = JSON.parse(readFileSync(join(at, ".sluice", "up.json"), "utf8"));
+      return { url, cell };
+    } catch {
+      if (at === dirname(at)) return { url: "nats://127.0.0.1:4222", cell: "main" };
+    }
+  }
+}
+
 export class Controller {
   constructor(name, check, { url, cell, concurrency = 100 } = {}) {
     Object.assign(this, { name, check, concurrency });
-    this.url = url ?? process.env.SLUICE_NATS_URL ?? process.env.NATS_URL ?? "nats://127.0.0.1:4222";
-    this.cell = cell ?? process.env.SLUICE_CELL ?? "main";
+    this.url = url ?? process.env.SLUICE_NATS_URL ?? process.env.NATS_URL;
+    const near = this.url ? { cell: "main" } : nearest();
+    this.url ??= near.url;
+    this.cell = cell ?? process.env.SLUICE_CELL ?? near.cell;
     this.instance = `${hostname()}-${process.pid}-${randomBytes(3).toString("hex")}`;
     this.heartbeat = `$KV.sluice_${this.cell}_heartbeats.controller.${keyToken(name)}`;
     this.subject = `sluice.${this.cell}.verdict.${subjectToken(name)}`;

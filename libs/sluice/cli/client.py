@@ -34,9 +34,9 @@ from sluice.events.query import (
     WatchAnswer,
     WatchRequest,
 )
+from sluice.sdk.place import find
 
 from .errors import EXIT_UNAVAILABLE, CliError, no_api, no_server, refused
-from .place import find
 from .settings import Settings
 
 CONNECT_TIMEOUT_S = 2.0

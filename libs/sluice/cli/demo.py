@@ -14,6 +14,7 @@ import click
 
 from sluice.core.config import KINDS
 from sluice.events.query import ApplyRequest, ListRequest
+from sluice.sdk.place import DEMO, DIRECTORY, Place, find
 
 from .client import Api, Target, connect
 from .demo_plan import Planned, load
@@ -22,7 +23,6 @@ from .demo_view import View, make
 from .errors import EXIT_TIMEOUT, CliError, describe_status, plural
 from .files import Source
 from .log import ALL, open_log
-from .place import DEMO, DIRECTORY, Place, find
 from .publish import SUBMITTED, publish_job_event
 from .supervisor import Supervisor
 from .up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from sluice.events.dispatch import key_token
+from sluice.sdk.place import find
 
 from .errors import CliError
-from .place import find
 
 CHUNK = 1 << 20
 

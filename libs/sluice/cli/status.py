@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from sluice.sdk.place import find
+
 from .client import Api, find_target, run
 from .durations import human
 from .errors import EXIT_UNAVAILABLE, CliError
 from .inspect_cell import services
 from .output import to_json
-from .place import find
 from .resources import BY_KIND
 from .settings import Settings
 from .table import Column, render

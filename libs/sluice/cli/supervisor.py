@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.log.server import EmbeddedServer, stop_running
-
-from .place import CellState, Place, ProcessState
+from sluice.sdk.place import CellState, Place, ProcessState
 
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 """Started in this order; the order does not matter to them."""

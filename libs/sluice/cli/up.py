@@ -16,12 +16,12 @@ import click
 
 from sluice.log.errors import ServerError
 from sluice.log.server import ServerState, stop_running
+from sluice.sdk.place import DEMO, DIRECTORY, CellState, Place, find
 
 from .client import DEFAULT_CELL, Target
 from .durations import human
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
-from .place import DEMO, DIRECTORY, CellState, Place, find
 from .settings import Settings
 from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 

@@ -215,6 +215,8 @@ class _Follower:
 def _where(job: Object) -> str:
     """Return in a few words where a job is."""
     phase, reason = job_status(job), job_reason(job)
+    if reason == "Suspended":  # which of its queues is inactive, the message says
+        reason = f"{reason}: {dig(job, 'status', 'message', default='')}"
     place = dig(job, "status", "queuePosition", default=None)
     flavors = ",".join(dig(job, "status", "flavors", default=()))
     more = [f"position {place}" if place else "", f"on {flavors}" if flavors else "", reason]

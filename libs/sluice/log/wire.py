@@ -374,7 +374,12 @@ class Link:
             except (OSError, TimeoutError) as error:
                 failures += 1
                 if failures in (1, 10) or failures % 100 == 0:
-                    log.warning("cannot connect", link=self.name, error=str(error) or "timeout")
+                    log.warning(
+                        "cannot connect",
+                        link=self.name,
+                        server=f"{server.host}:{server.port}",
+                        error=str(error) or "timeout",
+                    )
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 1.5, RECONNECT_MOST_S)
                 continue

@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
@@ -32,6 +33,7 @@ from sluice.log.subjects import job_suffix
 from .bucket import Bucket
 from .errors import NotPublishedError
 from .manifests import JobManifest, Source, load
+from .place import nearest
 from .waiting import JobState, Waiter
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
@@ -72,18 +74,21 @@ class AsyncClient:
             job = await sluice.submit("job.yaml")
             await sluice.wait(job)
 
-    *url*: by default SLUICE_NATS_URL, NATS_URL, or a server on this machine. *cell*: by default
-    SLUICE_CELL, or `main`. *source*: who publishes, as the log will say. *timeout_s*: how long a message
-    is offered to a server that does not answer.
+    *url*: by default SLUICE_NATS_URL, NATS_URL, the cell of the nearest `.sluice/` if one runs there, or a
+    server on this machine. *cell*: by default SLUICE_CELL, that cell's name, or `main`. *source*: who
+    publishes, as the log will say. *timeout_s*: how long a message is offered to a server that does not
+    answer.
     """
 
     def __init__(self, url: str = "", cell: str = "", *, source: str = "", timeout_s: float = 10.0) -> None:
-        self.url = url or os.environ.get("SLUICE_NATS_URL") or os.environ.get("NATS_URL") or DEFAULT_URL
+        url = url or os.environ.get("SLUICE_NATS_URL") or os.environ.get("NATS_URL") or ""
+        nearby = None if url else nearest(Path.cwd())
+        self.url = url or (nearby.url if nearby is not None else DEFAULT_URL)
         self.source = source or default_source()
         self.timeout_s = timeout_s
         self.log = JetStreamLog(
             self.url,
-            cell or os.environ.get("SLUICE_CELL") or "main",
+            cell or os.environ.get("SLUICE_CELL") or (nearby.cell if nearby is not None else "main"),
             name="sluice-sdk",
             # Executors make buckets, which need as many copies as the log.
             replicas=int(os.environ.get("SLUICE_REPLICAS") or 1),

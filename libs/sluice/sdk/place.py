@@ -124,3 +124,9 @@ def find(start: Path) -> Place | None:
         if known:
             return next((place for place in known if place.held()), known[0])
     return None
+
+
+def nearest(start: Path) -> CellState | None:
+    """Return the cell that runs in the nearest `.sluice/` at or above *start*, None if there is none."""
+    place = find(start)
+    return place.running() if place is not None else None

@@ -284,6 +284,10 @@ class Processing:
             self.recomputations[name] = "skipped"
             self._skip(entry, texts.OVERLAPS)
             return True
+        if entry.mode is Mode.FIT and _gated(entry.workload):
+            self.recomputations[name] = "skipped"
+            entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+            return True
         if entry.mode is Mode.FIT:
             self.recomputations[name] = "deferred_fit"
             self._wait_for(entry, entry.usage, overlapping)
@@ -300,6 +304,9 @@ class Processing:
         fits = self._world.tree.fits(entry.cq.node, entry.usage)
         if fits and not self._is_free_after(self._preempted.values(), entry):
             self._skip(entry, texts.OVERLAPS)
+            return True
+        if self._preempted and fits and _gated(entry.workload):
+            entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
             return True
         if self._preempted and fits:
             self._wait_for(entry, entry.usage, list(self._preempted.values()))
@@ -354,6 +361,11 @@ def _set_aside(entry: Entry, reason: str) -> None:
 
 
 def _gated(workload: Workload) -> bool:
+    """May the workload not preempt? Then it does not wait for the victims of others either (CA11).
+
+    Else it would wait, be found gated when it comes before those others, be parked, which wakes the tree,
+    and wait again: two such workloads kept a scheduler busy for ever.
+    """
     gates = workload.record.preemption_gates
     return bool(gates) and any(gate not in workload.open_gates for gate in gates)
 

@@ -4,6 +4,7 @@ from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
 from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady
 from tests.unit.core.scheduler_cell import (
     RECLAIMS,
+    SECOND,
     Cell,
     admitted,
     evicted,
@@ -199,6 +200,27 @@ def test_a_closed_gate_blocks_preemption_only() -> None:
     assert cell.reason("gated")[0] == "AdmissionGated"
     cell.finish("low")
     assert admitted(cell.settle()) == ["gated"]
+
+
+def test_gated_workloads_do_not_wait_for_the_victims_of_others() -> None:
+    """Else two of them, each gated when its turn comes first, wake each other for ever (CA11)."""
+    cell = Cell()
+    for name in ("a", "b", "owner"):
+        cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("lender", cpu=0, cohort="c")
+    cell.submit("big", "lender", cpu=6)
+    cell.settle()
+    cell.submit("opens", "owner", cpu=2, created_at=9 * SECOND)
+    assert evicted(cell.settle()) == ["big"]
+    gates = {"preemption_gates": ("gate",)}
+    cell.submit("gated-a", "a", cpu=2, created_at=7 * SECOND, **gates)
+    cell.submit("gated-b", "b", cpu=2, created_at=8 * SECOND, **gates)
+
+    assert preempting(cell.settle()) == {}
+    assert [cell.reason(name)[0] for name in ("gated-a", "gated-b")] == ["AdmissionGated"] * 2
+
+    cell.stopped("big")
+    assert sorted(admitted(cell.settle())) == ["gated-a", "gated-b", "opens"]
 
 
 def test_one_at_a_time_until_pods_are_ready() -> None:

@@ -210,11 +210,11 @@ def test_gated_workloads_do_not_wait_for_the_victims_of_others() -> None:
     cell.queue("lender", cpu=0, cohort="c")
     cell.submit("big", "lender", cpu=6)
     cell.settle()
-    cell.submit("opens", "owner", cpu=2, created_at=9 * SECOND)
+    cell.submit("opens", "owner", cpu=2, created_at=7 * SECOND)
     assert evicted(cell.settle()) == ["big"]
     gates = {"preemption_gates": ("gate",)}
-    cell.submit("gated-a", "a", cpu=2, created_at=7 * SECOND, **gates)
-    cell.submit("gated-b", "b", cpu=2, created_at=8 * SECOND, **gates)
+    cell.submit("gated-a", "a", cpu=2, created_at=8 * SECOND, **gates)
+    cell.submit("gated-b", "b", cpu=2, created_at=9 * SECOND, **gates)
 
     assert preempting(cell.settle()) == {}
     assert [cell.reason(name)[0] for name in ("gated-a", "gated-b")] == ["AdmissionGated"] * 2

@@ -64,7 +64,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("cell")) as system:
         for service in ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check"):
             system.start(service)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         env = {"SLUICE_NATS_URL": system.url}
         while True:
             said = sluice("status", "-o", "json", env=env)
@@ -81,7 +81,7 @@ def run(cell: System) -> Sluice:
     return lambda *arguments, stdin="": sluice(*arguments, stdin=stdin, env={"SLUICE_NATS_URL": cell.url})
 
 
-def eventually(check: Callable[[], object], timeout_s: float = 15.0) -> Any:
+def eventually(check: Callable[[], object], timeout_s: float = 45.0) -> Any:
     """Return the first true answer of *check*."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -21,7 +21,7 @@ from tests.unit.core.slices_world import manifest
 __all__ = ["client", "scheduler", "system"]
 
 
-async def eventually(what: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+async def eventually(what: Callable[[], Any], timeout_s: float = 45.0) -> Any:
     """Return what *what* returns, once that is true."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 NAME = "example.com/test"
 
 
-async def eventually(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+async def eventually(condition: Callable[[], Any], timeout_s: float = 45.0) -> Any:
     """Wait until *condition* (maybe a coroutine function) is true, and return what it is."""
     async with asyncio.timeout(timeout_s):
         while True:

@@ -35,7 +35,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
         yield cell
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 30) -> None:
+def eventually(condition: Callable[[], object], timeout_s: float = 45.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "not in time"
@@ -79,7 +79,7 @@ async def test_upstream_publishes_jobs_and_follows_them(cell: SecuredCell) -> No
     }
     async with AsyncClient(cell.url("upstream")) as upstream:
         job = await upstream.submit(manifest)
-        assert (await upstream.wait(job, "Pending", timeout_s=10)).phase == "Pending"
+        assert (await upstream.wait(job, "Pending", timeout_s=60)).phase == "Pending"
         await upstream.delete(job)
 
 

@@ -23,12 +23,12 @@ async def others_go_on(client: AsyncClient, scheduler: RunningScheduler) -> Asyn
     """Around every test: a job submitted before runs on, one submitted after goes through."""
     assert scheduler.runner.role != "stopped"
     await client.submit(manifest("before"))
-    await client.wait("before", "Running", timeout_s=20)
+    await client.wait("before", "Running", timeout_s=60)
     yield
     await client.submit(manifest("after"))
-    await client.wait("after", "Running", timeout_s=20)
+    await client.wait("after", "Running", timeout_s=60)
     await client.finish("before", attempt=1)
-    assert (await client.wait("before", timeout_s=20)).success
+    assert (await client.wait("before", timeout_s=60)).success
 
 
 async def answer(client: AsyncClient, seq: int) -> Event:
@@ -139,12 +139,12 @@ async def test_duplicates(client: AsyncClient) -> None:
 async def test_out_of_order(client: AsyncClient) -> None:
     """Sizes and finishes that come late, or of attempts that are over or never were."""
     await client.submit(manifest("bad"))
-    await client.wait("bad", "Running", timeout_s=20)
+    await client.wait("bad", "Running", timeout_s=60)
     seq = await client.finish("bad", attempt=9)
     assert errors(await answer(client, seq)) == ["attempt: Invalid value: 9: the job's present attempt is 1"]
     await client.scale("bad", 2, generation=5)
     await client.publish("bad", JobStopped(attempt=1))
-    await client.wait("bad", "Running", timeout_s=20)
+    await client.wait("bad", "Running", timeout_s=60)
     old_size = await client.scale("bad", 1, generation=4)
     old_finish = await client.finish("bad", attempt=1)
     for seq in (old_size, old_finish):
@@ -152,7 +152,7 @@ async def test_out_of_order(client: AsyncClient) -> None:
         assert isinstance(event, InputsIgnored)
         assert event.reason == "Stale"
     await client.finish("bad", attempt=2)
-    assert (await client.wait("bad", timeout_s=20)).success
+    assert (await client.wait("bad", timeout_s=60)).success
     late = await client.scale("bad", 3)
     assert isinstance(await answer(client, late), InputsIgnored)
 
@@ -160,13 +160,13 @@ async def test_out_of_order(client: AsyncClient) -> None:
 async def test_names_with_dots_and_blanks(client: AsyncClient) -> None:
     """A dot is part of a name; a blank is not allowed in one, and is refused where it can be told."""
     await client.submit(manifest("with.dots"))
-    state = await client.wait("with.dots", "Running", timeout_s=20)
+    state = await client.wait("with.dots", "Running", timeout_s=60)
     assert state.job == "default/with.dots"
     async for change in client.dispatch():
         if change.job == "default/with.dots":
             break
     await client.finish("with.dots", attempt=1)
-    assert (await client.wait("with.dots", timeout_s=20)).success
+    assert (await client.wait("with.dots", timeout_s=60)).success
     payload = encode_message(
         message_id="x", source="test", event_type="JobSubmitted", subject="", at=1, data=manifest("a b")
     )

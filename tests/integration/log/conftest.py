@@ -17,7 +17,7 @@ from sluice.log.wire import Link
 ROOT = Path(__file__).resolve().parents[3]
 
 
-async def eventually(condition, timeout_s=8.0):
+async def eventually(condition, timeout_s=30.0):
     """Wait until *condition* (maybe a coroutine function) holds."""
     async with asyncio.timeout(timeout_s):
         while True:

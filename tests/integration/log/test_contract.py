@@ -23,7 +23,7 @@ async def log(request):
 async def taken(tail, woken, count):
     """Return the next *count* entries of a tail."""
     found = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(found) < count:
             woken.clear()
             found += tail.take()

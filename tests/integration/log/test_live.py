@@ -135,7 +135,7 @@ async def test_commits_survive_kills_of_the_server(nats_server, open_log):
         await eventually(lambda kill=kill: len(written) > 30 * (kill + 1))
         await asyncio.to_thread(nats_server.restart)
     done.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 30)
 
     from sluice.events.codec import decode_commit
 

@@ -58,7 +58,7 @@ async def publisher(open_log):
 
 
 async def drained(publisher):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await publisher.drain()
 
 

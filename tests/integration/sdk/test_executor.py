@@ -45,9 +45,9 @@ async def test_work_is_run_and_reported(client: AsyncClient, scheduler: RunningS
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("good"))
         await client.submit(manifest("bad"))
-        assert (await client.wait("good", timeout_s=20)).success
+        assert (await client.wait("good", timeout_s=60)).success
         with pytest.raises(JobFailedError, match="no luck"):
-            await client.wait("bad", timeout_s=20)
+            await client.wait("bad", timeout_s=60)
     assert sorted(job for job, _, _ in seen) == ["default/bad", "default/good"]
     assert all(flavor == "default" and size > 100 for _, flavor, size in seen)
 
@@ -72,7 +72,7 @@ async def test_work_is_cancelled_when_it_must_stop(client: AsyncClient, schedule
         await client.submit(manifest("a"))
         await began.wait()
         scheduler.evict("a")
-        assert (await client.wait("a", timeout_s=20)).attempt == 2
+        assert (await client.wait("a", timeout_s=60)).attempt == 2
     assert attempts == [1, 2]
     assert ended.is_set()
 
@@ -92,7 +92,7 @@ async def test_manifest_waits_for_the_server(
 
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("a"))
-        assert (await client.wait("a", timeout_s=30)).success
+        assert (await client.wait("a", timeout_s=60)).success
 
 
 async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: RunningScheduler) -> None:
@@ -107,9 +107,9 @@ async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: Runn
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("broken"))
         with pytest.raises(JobFailedError, match="executor mine: RuntimeError: out of paper"):
-            await client.wait("broken", timeout_s=20)
+            await client.wait("broken", timeout_s=60)
         await client.submit(manifest("next"))
-        assert (await client.wait("next", timeout_s=20)).success
+        assert (await client.wait("next", timeout_s=60)).success
 
 
 async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningScheduler) -> None:

@@ -42,6 +42,8 @@ class Settings:
     """Most inputs folded before deciding again, and before others get their turn."""
     yield_s: float = 0.002
     """After so long of deciding, what there is gets committed and others get their turn."""
+    turn_steps: int = 2_000
+    """After so many steps without having settled, inputs are taken in before more is decided."""
     mark_inputs: int = 1_000
     """After so many inputs without a decision, a step without events says how far the leader has come."""
     snapshot_events: int = 200_000
@@ -263,10 +265,10 @@ class Runner[S]:
                     self._check()
                 if self._fold_inputs(entries[begin : begin + chunk]):
                     await self._settle()
-            if self._due is not None and self.clock() >= self._due:
+            if not self._settled or (self._due is not None and self.clock() >= self._due):
                 await self._settle()
             self._measure()
-            if not entries:
+            if not entries and self._settled:
                 await self._wake.wait()
 
     def _check(self) -> None:
@@ -290,7 +292,11 @@ class Runner[S]:
         return count
 
     async def _settle(self) -> None:
-        """Decide until there is nothing more to decide; commits go out meanwhile."""
+        """Decide until there is nothing more to decide; commits go out meanwhile.
+
+        Should a decider find something to decide for ever, the turn ends all the same: what comes in next may
+        be what ends it, and the log shows what goes round.
+        """
         fold, decider = self.fold, self.decider
         turn = time.perf_counter()
         self._settled = False
@@ -302,10 +308,13 @@ class Runner[S]:
                 break
             self._decide(Step(upto=fold.upto, at=at, events=tuple(events)))
             steps += 1
-            if steps % 10_000 == 0:
+            if steps >= self.settings.turn_steps:
                 log.warning(
                     "not settled yet", writer=decider.writer, steps=steps, last=type(events[0]).__name__
                 )
+                self._commit()
+                await asyncio.sleep(0)
+                return
             if time.perf_counter() - turn > self.settings.yield_s:
                 self._commit()
                 await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
-from sluice.events.scheduler import Admitted
+from sluice.events.scheduler import Admitted, Requeued
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.fold import Fold, FoldError, replay
@@ -56,7 +56,7 @@ class Lease:
 @contextlib.asynccontextmanager
 async def running(log, **options):
     options.setdefault("clock", Clock(log._now()))
-    runner = Runner(Bank(), log, **options)
+    runner = Runner(options.pop("decider", None) or Bank(), log, **options)
     task = asyncio.create_task(runner.run())
     try:
         yield runner
@@ -192,6 +192,29 @@ async def test_two_leaders_at_once_decide_nothing_twice():
     final = replayed(log)
     assert set(final.state.done.values()) == {1}
     assert one.metrics.fenced + other.metrics.fenced > 0
+
+
+class Restless(Bank):
+    """Has something to decide for ever, as long as nobody has paid anything in."""
+
+    def decide(self, state, at):
+        if state.balance == 0 and not state.orders:
+            return (Requeued(cause=0, workload="bank", reason="Restless"),)
+        return super().decide(state, at)
+
+
+async def test_what_never_settles_still_hears_the_log():
+    """A decider that goes round does not keep out the input that would end it."""
+    log = MemoryLog()
+    pace = Settings(turn_steps=10)
+    async with running(log, decider=Restless(), settings=pace) as runner:
+        await eventually(lambda: runner.metrics.steps > 50)
+        assert not runner.settled
+        await log.append("job.a.b", order("paid"))
+        await eventually(lambda: runner.settled)
+
+        assert runner.fold.state.done == {"paid": 1}
+        assert dump(replayed(log)) == dump(runner.fold)
 
 
 async def test_standby_holds_a_bounded_number_of_inputs_back():

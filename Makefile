@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 ONLY ?=
 # Tests wait more than they compute, so there are more workers than cores; 0 runs all in one process.
 WORKERS ?= 3
+FUZZ ?= 10
 
 ##@ Use it
 .PHONY: run
@@ -22,6 +23,10 @@ shell: .venv/ready ## A shell with `sluice` on PATH
 .PHONY: test
 test: .venv/ready ## All tests (unit, property, conformance, integration, e2e), WORKERS=3 at a time
 	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
+
+.PHONY: fuzz
+fuzz: .venv/ready ## Property tests on other examples each time, FUZZ=10 times as many as `make test` draws
+	@SLUICE_FUZZ=$(FUZZ) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/property tests/unit
 
 .PHONY: lint
 lint: .venv/ready ## Style, types, import contracts

@@ -20,6 +20,7 @@ from sluice.events.checks import (
     VerdictIgnored,
 )
 from tests.checks_world import ChecksWorld, check, queue, world
+from tests.examples import examples
 
 CHECKS = ("a", "b", "c")
 FLAVORS = ("spot", "fixed")
@@ -269,7 +270,7 @@ ACTS = (
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_random_histories(seed: int) -> None:
     """Outcomes, requests and conditions are true after every step; the log decides itself again."""

@@ -10,6 +10,7 @@ from sluice.core.consumption import QUARTER_US, Account, Consumption, Series, du
 from sluice.core.status.view import View
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReleased
+from tests.examples import examples
 
 from .elastic_cell import Cell
 from .scheduler_history import Input, play
@@ -20,7 +21,7 @@ from .test_elastic import play as play_elastic
 SLOW = 137_000
 """Histories tick in milliseconds; stretched so that a tick is a few minutes, quarters of an hour end."""
 RANDOM = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

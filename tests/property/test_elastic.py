@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.events.base import JobKey
+from tests.examples import examples
 
 from .elastic_cell import Cell
 
@@ -65,7 +66,7 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
             world.restart(world.scheduler if which else world.slices)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_storm(steps: list[tuple[Any, ...]]) -> None:
     """No pod beyond quota, two slices at most, and a log that decides the same again, whatever the timing."""
@@ -82,7 +83,7 @@ def test_storm(steps: list[tuple[Any, ...]]) -> None:
     world.redecide()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 3), st.integers(0, 3)), max_size=25))
 def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -> None:
     """With room for everything, the job ends with the last size, in its first attempt: nothing stopped."""
@@ -118,7 +119,7 @@ CHECKED_STEPS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from(("Anytime", "AfterCheckPassedOrOnDemand")), CHECKED_STEPS)
 def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None:
     """Between reservation and admission too: both slices charge what either needs, also as a claim (AC6)."""

@@ -4,8 +4,6 @@
 all pending preemptions done; whoever waits for victims waits for live ones.
 """
 
-import os
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,10 +12,11 @@ from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved
 from sluice.events.slices import WorkloadStopped
+from tests.examples import examples
 from tests.property.contended_history import Contended
 from tests.property.scheduler_history import Input
 
-RANDOM = settings(max_examples=int(os.environ.get("SLUICE_EXAMPLES", "60")), deadline=None)
+RANDOM = settings(max_examples=examples(60), deadline=None)
 SEEDS = st.integers(0, 10**9)
 ACTIONS = st.integers(10, 60)
 

@@ -7,6 +7,7 @@ from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
 from sluice.core.preemption import Possibility, get_targets, preemption_possibility
 from sluice.core.quota import WEIGHT_SCALE, Quota
 from sluice.core.reservations import Trial, release, reserve
+from tests.examples import examples
 from tests.preemption_worlds import CPU, GPU, pending, plain_targets, queue, running, world
 
 COHORTS = ("root", "left", "right", "deep")
@@ -79,7 +80,7 @@ def state(w):
     return {repr(n): (n.usage, sorted(n.borrowed)) for n in nodes}, set(w.absent)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(questions())
 def test_targets_are_those_of_the_plain_way(question):
     """Indexes, bounds and heaps change what it costs, not what is decided."""
@@ -88,7 +89,7 @@ def test_targets_are_those_of_the_plain_way(question):
     assert actual == plain_targets(w, preemptor, usage, short)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(questions())
 def test_targets_suffice_and_none_is_needless(question):
     """With all targets gone the workload fits; with any one of them kept it does not (unless it must not
@@ -117,7 +118,7 @@ def test_targets_suffice_and_none_is_needless(question):
     assert len(set(keys)) == len(keys)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(questions())
 def test_possibility_says_where_victims_are(question):
     w, preemptor, usage, short = question
@@ -133,7 +134,7 @@ def test_possibility_says_where_victims_are(question):
     assert 0 <= height <= own.node.root().height
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(questions(), st.data())
 def test_a_workload_that_was_taken_out_is_no_candidate(question, data):
     """In a trial, what was removed before is neither there nor chosen: as if it had been released."""
@@ -149,7 +150,7 @@ def test_a_workload_that_was_taken_out_is_no_candidate(question, data):
     reserve(w, gone)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(questions())
 def test_who_must_not_borrow_ends_within_quota(question):
     """Whatever victims it has, afterwards its queue is within its own quota (AX6)."""

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.quota import Node, Quota, Tree
+from tests.examples import examples
 
 FRS = (("on-demand", "cpu"), ("spot", "cpu"), ("spot", "memory"))
 QUEUES = ("q0", "q1", "q2", "q3")
@@ -153,7 +154,7 @@ def amounts_of(tree: Tree) -> dict:
     return {repr(n): (n.usage, n.subtree) for n in [*tree.cluster_queues.values(), *tree.cohorts.values()]}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(operations)
 def test_every_amount_is_as_defined_after_any_history(steps):
     """Changes in place give what working everything out from the leaves gives."""
@@ -161,7 +162,7 @@ def test_every_amount_is_as_defined_after_any_history(steps):
     check(tree, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(operations, st.lists(st.tuples(st.sampled_from(QUEUES), usages), max_size=6))
 def test_add_then_remove_restores(steps, changes):
     """Usage that is given back leaves no trace, in whatever order."""
@@ -176,7 +177,7 @@ def test_add_then_remove_restores(steps, changes):
     check(tree, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(operations, st.lists(st.tuples(st.sampled_from(QUEUES), usages, st.booleans()), max_size=8))
 def test_rollback_restores_exactly(steps, changes):
     """Nested trials leave the tree as it was, borrowers included."""
@@ -192,7 +193,7 @@ def test_rollback_restores_exactly(steps, changes):
     check(tree, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(operations, st.sampled_from(QUEUES), st.sampled_from(FRS), amounts)
 def test_charging_lowers_what_is_available_by_the_amount(steps, name, fr, amount):
     """What a queue uses is exactly what it cannot use any more, and nobody can use more than possible."""
@@ -207,7 +208,7 @@ def test_charging_lowers_what_is_available_by_the_amount(steps, name, fr, amount
     assert all(before[n] - amount <= n.available(fr) <= before[n] for n in before)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(operations, st.lists(st.tuples(st.sampled_from(QUEUES), st.sampled_from(FRS), amounts), max_size=10))
 def test_what_fits_never_overdraws(steps, requests):
     """Admitting only what fits uses no more than the root has, nor what somebody does not lend."""

@@ -1,19 +1,14 @@
 """Whatever happens, the scheduler keeps its promises."""
 
-import os
-
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core import cycle
 from sluice.core.scheduler import Scheduler
-from sluice.events.base import Event
-from sluice.events.scheduler import Evicted, QuotaReserved
+from tests.examples import examples
 from tests.property.scheduler_history import Input, Player, Step, play
 
 RANDOM = settings(
-    max_examples=int(os.environ.get("SLUICE_EXAMPLES", "60")),
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
@@ -78,28 +73,3 @@ def test_deciding_again_decides_the_same(data: st.DataObject) -> None:
             scheduler.apply(state, event, entry.upto, entry.at)
     assert scheduler.decide(state, player.now) in ((), [])
     assert scheduler.decide(scheduler.load(scheduler.dump(state)), player.now) in ((), [])
-
-
-@RANDOM
-@given(st.data())
-def test_the_wake_filter_changes_no_decision(data: st.DataObject) -> None:
-    """Without the arithmetic that leaves hopeless workloads parked, the same workloads get quota."""
-    player = play(data, data.draw(st.integers(1, 12)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycle, "may_fit", lambda *_: True)
-        again = Player()
-        settles = iter(player.settles)
-        place, at = next(settles)
-        for index, entry in enumerate([*player.log, None]):
-            while index == place:
-                again.now = at
-                again.settle()
-                place, at = next(settles, (-1, 0))
-            if isinstance(entry, Input):
-                again.seq, again.now = entry.seq - 1, entry.at - 1000
-                again.put(entry.event)
-    assert _verdicts(again) == _verdicts(player)
-
-
-def _verdicts(player: Player) -> list[Event]:
-    return [e for step in player.steps() for e in step.events if isinstance(e, QuotaReserved | Evicted)]

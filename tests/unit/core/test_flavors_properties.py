@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sluice.api import kueue
 from sluice.core.flavors import Mode, Possibility, assign
+from tests.examples import examples
 
 from .flavor_builders import FixedOracle, pod_set, queue, use, workload, world
 
@@ -60,7 +61,7 @@ def workloads(draw):
 
 
 @given(worlds(), workloads())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_an_assignment_that_fits_can_be_charged(given_world, wl):
     """FIT means that all of its usage is available at once, not one resource at a time."""
     w, cq, oracle = given_world
@@ -72,7 +73,7 @@ def test_an_assignment_that_fits_can_be_charged(given_world, wl):
 
 
 @given(worlds(), workloads())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_constraints_hold(given_world, wl):
     """Never a disallowed flavor, never more than nominal quota or a preemption where that is forbidden."""
     w, cq, oracle = given_world
@@ -94,7 +95,7 @@ def test_constraints_hold(given_world, wl):
 
 
 @given(worlds(), workloads(), st.integers())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_answer_depends_on_the_question_only(given_world, wl, seed):
     """Asking again gives the same, in whatever order requests are written; and nothing is changed."""
     w, cq, oracle = given_world
@@ -118,7 +119,7 @@ def test_the_answer_depends_on_the_question_only(given_world, wl, seed):
 
 
 @given(worlds(), workloads())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_refusal_is_explained(given_world, wl):
     """No mode without its words: a message unless it fits, a reason where nothing fits."""
     w, cq, oracle = given_world

@@ -10,6 +10,7 @@ from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, Requeued
 from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
+from tests.examples import examples
 from tests.unit.core.lifecycle_history import (
     SECOND,
     History,
@@ -127,7 +128,7 @@ def validate(history: History) -> None:
         assert (shown.admitted_at is None) == (workload.admitted_at is None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(actions)
 def test_every_history_settles(history_of):
     """After each event the state is settled, the view agrees, and a restart would go on the same way."""
@@ -141,7 +142,7 @@ def test_every_history_settles(history_of):
         assert {k: set(v) for k, v in loaded.held.items()} == {k: set(v) for k, v in live.held.items()}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(actions)
 def test_every_eviction_comes_to_an_end(history_of):
     """Once all pods stop, queues run and time passes, whoever is active has quota or is queued again."""
@@ -161,7 +162,7 @@ def test_every_eviction_comes_to_an_end(history_of):
             assert workload.held_for == "" or not workload.active
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(actions)
 def test_evictions_releases_and_returns_alternate(history_of):
     """No second eviction before the release, no second release, no return without a release."""

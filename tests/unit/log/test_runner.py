@@ -18,6 +18,7 @@ from sluice.log.hooks import Hooks
 from sluice.log.memory import MemoryLog
 from sluice.log.runner import Runner, Settings
 from sluice.log.snapshot import MemoryStore, Snapshots
+from tests.examples import examples
 from tests.integration.log.bank import INTEREST_US, Bank, order
 
 
@@ -329,7 +330,7 @@ async def test_what_cannot_be_folded_stops_the_service():
     assert isinstance(FoldError("a", 1, "b", "", "c"), EventLogError)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), max_size=40), st.integers(1, 9))
 def test_late_commits_rebuild_as_the_leader_saw_it(history, chunk):
     """However late the commits stand in the log, the order of folding is the leader's."""

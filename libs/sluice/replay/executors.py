@@ -5,11 +5,11 @@ the moment when it was told to stop.
 """
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.codec import CloudEvent, decode_message, encode_message
+from sluice.events.codec import decode_message, encode_message
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
 
@@ -103,53 +103,74 @@ class _Present:
     over: bool = False
 
 
-@dataclass
-class Learner:
-    """Takes a log in order; `runs` has what it says of each incarnation of each job."""
+class Runs(Mapping[JobKey, list[Run]]):
+    """How each incarnation of each job behaved; worked out when somebody asks, as most runs ask for few."""
 
-    runs: dict[JobKey, list[Run]] = field(default_factory=dict)
-    _present: dict[JobKey, _Present] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.end: Micros = 0
+        """Of the log: what runs then had run by then."""
+        self._said: dict[JobKey, list[tuple[Event, Micros] | Entry]] = {}
+        """What was decided on the job, and what executors reported, in order."""
+        self._known: dict[JobKey, list[Run]] = {}
 
     def decided(self, event: Event, at: Micros) -> None:
         """Hear of an event of the slice-aggregator."""
         if isinstance(event, JobResumed):
-            runs = self.runs.setdefault(event.job, [])
-            last = self._present.get(event.job)
-            if last is None or event.attempt <= last.attempt:
+            self._said.setdefault(event.job, []).append((event, at))
+        elif isinstance(event, JobSuspended):
+            said = self._said.get(event.job)
+            if said is not None:
+                said.append((event, at))
+
+    def heard(self, entry: Entry, job: JobKey) -> None:
+        """Hear of an executor's message about *job*."""
+        said = self._said.get(job)
+        if said is not None:
+            said.append(entry)
+
+    def __getitem__(self, job: JobKey) -> list[Run]:
+        found = self._known.get(job)
+        if found is None:
+            found = self._known[job] = _runs_of(self._said[job], self.end)
+        return found
+
+    def __iter__(self) -> Iterator[JobKey]:
+        return iter(self._said)
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+
+def _runs_of(said: Iterable[tuple[Event, Micros] | Entry], end: Micros) -> list[Run]:
+    runs: list[Run] = []
+    present: _Present | None = None
+    for each in said:
+        if isinstance(each, Entry):
+            if present is not None and not present.over:
+                _learn(present, each)
+            continue
+        event, at = each
+        if isinstance(event, JobResumed):
+            if present is None or event.attempt <= present.attempt:
                 # Attempts count from 1: it has been submitted anew.
                 runs.append(Run())
             runs[-1].attempts[event.attempt] = Attempt()
-            self._present[event.job] = _Present(runs[-1], event.attempt, at)
-        elif isinstance(event, JobSuspended):
-            present = self._present.get(event.job)
-            if present is not None:
-                # It would have run for longer than it did.
-                ran = at - present.at
-                present.run.attempts[present.attempt].least_us = ran
-                present.run.least_us = max(present.run.least_us, ran)
-                present.at, present.stops = at, True
-
-    def heard(self, entry: Entry) -> bool:
-        """Learn from an executor's message; False if it is none."""
-        if not entry.suffix.startswith("job."):
-            return False
-        message = decode_message(entry.payload)
-        if isinstance(message, tuple) or message.type not in KINDS:
-            return False
-        job = job_of(entry.suffix)
-        present = None if job is None else self._present.get(job)
-        if present is not None and not present.over:
-            _learn(present, message, entry)
-        return True
-
-    def finish(self, end: Micros) -> None:
-        """Note how long what still runs has run by now."""
-        for present in self._present.values():
-            if present.run.seconds_us is None and not present.stops and not present.over:
-                present.run.least_us = max(present.run.least_us, end - present.at)
+            present = _Present(runs[-1], event.attempt, at)
+        elif present is not None:
+            # It would have run for longer than it did.
+            ran = at - present.at
+            present.run.attempts[present.attempt].least_us = ran
+            present.run.least_us = max(present.run.least_us, ran)
+            present.at, present.stops = at, True
+    if present is not None and present.run.seconds_us is None and not present.stops and not present.over:
+        present.run.least_us = max(present.run.least_us, end - present.at)
+    return runs
 
 
-def _learn(present: _Present, message: CloudEvent, entry: Entry) -> None:
+def _learn(present: _Present, entry: Entry) -> None:
+    message = decode_message(entry.payload)
+    if isinstance(message, tuple):
+        return
     run, after = present.run, max(0, entry.at - present.at)
     # In another run the job has another uid, and a report with a wrong one is stale.
     payload = _UID.sub(b"", entry.payload)
@@ -166,4 +187,4 @@ def _learn(present: _Present, message: CloudEvent, entry: Entry) -> None:
         run.stop_us = after
 
 
-__all__ = ["DEFAULT_STOP_US", "ENDS", "KINDS", "Attempt", "Learner", "Report", "Run", "made"]
+__all__ = ["DEFAULT_STOP_US", "ENDS", "KINDS", "Attempt", "Report", "Run", "Runs", "made"]

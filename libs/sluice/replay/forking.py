@@ -12,6 +12,7 @@ import pickle
 import selectors
 import signal
 import struct
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ from typing import Any
 Progress = Callable[[int], None]
 
 AVAILABLE = hasattr(os, "fork")
+
+PROGRESS_S = 0.1
+"""How often a child says how far it has come."""
 
 _SIZE = struct.Struct("=Q")
 _HEAD = 1 + _SIZE.size
@@ -92,12 +96,13 @@ def _serve(work: Callable[[Progress], object], pipe: int) -> None:
     try:
         # Collecting would touch, and so copy, every object there is.
         gc.disable()
-        told = 0
+        due = 0.0
 
         def progress(seq: int) -> None:
-            nonlocal told
-            if seq != told:
-                told = seq
+            nonlocal due
+            # Few enough for the pipe to take them all while the parent does something else.
+            if (now := time.monotonic()) >= due:
+                due = now + PROGRESS_S
                 _say(pipe, _PROGRESS, b"%d" % seq)
 
         try:
@@ -124,10 +129,15 @@ def in_copy[T](work: Callable[[], T]) -> T:
     return side_by_side([lambda _: work()])[0]
 
 
-def side_by_side[T](works: Sequence[Callable[[Progress], T]], progress: Progress | None = None) -> list[T]:
+def side_by_side[T](
+    works: Sequence[Callable[[Progress], T]],
+    progress: Progress | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[T]:
     """Do all *works* at once, in a process each, and return their results in order.
 
-    *progress* is told how far the slowest has come. The first error is raised; it ends the others.
+    *progress* is told how far the slowest has come. *meanwhile*: what this process does itself, before it
+    listens. The first error is raised; it ends the others.
     """
     children: list[_Child[T]] = []
     try:
@@ -136,6 +146,8 @@ def side_by_side[T](works: Sequence[Callable[[Progress], T]], progress: Progress
                 child = _Child(work)
                 children.append(child)
                 selector.register(child.pipe, selectors.EVENT_READ, child)
+            if meanwhile is not None:
+                meanwhile()
             while selector.get_map():
                 for key, _ in selector.select():
                     child = key.data
@@ -152,11 +164,20 @@ def side_by_side[T](works: Sequence[Callable[[Progress], T]], progress: Progress
 
 
 def each[T](
-    works: Sequence[Callable[[Progress | None], T]], progress: Progress | None, *, apart: bool
+    works: Sequence[Callable[[Progress | None], T]],
+    progress: Progress | None,
+    *,
+    apart: bool,
+    meanwhile: Callable[[], None] | None = None,
 ) -> list[T]:
-    """Do works that each read a whole log: *apart*, in a process each where there are such, or in turn."""
+    """Do works that each read a whole log: *apart*, in a process each where there are such, or in turn.
+
+    *meanwhile*: what this process does itself.
+    """
     if apart and AVAILABLE and len(works) > 1:
-        return side_by_side(works, progress)
+        return side_by_side(works, progress, meanwhile)
+    if meanwhile is not None:
+        meanwhile()
     return [work(progress) for work in works]
 
 

@@ -1,19 +1,21 @@
 """What came from outside, taken out of a log: submissions, configuration, and how long jobs ran."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 import msgspec
 
+from sluice.api.labels import QUEUE_NAME
 from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.codec import decode_commit
+from sluice.events.codec import decode_commit, decode_message
 from sluice.events.config import ObjectApplied
+from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
 from .controllers import Verdicts
-from .executors import Learner, Run
+from .executors import KINDS, Run, Runs
 from .source import Source
 from .states import Progress
 
@@ -35,13 +37,15 @@ class Inputs:
     """Everything that a run needs, in order of time."""
 
     items: list[Input] = field(default_factory=list)
-    runs: dict[JobKey, list[Run]] = field(default_factory=dict)
+    runs: Mapping[JobKey, list[Run]] = field(default_factory=dict)
     """Per job one of each incarnation: a job may be submitted again when it has finished."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     """How admission checks were answered."""
     end: Micros = 0
     times: list[Micros] = field(default_factory=list)
     """When the slice-aggregator decided, in order: what came between two of them was decided on together."""
+    queues: dict[JobKey, dict[str, None]] = field(default_factory=dict)
+    """Jobs, and the `namespace/name` of every local queue they were ever sent to; no name: unknown."""
 
     def run_of(self, job: JobKey, incarnation: int = 0) -> Run:
         """Return how the job behaves; what the log does not say of it is that of its last incarnation."""
@@ -63,34 +67,82 @@ class Inputs:
 _UNKNOWN = Run()
 
 
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    queue_name: str | None = None
+
+
+class _Manifest(msgspec.Struct):
+    metadata: _Metadata | None = None
+    spec: _Spec | None = None
+
+
+_MANIFESTS = msgspec.json.Decoder(_Manifest)
+
+
 def inputs_of(source: Source, until: int | None = None, progress: Progress | None = None) -> Inputs:
     """Take the inputs out of a log."""
-    found, learner = Inputs(), Learner()
+    found, runs = Inputs(), Runs()
+    found.runs = runs
     verdicts = found.verdicts
     for entries in source.read(1, until):
         for entry in entries:
-            found.end = max(found.end, entry.at)
-            if entry.suffix == "slices":
-                for step in decode_commit(entry.payload).steps:
+            seq, suffix, at, payload, _ = entry
+            if at > found.end:
+                found.end = at
+            if suffix == "slices":
+                for step in decode_commit(payload).steps:
                     if step.at > (found.times[-1] if found.times else 0):
                         found.times.append(step.at)
                     for event in step.events:
-                        learner.decided(event, step.at)
+                        runs.decided(event, step.at)
                         verdicts.names.hear(event)
-            elif entry.suffix in ("checks", "variants"):
-                for step in decode_commit(entry.payload).steps:
+            elif suffix in ("checks", "variants"):
+                for step in decode_commit(payload).steps:
                     for event in step.events:
                         verdicts.learn(event, step.at)
-            elif entry.suffix == "config":
-                for step in decode_commit(entry.payload).steps:
-                    found.items.append(Input(step.at, "config", b"", step.events, entry.seq))
-            elif entry.suffix not in COMMITS and not (learner.heard(entry) or verdicts.heard(entry)):
-                found.items.append(Input(entry.at, entry.suffix, entry.payload, (), entry.seq))
+            elif suffix == "config":
+                for step in decode_commit(payload).steps:
+                    found.items.append(Input(step.at, "config", b"", step.events, seq))
+            elif suffix not in COMMITS and not (
+                _is_report(found, runs, entry) if suffix.startswith("job.") else verdicts.heard(entry)
+            ):
+                found.items.append(Input(at, suffix, payload, (), seq))
         if progress is not None and entries:
             progress(entries[-1].seq)
-    learner.finish(found.end)
-    found.runs = learner.runs
+    runs.end = found.end
     return found
+
+
+def _is_report(found: Inputs, runs: Runs, entry: Entry) -> bool:
+    """Learn from a message about a job; False if it is one of the inputs: no executor's."""
+    message = decode_message(entry.payload)
+    if isinstance(message, tuple):
+        return False
+    job = job_of(entry.suffix)
+    if message.type in KINDS:
+        if job is not None:
+            runs.heard(entry, job)
+        return True
+    if job is not None:
+        queues = found.queues.setdefault(job, {})
+        if message.type == "JobSubmitted":
+            namespace = job.partition("/")[0]
+            queues.update((f"{namespace}/{name}", None) for name in _queues_in(message.data))
+    return False
+
+
+def _queues_in(data: msgspec.Raw) -> Iterable[str]:
+    """Return the names of queues in a manifest that may be of any kind; "" if nobody knows."""
+    try:
+        manifest = _MANIFESTS.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ("",)
+    labels = (manifest.metadata or _Metadata()).labels or {}
+    return filter(None, (labels.get(QUEUE_NAME), (manifest.spec or _Spec()).queue_name))
 
 
 def job_names(items: Iterable[Input]) -> list[str]:

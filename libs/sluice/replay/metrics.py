@@ -75,7 +75,7 @@ class Collector:
 
     def _created(self, event: WorkloadCreated, at: Micros) -> None:
         record = event.workload
-        self.begin = self.begin or at
+        self.begin = min(self.begin or at, at)
         if record.job is not None:
             self._jobs[record.key] = record.job.key
         # A slice that replaces another is no workload of its own to people: its job waited and ran already.
@@ -98,7 +98,8 @@ class Collector:
     def _finished(self, event: WorkloadFinished, at: Micros) -> None:
         life = self.lives.get(event.workload)
         if life is not None and life.finished is None:
-            life.finished = self.end = at
+            life.finished = at
+            self.end = max(self.end, at)
         self._over(event, at)
 
     def _over(self, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
@@ -175,6 +176,28 @@ class Collector:
             self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - held.since)
             self._by_queue[held.queue] = self._by_queue.get(held.queue, 0) + amount * (at - held.since)
 
+    def join(self, other: "Collector", now: Micros | None = None) -> None:
+        """Take over what *other* has of other queues; with *now* what is held there counts up to then only.
+
+        Decisions of the two stand one after the other.
+        """
+        if now is not None:
+            for workload in list(other._held):
+                other._release(workload, now)
+        self.lives.update(other.lives)
+        self.decisions += other.decisions
+        for mine, others in ((self.preempted, other.preempted), (self.evicted, other.evicted)):
+            _sum(mine, others)
+        self._jobs.update(other._jobs)
+        self.begin = min(self.begin or other.begin, other.begin or self.begin)
+        self.end = max(self.end, other.end)
+        self._held.update(other._held)
+        self._variants.update(other._variants)
+        self._parents.update(other._parents)
+        _sum(self._used, other._used)
+        _sum(self._by_queue, other._by_queue)
+        self._charges += other._charges
+
     def report(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, Any]:
         """Return the numbers; *nominal*: (queue, flavor, resource) -> quota, for what counts as borrowed."""
         waits = [
@@ -231,6 +254,36 @@ class Collector:
         }
 
 
+@dataclass
+class Split:
+    """`inside` collects what workloads of wanted local queues (`namespace/name`) do, `outside` the rest."""
+
+    wanted: Callable[[str], bool]
+    inside: Collector = field(default_factory=Collector)
+    outside: Collector = field(default_factory=Collector)
+    _elsewhere: set[str] = field(default_factory=set)
+    """Workloads of other queues; only asked for members."""
+
+    def take(self, events: Iterable[Event], at: Micros) -> None:
+        for event in events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self.outside if self._is_elsewhere(event) else self.inside, event, at)
+
+    def _is_elsewhere(self, event: Any) -> bool:
+        if isinstance(event, WorkloadCreated | VariantCreated):
+            record = event.workload
+            known = record.parent if record.parent is not None else record.replaces
+            if known is not None:
+                elsewhere = known in self._elsewhere
+            else:
+                elsewhere = not self.wanted(f"{record.namespace}/{record.queue_name}")
+            if elsewhere:
+                self._elsewhere.add(record.key)
+            return elsewhere
+        return event.workload in self._elsewhere
+
+
 _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
     Admitted: Collector._admitted,
     Evicted: Collector._evicted,
@@ -247,6 +300,11 @@ _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
     WorkloadSliceReplaced: Collector._released,
     WorkloadUpdated: Collector._updated,
 }
+
+
+def _sum[K](mine: dict[K, int], others: dict[K, int]) -> None:
+    for key, amount in others.items():
+        mine[key] = mine.get(key, 0) + amount
 
 
 def _add(

@@ -79,6 +79,7 @@ def compared(found: WhatIf) -> dict[str, Any]:
             for r in found.runs
         ],
         "sameDecisions": found.same_decisions,
+        "reach": None if found.reach is None else {"jobs": len(found.reach), "of": found.reach.of},
         "followed": [checked(c) for c in found.followed],
     }
 
@@ -101,9 +102,14 @@ def _likeness(found: WhatIf) -> Iterator[str]:
     """Say how far the run without changes is the recorded one."""
     if found.common is None:
         return
-    count = len(found.runs[0].collector.decisions)
+    count = len(found.runs[0].decisions)
     steps = sum(check.steps for check in found.followed)
     yield ""
+    if found.reach is not None:
+        yield (
+            f"The change can reach {len(found.reach)} of {found.reach.of} jobs: those of its cohort trees. "
+            "All others did as recorded, in every run."
+        )
     if not found.reproduced:
         yield "The log does not decide itself again with this code; what follows from there is not what was:"
         for check in found.followed:

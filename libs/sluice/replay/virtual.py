@@ -18,6 +18,7 @@ from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import ChecksRequested, ChecksWithdrawn
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
+from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
@@ -28,7 +29,8 @@ from .checking import Checked
 from .controllers import Answer, Names
 from .executors import ENDS, Report, Run
 from .inputs import Inputs
-from .metrics import Collector
+from .metrics import Collector, Split
+from .reach import Reach
 from .source import Matcher, Source
 from .states import deciders
 from .verify import Divergence, decided_as
@@ -104,7 +106,7 @@ class VirtualCell:
     """Plays *inputs*; `collector` has what came of it."""
 
     inputs: Inputs
-    collector: Collector = field(default_factory=Collector)
+    collector: Collector | Split = field(default_factory=Collector)
     tick_us: int = 0
     """What comes within so many microseconds is decided on together."""
     sides: dict[str, Side] = field(default_factory=lambda: {d.writer: Side(d) for d in deciders()})
@@ -121,6 +123,12 @@ class VirtualCell:
     _number: int = 0
     _index: int = 0
     _follows: bool = False
+    _all: list[Side] = field(init=False)
+    reach: Reach | None = None
+    """Whose jobs run; others do nothing once no log is followed any more. None: all."""
+
+    def __post_init__(self) -> None:
+        self._all = list(self.sides.values())
 
     @property
     def state(self) -> SchedulerState:
@@ -129,7 +137,7 @@ class VirtualCell:
 
     def followed(self) -> list[Checked]:
         """Return what deciding again came to, of the services that have said anything in the log."""
-        return [side.checked for side in self.sides.values() if side.checked.steps or side.checked.divergence]
+        return [side.checked for side in self._all if side.checked.steps or side.checked.divergence]
 
     # Following a log
 
@@ -218,7 +226,8 @@ class VirtualCell:
         for side in self.sides.values():
             side.fold()
         for job, running in self._running.items():
-            self._schedule(job, running, running.said)
+            if self._runs(job):
+                self._schedule(job, running, running.said)
         for key, checks in self._asked.items():
             for check, asked in checks.items():
                 self._schedule_verdicts(key, check, asked, asked.said)
@@ -227,6 +236,7 @@ class VirtualCell:
 
     def run(self, until: Micros | None = None, progress: Callable[[int], None] | None = None) -> None:
         """Play everything, up to *until* if that is given; progress is told the input's sequence."""
+        self._dismiss()
         items = self.inputs.items
         while self._index < len(items) or self._due:
             first = items[self._index].at if self._index < len(items) else self._due[0][0]
@@ -245,6 +255,20 @@ class VirtualCell:
             if progress is not None and self._index:
                 progress(items[self._index - 1].seq)
         self._settle()
+
+    def _dismiss(self) -> None:
+        """Let go of services that have nothing to do: no variants without a policy, no checks without any."""
+        kinds: set[str] = set()
+        policies = False
+        for item in self.inputs.items:
+            for event in item.events:
+                if isinstance(event, ObjectApplied):
+                    kinds.add(event.kind)
+                    policies |= b'"concurrentAdmissionPolicy"' in bytes(event.object)
+        if not policies:
+            self.sides.pop("variants", None)
+        if "AdmissionCheck" not in kinds:
+            self.sides.pop("checks", None)
 
     def _take(self, limit: Micros) -> None:
         """Hear everything that comes up to *limit*, in order."""
@@ -351,8 +375,11 @@ class VirtualCell:
 
     def _begin(self, job: JobKey, running: _Running) -> None:
         self._running[job] = running
-        if not self._follows:
+        if not self._follows and self._runs(job):
             self._schedule(job, running)
+
+    def _runs(self, job: JobKey) -> bool:
+        return self.reach is None or self.reach.job(job)
 
     def _schedule(self, job: JobKey, running: _Running, done: int = 0) -> None:
         """Put down what an executor will report, but for the first *done* reports."""

@@ -1,0 +1,106 @@
+"""What a change cannot reach is not played again, and nothing that is reported shows it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluice.log.contract import Entry
+from sluice.replay.changes import Changes, apply_changes, parse_setting
+from sluice.replay.inputs import Inputs, inputs_of
+from sluice.replay.reach import reach_of
+from sluice.replay.source import ListSource
+from sluice.replay.whatif import Cut, play, what_if
+from tests.bench.recorded import Recorder
+from tests.bench.scenario import BASELINE
+
+LESS = "ClusterQueue/cq-0-0.spec.resourceGroups.0.flavors.default.resources.cpu.borrowingLimit=0"
+CROWDED = replace(
+    BASELINE,
+    cohorts=3,
+    queues_per_cohort=3,
+    classes=tuple(replace(c, count=c.count // 15) for c in BASELINE.classes),
+)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> ListSource:
+    """Three trees of three queues, to the end of all jobs, with preemptions everywhere."""
+    entries: list[Entry] = []
+    Recorder(entries.append, CROWDED, rounds=1).play_out()
+    return ListSource(entries)
+
+
+def changed(source: ListSource, *settings: str, **more: Any) -> tuple[Inputs, Inputs]:
+    given = inputs_of(source)
+    return given, apply_changes(given, Changes([parse_setting(text) for text in settings], **more))
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_part_decides_as_the_whole(crowded, later):
+    """The reached tree played alone comes to the numbers of all trees played together, from any time on."""
+    since = crowded.entries[len(crowded.entries) // 3].at if later else 0
+    found = what_if(crowded, Changes([parse_setting(LESS)], since=since))
+    given, after = changed(crowded, LESS, since=since)
+    cut = Cut(None, since) if later else None
+    whole = [play("", inputs, source=crowded, cut=cut)[0] for inputs in (given, after)]
+
+    assert found.reach is not None
+    assert (len(found.reach), found.reach.of) == (CROWDED.jobs // 3, CROWDED.jobs)
+    assert [run.numbers for run in found.runs[1:]] == [run.numbers for run in whole]
+    assert found.runs[1].numbers == found.runs[0].numbers
+    assert found.runs[1].numbers != found.runs[2].numbers
+    assert sum(found.runs[0].numbers["preemptions"].values()) > 10
+    assert found.same_decisions
+
+
+def test_a_dropped_job_reaches_its_tree(crowded):
+    given, after = changed(crowded, drops=["job/cq-1-0-large-0-0"])
+    reach = reach_of(given, after)
+
+    assert reach is not None
+    assert reach.queue("default/cq-1-1")
+    assert not reach.queue("default/cq-0-0")
+
+
+def test_what_a_change_joins_is_played_together(crowded):
+    """A queue that moves reaches the tree that it leaves and the one that it comes to."""
+    reach = reach_of(*changed(crowded, "ClusterQueue/cq-0-0.spec.cohortName=cohort-2"))
+
+    assert reach is not None
+    assert [reach.queue(f"default/cq-{n}-0") for n in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {"nodeLabels": {"a": "b"}}},
+        {"kind": "Cohort", "metadata": {"name": "cohort-0"}, "spec": {"parentName": "root"}},
+        {
+            "kind": "Configuration",
+            "metadata": {"name": "default"},
+            "spec": {"waitForPodsReady": {"enable": True, "blockAdmission": True}},
+        },
+    ],
+)
+def test_what_concerns_the_cell_reaches_everything(crowded, manifest):
+    """Flavors and settings are everybody's; a cohort above all others joins them."""
+    given = inputs_of(crowded)
+    version = "sluice.dev/v1alpha1" if manifest["kind"] == "Configuration" else "kueue.x-k8s.io/v1beta2"
+    manifests = [{"apiVersion": version, **manifest}]
+    if manifest["kind"] == "Cohort":
+        manifests += [{**manifests[0], "metadata": {"name": f"cohort-{n}"}} for n in (1, 2)]
+    assert reach_of(given, apply_changes(given, Changes([], manifests, []))) is None
+
+
+def test_a_job_of_two_queues_joins_their_trees(crowded):
+    """Wherever it may go in another run, it stays within what is played."""
+    given, after = changed(crowded, LESS)
+    job = next(job for job, queues in given.queues.items() if "default/cq-2-0" in queues)
+    given.queues[job] = {"default/cq-2-0": None, "default/cq-0-1": None}
+    reach = reach_of(given, after)
+
+    assert reach is not None
+    assert reach.queue("default/cq-2-1")
+    given.queues[job] = {"default/": None}
+    assert reach_of(given, after) is None

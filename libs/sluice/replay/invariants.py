@@ -6,12 +6,12 @@ Each invariant here is an `Observer`: it hears of the events it asks for, right 
 Several share one fold. Those that need another way to look (chains, whole states) are in `linting`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
-from sluice.core.invariants import reservation_violations
+from sluice.core.invariants import reservation_violations, violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
@@ -19,6 +19,7 @@ from sluice.core.slices_state import State as JobState
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event, JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.catalogue import writer_of
+from sluice.events.commit import Step
 from sluice.events.scheduler import (
     Admitted,
     Preempted,
@@ -35,6 +36,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 from sluice.events.variants import ParentAdmitted, ParentReleased, PreemptionGateOpened, VariantDeleted
+from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
@@ -64,6 +66,10 @@ class Observer:
     def settled(self, state: Any) -> Iterable[str]:  # noqa: ARG002
         """Look at the state behind a whole step."""
         return ()
+
+    def ended(self, state: Any) -> Iterable[str]:
+        """Look at the state where the log ends."""
+        return self.settled(state)
 
 
 # As the scheduler saw it
@@ -131,6 +137,43 @@ class ReservationObserver(Observer):
     def _holders(state: SchedulerState, queue: str) -> Mapping[WorkloadKey, Any]:
         found = state.world.cluster_queues.get(queue)
         return {} if found is None else found.workloads
+
+
+class StateObserver(Observer):
+    """Usage is what reservations charge; no reservation without a live workload; all lists agree.
+
+    A whole state takes long to look at, so it is looked at ever more rarely as the log goes on. What is found
+    may have begun after the last good look: `_first_bad` says where.
+    """
+
+    name = "state"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.steps = 0
+        """Seen."""
+        self.good = 0
+        """So many were looked at or came before one that was, and nothing was wrong."""
+        self._due = 16
+        self._over = False
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {}
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        self.steps += 1
+        if self.steps >= self._due:
+            yield from self.ended(state)
+
+    def ended(self, state: SchedulerState) -> Iterator[str]:
+        if self._over:
+            return
+        self._due = self.steps + max(16, self.steps // 10)
+        if violations(state):
+            self._over = True
+            yield ""
+        else:
+            self.good = self.steps
 
 
 class VariantObserver(Observer):
@@ -305,6 +348,7 @@ def _counts(pod_sets: Iterable[PodSet | PodSetAssignment]) -> dict[str, int]:
 OBSERVERS: Mapping[str, type[Observer]] = {
     kind.name: kind
     for kind in (
+        StateObserver,
         QuotaObserver,
         ReservationObserver,
         VariantObserver,
@@ -346,26 +390,67 @@ class Watched:
         for observer in self.observers:
             self.found += [(observer.name, seq, at, text) for text in observer.settled(state)]
 
+    def end(self, state: Any, seq: int, at: Micros) -> None:
+        """Let the observers look at the last state."""
+        for observer in self.observers:
+            self.found += [(observer.name, seq, at, text) for text in observer.ended(state)]
+
+
+class Listener:
+    """Takes part in a pass over a log without looking at single events."""
+
+    def came(self, entries: Sequence[Entry]) -> None:
+        """Hear of what is about to be folded or held back."""
+
+    def decided(self, seq: int, step: Step) -> None:
+        """Hear of an own step, just folded."""
+
+    def ended(self, fold: Fold[Any]) -> None:
+        """Look at where the log ends, before what is held back there is folded."""
+
 
 def broken(source: Source, names: Iterable[str], progress: Progress | None = None) -> Iterator[Violation]:
     """Yield what breaks the named invariants of `OBSERVERS`, in order; one fold per decider."""
-    wanted = [OBSERVERS[name]() for name in names]
+    wanted = list(names)
     for kind in (Scheduler, SliceAggregator):
-        observers = [observer for observer in wanted if observer.decider is kind]
-        if observers:
-            yield from _watch(source, Watched(kind(), observers), progress)
+        if any(OBSERVERS[name].decider is kind for name in wanted):
+            yield from watch(source, kind(), wanted, Listener(), progress)
 
 
-def _watch(source: Source, watched: Watched, progress: Progress | None) -> Iterator[Violation]:
+def watch(
+    source: Source,
+    decider: Decider[Any],
+    names: Iterable[str],
+    listener: Listener,
+    progress: Progress | None = None,
+) -> Iterator[Violation]:
+    """Fold a log once, and yield what breaks those of the named invariants that are the decider's."""
+    kinds = [OBSERVERS[name] for name in names]
+    observers = [kind() for kind in kinds if isinstance(decider, kind.decider)]
+    looks = next((o for o in observers if isinstance(o, StateObserver)), None)
+    for violation in _watched(source, Watched(decider, observers), listener, progress):
+        if looks is None or violation.invariant != StateObserver.name:
+            yield violation
+        else:
+            yield from _first_bad(source, looks.good, violation)
+
+
+def _watched(
+    source: Source, watched: Watched, listener: Listener, progress: Progress | None
+) -> Iterator[Violation]:
     fold: Fold[Any] = Fold(watched)  # type: ignore[arg-type]
     for entries in source.read(1, None, patterns_of(watched.inner)):
+        listener.came(entries)
         for seq, step in fold.take_in(entries):
+            listener.decided(seq, step)
             watched.settle(fold.state, seq, step.at)
-            yield from _taken(watched, seq)
+            if watched.found:
+                yield from _taken(watched, seq)
         if progress is not None and entries:
             progress(entries[-1].seq)
+    listener.ended(fold)
     fold.release()
-    watched.settle(fold.state, source.end, fold.at)
+    watched.end(fold.state, source.end, fold.at)
     yield from _taken(watched, source.end)
 
 
@@ -375,4 +460,19 @@ def _taken(watched: Watched, own: int) -> Iterator[Violation]:
     watched.found.clear()
 
 
-__all__ = ["OBSERVERS", "Observer", "Violation", "Watched", "broken"]
+def _first_bad(source: Source, good: int, found: Violation) -> Iterator[Violation]:
+    """Yield what is wrong behind the first bad step after so many good ones."""
+    fold: Fold[SchedulerState] = Fold(Scheduler())
+    number, seq, at = 0, found.seq, found.at
+    texts: list[str] = []
+    for entries in source.read(1, None, patterns_of(fold.decider)):
+        for seq, step in fold.take_in(entries):
+            number, at = number + 1, step.at
+            if number > good and (texts := violations(fold.state)):
+                yield from (Violation("state", seq, at, text) for text in texts)
+                return
+    fold.release()
+    yield from (Violation("state", source.end, fold.at, text) for text in violations(fold.state))
+
+
+__all__ = ["OBSERVERS", "Listener", "Observer", "Violation", "Watched", "broken", "watch"]

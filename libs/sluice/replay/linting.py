@@ -3,65 +3,32 @@
 `INVARIANTS` are what must hold; most are observers of a fold (`invariants`), the others are here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from sluice.core.invariants import violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State as JobState
 from sluice.core.slices_state import Todo
 from sluice.core.state import SchedulerState
-from sluice.events.base import Micros
+from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit
+from sluice.events.commit import Step
 from sluice.events.slices import InputsIgnored, WorkloadCreated
 from sluice.log.contract import Entry
+from sluice.log.decider import Decider
 from sluice.log.fold import Fold, FoldError
 from sluice.log.subjects import COMMITS
 
 from . import forking, loops
-from .invariants import OBSERVERS, Violation, broken
+from .invariants import OBSERVERS, Listener, Violation, broken, watch
 from .source import Source
-from .states import Progress, fold_at, is_long, patterns_of, unhurried
-
-
-def _state(source: Source, progress: Progress | None) -> Iterator[Violation]:
-    """Usage is what reservations charge; no reservation without a live workload; all lists agree.
-
-    A whole state takes long to look at, so it is looked at ever more rarely as the log goes on; the first
-    bad step is then found between two looks.
-    """
-    decider = Scheduler()
-    fold: Fold[SchedulerState] = Fold(decider)
-    due, good = 64, 0
-    for entries in source.read(1, None, patterns_of(decider)):
-        for seq, step in fold.take_in(entries):
-            if fold.folded < due:
-                continue
-            due = fold.folded + max(64, fold.folded // 20)
-            if violations(fold.state):
-                yield from _first_bad(source, good, seq)
-                return
-            good = seq
-            del step
-        if progress is not None and entries:
-            progress(entries[-1].seq)
-    if violations(fold.state):
-        yield from _first_bad(source, good, source.end)
-
-
-def _first_bad(source: Source, good: int, bad: int) -> Iterator[Violation]:
-    fold: Fold[SchedulerState] = Fold(Scheduler())
-    for entries in source.read(1, bad, patterns_of(fold.decider)):
-        for seq, step in fold.take_in(entries):
-            if seq > good and (texts := violations(fold.state)):
-                yield from (Violation("state", seq, step.at, text) for text in texts)
-                return
-    yield from (Violation("state", bad, fold.at, text) for text in violations(fold.state))
+from .states import Progress, is_long, unhurried
 
 
 def _chain(source: Source, progress: Progress | None) -> Iterator[Violation]:
@@ -98,38 +65,78 @@ def _commit(entry: Entry, upto: dict[str, int], times: dict[str, Micros]) -> Ite
                 yield Violation("chain", entry.seq, step.at, text)
 
 
-def _lost_jobs(source: Source, progress: Progress | None) -> Iterator[Violation]:
-    """Every message about a job was answered, and every live job's workload is known to the scheduler.
+@dataclass(frozen=True)
+class _LiveJob:
+    """A job at the end of the log, the workload that it has then, and where that was made."""
 
-    Looked at where the log ends: what is still to be answered there is not lost.
-    """
-    jobs: Fold[JobState] = Fold(SliceAggregator())
-    times: dict[int, Micros] = {}
-    made: dict[str, int] = {}
-    for entries in source.read(1, None, patterns_of(jobs.decider)):
-        times.update((entry.seq, entry.at) for entry in entries if entry.suffix.startswith("job."))
-        for seq, step in jobs.take_in(entries):
-            for event in step.events:
-                times.pop(event.cause, None)
-                if isinstance(event, InputsIgnored):
-                    for ignored in event.seqs:
-                        times.pop(ignored, None)
-                elif isinstance(event, WorkloadCreated):
-                    made[event.workload.key] = seq
-        if progress is not None and entries:
-            progress(entries[-1].seq)
-    for seq in times:
-        key = jobs.state.inbox_of.get(seq)
-        waits = seq > jobs.upto or (key in jobs.state.jobs and jobs.state.jobs[key].todo is not Todo.NONE)
-        if not waits:
-            text = f"the message about {key or 'a job'} at {seq} was never answered"
-            yield Violation("no-lost-job", seq, times[seq], text)
-    scheduler = fold_at(source, Scheduler(), source.end, progress=progress)
-    known = scheduler.state.world.workloads
-    for job in jobs.state.jobs.values():
-        if job.record.key not in known:
-            text = f"{job.key} is live, but the scheduler does not know its workload {job.record.key}"
-            yield Violation("no-lost-job", made.get(job.record.key, source.end), jobs.at, text)
+    job: JobKey
+    workload: WorkloadKey
+    seq: int
+    at: Micros
+
+
+class _Answers(Listener):
+    """Every message about a job is answered. What is still to be answered where the log ends is not lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[Violation] = []
+        self.live: list[_LiveJob] = []
+        self._times: dict[int, Micros] = {}
+        self._made: dict[str, int] = {}
+
+    def came(self, entries: Sequence[Entry]) -> None:
+        self._times.update((entry.seq, entry.at) for entry in entries if entry.suffix.startswith("job."))
+
+    def decided(self, seq: int, step: Step) -> None:
+        for event in step.events:
+            self._times.pop(event.cause, None)
+            if isinstance(event, InputsIgnored):
+                for ignored in event.seqs:
+                    self._times.pop(ignored, None)
+            elif isinstance(event, WorkloadCreated):
+                self._made[event.workload.key] = seq
+
+    def ended(self, fold: Fold[JobState]) -> None:
+        state = fold.state
+        for seq, at in self._times.items():
+            key = state.inbox_of.get(seq)
+            waits = seq > fold.upto or (key in state.jobs and state.jobs[key].todo is not Todo.NONE)
+            if not waits:
+                text = f"the message about {key or 'a job'} at {seq} was never answered"
+                self.lost.append(Violation("no-lost-job", seq, at, text))
+        for job in state.jobs.values():
+            workload = job.record.key
+            self.live.append(_LiveJob(job.key, workload, self._made.get(workload, 0), fold.at))
+
+
+class _Known(Listener):
+    """The workloads that the scheduler knows at the end."""
+
+    def __init__(self) -> None:
+        self.workloads: frozenset[WorkloadKey] | None = None
+        """None: the log cannot be folded to its end."""
+
+    def ended(self, fold: Fold[SchedulerState]) -> None:
+        fold.release()
+        self.workloads = frozenset(fold.state.world.workloads)
+
+
+def _lost_jobs(source: Source, progress: Progress | None) -> Iterator[Violation]:
+    """Every message about a job was answered, and every live job's workload is known to the scheduler."""
+    answers, known = _Answers(), _Known()
+    yield from watch(source, SliceAggregator(), (), answers, progress)
+    yield from answers.lost
+    yield from watch(source, Scheduler(), (), known, progress)
+    yield from _strangers(source, answers.live, known.workloads)
+
+
+def _strangers(
+    source: Source, live: list[_LiveJob], known: frozenset[WorkloadKey] | None
+) -> Iterator[Violation]:
+    for job in live:
+        if known is not None and job.workload not in known:
+            text = f"{job.job} is live, but the scheduler does not know its workload {job.workload}"
+            yield Violation("no-lost-job", job.seq or source.end, job.at, text)
 
 
 def _observed(name: str, source: Source, progress: Progress | None) -> Iterator[Violation]:
@@ -144,7 +151,6 @@ Invariant = Callable[[Source, Progress | None], Iterator[Violation]]
 
 INVARIANTS: dict[str, Invariant] = {
     "chain": _chain,
-    "state": _state,
     "no-lost-job": _lost_jobs,
     **{name: partial(_observed, name) for name in OBSERVERS},
 }
@@ -163,16 +169,21 @@ def first_violation(source: Source, name: str, progress: Progress | None = None)
 def lint(
     source: Source, progress: Progress | None = None, limit: int = 20
 ) -> tuple[list[Violation], list[Violation]]:
-    """Return the violations of all invariants, and the warnings; at most *limit* of each."""
-    works: list[Callable[[Progress | None], list[Violation]]] = [
-        partial(_all_of, check_, source, limit)
-        for name, check_ in INVARIANTS.items()
-        if name not in OBSERVERS
+    """Return the violations of all invariants, and the warnings; at most *limit* of each.
+
+    One fold per decider serves all that look at it.
+    """
+    works: list[Callable[[Progress | None], Any]] = [
+        partial(_scheduler_pass, source, limit),
+        partial(_slices_pass, source, limit),
+        partial(_all_of, _chain, source, limit),
+        partial(_all_of, loops.find, source, limit),
     ]
-    works.append(partial(_all_observed, source, limit))
-    works.append(partial(_all_of, loops.find, source, limit))
-    *wrong, warned = forking.each(works, progress, apart=is_long(source))
-    return [v for found in wrong for v in found], warned
+    (seen, known), (seen_of_jobs, lost, live), chain, warned = forking.each(
+        works, progress, apart=is_long(source)
+    )
+    lost += _strangers(source, live, known)
+    return [*chain, *lost[:limit], *seen, *seen_of_jobs], warned
 
 
 def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | None) -> list[Violation]:
@@ -180,12 +191,28 @@ def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | 
         return _take(_readable(check_(source, progress)), limit)
 
 
-def _all_observed(source: Source, limit: int, progress: Progress | None) -> list[Violation]:
-    """Return the violations of the invariants that share one fold per decider."""
+def _scheduler_pass(
+    source: Source, limit: int, progress: Progress | None
+) -> tuple[list[Violation], frozenset[WorkloadKey] | None]:
+    known = _Known()
+    return _all_watched(source, Scheduler(), known, limit, progress), known.workloads
+
+
+def _slices_pass(
+    source: Source, limit: int, progress: Progress | None
+) -> tuple[list[Violation], list[Violation], list[_LiveJob]]:
+    answers = _Answers()
+    found = _all_watched(source, SliceAggregator(), answers, limit, progress)
+    return found, answers.lost, answers.live
+
+
+def _all_watched(
+    source: Source, decider: Decider[Any], listener: Listener, limit: int, progress: Progress | None
+) -> list[Violation]:
     found = []
     counts = dict.fromkeys(OBSERVERS, 0)
     with unhurried():
-        for violation in _readable(broken(source, OBSERVERS, progress)):
+        for violation in _readable(watch(source, decider, OBSERVERS, listener, progress)):
             counts[violation.invariant] += 1
             if counts[violation.invariant] <= limit:
                 found.append(violation)

@@ -57,8 +57,9 @@ class Queue:
         manifest = {"clusterQueue": self.name}
         self.apply("LocalQueue", self.name, manifest, namespace="default")
 
-    def check(self, name: str, **spec: Any) -> None:
-        self.apply("AdmissionCheck", self.full(name), {"controllerName": self.controller(name), **spec})
+    def check(self, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+        spec = {"controllerName": self.controller(name), **spec}
+        self.apply("AdmissionCheck", self.full(name), spec, annotations=annotations or {})
 
     def full(self, check: str) -> str:
         return f"{self.name}-{check}"
@@ -194,6 +195,31 @@ def test_prechecked_to_suspended_by_retry(cell: System, count: int) -> None:
     assert "StaleAttempt" in text
     assert "EvictedDueToAdmissionCheck" in text
     queue.run("job", "delete", job).ok()
+
+
+def test_a_check_that_is_never_answered(cell: System) -> None:
+    """Its quota is for others after the timeout, also when the service was killed while it waited (AC3)."""
+    queue = Queue(cell, "a", "b", cpu=1)
+    queue.check("a", annotations={"kueue.x-k8s.io/answer-timeout-seconds": "3"})
+    with queue.play("a") as a, queue.play("b", approve):
+        job = queue.submit()
+        queue.request(a, job)
+        queue.wait(lambda: queue.states(job) == {"a": "Pending", "b": "Ready"})
+        (service,) = cell.live("admission_check")
+        cell.kill(service)
+        cell.start("admission_check")
+        second = queue.request(a, job, attempt=2)
+        text = f"check {queue.full('a')} was not answered within 3 s"
+        described = queue.run("describe", "workload", queue.job(job)["workload"]).ok().out
+        assert text in described
+        assert "EvictedDueToAdmissionCheck" in described
+        assert second["retryCount"] == 1
+        why = queue.run("why", f"default/{job}").ok().out
+        assert "not answered yet; Retry after 3 s" in why
+        a.say(second, "Pending", message="a person is asked")
+        queue.wait(lambda: "a person is asked" in str(queue.workload(job)["status"]))
+        assert "; Retry after" not in queue.run("why", f"default/{job}").ok().out
+        queue.run("job", "delete", job).ok()
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -19,11 +19,12 @@ from sluice.events.checks import (
     ChecksWithdrawn,
     VerdictIgnored,
 )
-from tests.checks_world import ChecksWorld, check, queue, world
+from tests.checks_world import ChecksWorld, check, configuration, queue, world
 from tests.examples import examples
 
 CHECKS = ("a", "b", "c")
 FLAVORS = ("spot", "fixed")
+TIMEOUT_S = 30
 
 
 class Neighbours:
@@ -162,6 +163,10 @@ class Neighbours:
         policy = self.random.choice(["Anytime", "AfterCheckPassedOrOnDemand"])
         self.cell.apply(check(name, str(controller), preemptionPolicy=policy))
 
+    def set_timeout(self) -> None:
+        seconds = self.random.choice([None, 0, TIMEOUT_S])
+        self.cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": seconds} if seconds else {}))
+
     def settle(self) -> None:
         before = len(self.cell.said)
         self.cell.settle(float(self.random.choice([0, 0, 5, 40])))  # type: ignore[arg-type]
@@ -178,7 +183,11 @@ class Neighbours:
         for event in said:
             if isinstance(event, ChecksReady | ChecksRetry | ChecksRejected | ChecksRequested):
                 assert event.attempt <= self.attempts.get(event.workload, event.attempt)
-            if isinstance(event, CheckStateChanged):
+            if isinstance(event, CheckStateChanged) and event.reason == "AnswerTimeout":
+                assert (event.state, event.attempt) == ("Retry", self.attempts[event.workload])
+                assert self.holding[event.workload] == ""
+                assert event.cause not in self.sent
+            elif isinstance(event, CheckStateChanged):
                 # Only what is said of the attempt that lasts is heard (AC4).
                 assert self.sent[event.cause] == event.attempt == self.attempts[event.workload]
                 assert self.holding[event.workload] != "Evicted"
@@ -229,9 +238,36 @@ class Neighbours:
             event.cause
             for event in cell.said
             if isinstance(event, CheckStateChanged | VerdictIgnored | CheckInputRejected)
+            and getattr(event, "reason", "") != "AnswerTimeout"
         ]
         assert sorted(answered) == sorted(self.sent), "each verdict is answered, once"
+        self.silence()
         self.presence()
+
+    def silence(self) -> None:
+        """Nobody waits longer than allowed for a check that was never answered, nor any shorter."""
+        cell, state = self.cell, self.cell.state
+        limit = state.config.admission_checks.answer_timeout_seconds
+        heard = {
+            (e.workload, e.check, e.attempt)
+            for e in cell.said
+            if isinstance(e, CheckStateChanged) or (isinstance(e, VerdictIgnored) and e.reason == "Duplicate")
+        }
+        unheard = {
+            (key, name)
+            for key, how in self.holding.items()
+            if how == "" and (held := state.workloads[key].reservation) is not None
+            for name in held.requested or ()
+            if (key, name, held.attempt) not in heard
+        }
+        waiting = {(key, name) for name, found in state.unanswered.items() for key in found}
+        # What another controller was asked anew after somebody had answered is waiting, and heard of.
+        assert unheard <= waiting
+        for found in state.unanswered.values():
+            assert list(found.values()) == sorted(found.values())
+            assert not limit or all(cell.now < since + limit * 1_000_000 for since in found.values())
+        deadline = cell.decider.deadline(state)
+        assert deadline is None or deadline > cell.now, "would turn for ever"
 
     def presence(self) -> None:
         state = self.cell.state
@@ -265,7 +301,18 @@ ACTS = (
     *["verdict"] * 14,
     *["approve_all"] * 6,
     *["admit"] * 8,
-    *("evict", "evict", "release", "finish", "rubbish", "flap", "flap", "edit_queue", "edit_check"),
+    *(
+        "evict",
+        "evict",
+        "release",
+        "finish",
+        "rubbish",
+        "flap",
+        "flap",
+        "edit_queue",
+        "edit_check",
+        "set_timeout",
+    ),
     *["settle"] * 12,
 )
 

@@ -393,12 +393,15 @@ class WaitForPodsReady(Manifest, frozen=True):
 class AdmissionChecksConfig(Manifest, frozen=True):
     """A check that answers Retry without a delay waits base * 2^(n-1) seconds, at most the maximum (AC3).
 
-    A check stays active for the grace period after the heartbeat of its controller has stopped (AC8).
+    A check stays active for the grace period after the heartbeat of its controller has stopped (AC8). One
+    that its controller has not answered after the answer timeout is Retry (None or 0: it waits for ever);
+    an AdmissionCheck may say otherwise in an annotation.
     """
 
     backoff_base_seconds: Seconds = 60
     backoff_max_seconds: Seconds = 1800
     controller_grace_seconds: Seconds = 30
+    answer_timeout_seconds: Seconds | None = None
 
 
 class FairSharingConfig(Manifest, frozen=True):

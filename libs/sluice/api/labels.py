@@ -16,6 +16,8 @@ ADMISSION_GATED_BY = PREFIX + "admission-gated-by"
 PRIORITY_BOOST = PREFIX + "priority-boost"
 PREEMPTION_GATES = PREFIX + "preemption-gates"
 """Ours: comma-separated names of gates that a job's workload is born with (SC7)."""
+ANSWER_TIMEOUT_SECONDS = PREFIX + "answer-timeout-seconds"
+"""Ours: on an AdmissionCheck, how long it may go unanswered; "0": for ever."""
 
 WORKLOAD_SLICE_NAME = PREFIX + "workload-slice-name"
 SLICE_REPLACEMENT_FOR = PREFIX + "workload-slice-replacement-for"

@@ -8,7 +8,8 @@ log, and tells the scheduler what they come to together:
     Retry -> ChecksRetry;  Rejected -> ChecksRejected;  Evicted, QuotaReleased -> ChecksWithdrawn
 
 The state is in `checks_state`, decoding in `checks_intake`, the fold in `checks_fold`, the rules in
-`checks_decide`, what checks may add to pods in `checks_updates`, snapshots in `checks_snapshot`.
+`checks_decide`, time without an answer in `checks_silence`, what checks may add to pods in `checks_updates`,
+snapshots in `checks_snapshot`.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from sluice.events.base import Event, Micros
 from . import checks_snapshot
 from .checks_decide import check_events, grace_ends, presence_events, turn
 from .checks_fold import HANDLERS
+from .checks_silence import ends, overdue
 from .checks_state import State
 
 MAX_EVENTS = 2000
@@ -33,7 +35,7 @@ class AdmissionChecks:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"config", "slices", "variants", "scheduler", "verdict.>", "presence.controller.*"}
     )
-    state_version: ClassVar[int] = 1
+    state_version: ClassVar[int] = 2
 
     def initial(self) -> State:
         return State()
@@ -48,8 +50,8 @@ class AdmissionChecks:
         """Return what follows from what came in since the state was last settled.
 
         1. Controllers that came or went, and what their checks are then.
-        2. Workloads, the oldest first. Never in the order of the work list: it holds what is settled, too,
-           until somebody has looked.
+        2. Workloads, the oldest first; also those that have waited too long for an answer. Never in the
+           order of the work list: it holds what is settled, too, until somebody has looked.
         """
         if state.presence:
             return presence_events(state.presence[0])
@@ -61,11 +63,11 @@ class AdmissionChecks:
             return events
         state.watched.clear()
         size = 0
-        for key in sorted(state.todo, key=state.order):
+        for key in sorted(state.todo | overdue(state, at), key=state.order):
             found = turn(state, key, at)
             if not found:
                 # Settled: what is looked at again without a change says the same.
-                del state.todo[key]
+                state.todo.pop(key, None)
                 continue
             events += found
             size += sum(len(verdict.payload) for verdict in state.verdicts.get(key, {}).values())
@@ -74,8 +76,8 @@ class AdmissionChecks:
         return events
 
     def deadline(self, state: State) -> Micros | None:
-        """Return when the next controller has been away for too long."""
-        return min(grace_ends(state).values(), default=None)
+        """Return when the next controller has been away, or silent, for too long."""
+        return min([*grace_ends(state).values(), *ends(state)], default=None)
 
     def dump(self, state: State) -> bytes:
         return checks_snapshot.dump(state)

@@ -25,6 +25,7 @@ from sluice.events.checks import (
 
 from .backoff import backoff_s
 from .check_states import PENDING, READY, REJECTED, RETRY, CheckState, max_retry_at
+from .checks_silence import ANSWER_TIMEOUT, silent
 from .checks_state import MICROS, Presence, Reservation, State, Tracked, Verdict
 from .checks_updates import INVALID, refusal
 from .intake import short
@@ -43,7 +44,8 @@ def turn(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
 
     1. Take back the requests of an attempt that is over.
     2. Say which checks count.
-    3. Answer the verdicts, and say what they come to together.
+    3. Answer the verdicts; who has said nothing for too long has said Retry.
+    4. Say what they come to together.
     """
     tracked = state.workloads.get(key)
     withdrawal = state.gone.get(key) or (tracked.withdrawal if tracked is not None else None)
@@ -68,6 +70,7 @@ def turn(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
         event, outcome = _answer(state, tracked, live, states, outcome, verdict, at)
         events.append(event)
     if live is not None and live.requested is not None:
+        events += _silences(state, tracked, live, states, at)
         cause = events[-1].cause if events else tracked.cause
         events += _together(state, tracked, live, states, cause)
     return events
@@ -247,6 +250,36 @@ def _answer(
         reason=after.reason,
     )
     return event, outcome
+
+
+def _silences(
+    state: State, tracked: Tracked, live: Reservation, states: dict[str, CheckState], at: Micros
+) -> list[Event]:
+    """Return what becomes of checks that nobody has answered in time; *states* are brought up to date."""
+    events: list[Event] = []
+    settings = state.config.admission_checks
+    for name, limit in silent(state, live, at):
+        before = states[name]
+        if before is not tracked.states[name]:
+            continue  # answered in the last moment
+        count = before.retry_count
+        delay = backoff_s(count + 1, settings.backoff_base_seconds, settings.backoff_max_seconds)
+        text = f"check {name} was not answered within {limit} s"
+        states[name] = CheckState(name, RETRY, at, text, delay, count, (), ANSWER_TIMEOUT)
+        events.append(
+            CheckStateChanged(
+                cause=live.seq,
+                workload=tracked.record.key,
+                check=name,
+                state=RETRY,
+                attempt=live.attempt,
+                message=text,
+                requeue_after_s=delay,
+                retry_count=count,
+                reason=ANSWER_TIMEOUT,
+            )
+        )
+    return events
 
 
 def _said(

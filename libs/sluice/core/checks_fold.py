@@ -42,6 +42,7 @@ from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdate
 from .check_states import READY, REJECTED, RETRY, CheckState, reset_on_eviction, sync_states
 from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
+from .checks_silence import answer_timeout, asked, heard, heard_all
 from .checks_state import Check, Controller, Reservation, State, Tracked, Withdrawal
 
 MAX_LOST = 4096
@@ -92,10 +93,11 @@ class _Specified(msgspec.Struct, frozen=True):
 
 
 def _check_applied(state: State, event: ObjectApplied, seq: int) -> None:
-    spec = msgspec.json.decode(event.object, type=kueue.AdmissionCheck).spec
+    found = msgspec.json.decode(event.object, type=kueue.AdmissionCheck)
     before = state.checks.get(event.name)
-    version = before.version if before is not None and before.spec == spec else seq
-    state.checks[event.name] = Check(spec, version, before.status if before is not None else None)
+    version = before.version if before is not None and before.spec == found.spec else seq
+    status = before.status if before is not None else None
+    state.checks[event.name] = Check(found.spec, version, status, answer_timeout(found))
     state.watched[event.name] = None
     if version == seq:
         _look_at(state, _users(state, event.name), seq)
@@ -236,6 +238,7 @@ def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is not None and tracked.reservation is not None:
         tracked.reservation.admitted = True
+        heard_all(state, tracked, tracked.reservation)
         state.touch(tracked, seq)
 
 
@@ -267,6 +270,7 @@ def _give_up(state: State, tracked: Tracked, why: str, seq: int) -> None:
     if reservation is None or reservation.over:
         return
     reservation.over = why
+    heard_all(state, tracked, reservation)
     if reservation.requested is not None:
         tracked.withdrawal = Withdrawal(reservation.attempt, why, reservation.requested, seq)
     state.touch(tracked, seq)
@@ -290,6 +294,12 @@ def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> N
     known = [found for name, found in tracked.states.items() if name in now]
     tracked.states = {found.name: found for found in sync_states(known, now, at)}
     reservation.requested = now
+    for name in before:
+        if name not in now:
+            heard(state, tracked, reservation, name)
+    if not reservation.admitted:
+        new = [name for name in now if name in moved or name not in before]
+        asked(state, tracked, reservation, new, at)
     reservation.told_pending = reservation.preemptions_pending
     reservation.told_admitted = reservation.admitted
     changed = [name for name in before if before[name] != now.get(name)]
@@ -337,6 +347,7 @@ def _state_changed(state: State, event: CheckStateChanged, _seq: int, at: Micros
     )
     reservation = tracked.reservation
     if reservation is not None and reservation.requested is not None:
+        heard(state, tracked, reservation, event.check)
         state.restate(event.workload, reservation.requested, (event.check,))
     state.touch(tracked, event.cause)
 
@@ -372,6 +383,13 @@ def _allowed(state: State, event: PreemptionsAllowed, _seq: int, _at: Micros) ->
 
 def _ignored(state: State, event: VerdictIgnored, _seq: int, _at: Micros) -> None:
     state.answered(event.cause)
+    tracked = state.workloads.get(event.workload)
+    reservation = tracked.reservation if tracked is not None else None
+    if tracked is None or reservation is None or event.attempt != reservation.attempt:
+        return
+    if event.reason == "Duplicate":
+        # Pending without a word changes nothing, but somebody is there.
+        heard(state, tracked, reservation, event.check)
 
 
 def _rejected(state: State, event: CheckInputRejected, _seq: int, _at: Micros) -> None:

@@ -5,6 +5,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.events.base import WorkloadKey
 
+from .checks_silence import rebuilt
 from .checks_state import Check, Controller, State, Tracked
 
 
@@ -59,6 +60,7 @@ def load(data: bytes) -> State:
         parameters={(kind, name): (seq, msgspec.Raw(spec)) for kind, name, seq, spec in found.parameters},
         controllers=dict(found.controllers),
         config=found.config,
+        unanswered=rebuilt(found.workloads),
     )
     for tracked in found.workloads:
         if tracked.record.parent is not None:

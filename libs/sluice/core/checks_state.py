@@ -4,7 +4,7 @@ Plain mutable records, changed only by folding events. `State.todo` and `State.w
 they are derived: a settled state has nothing in either.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -87,6 +87,8 @@ class Reservation:
     told_admitted: bool = False
     told_pending: bool = False
     """What the requests say of `admitted` and `preemptions_pending`."""
+    unanswered: dict[str, Micros] = field(default_factory=dict)
+    """Check -> since when its controller has said nothing; nothing of what is admitted or over."""
 
 
 @dataclass(slots=True)
@@ -111,6 +113,8 @@ class Check:
     """Log sequence of its latest change."""
     status: tuple[bool, str, str] | None = None
     """(active, reason, message) as last said; None when nothing was."""
+    answer_timeout_s: int | None = None
+    """As its annotation says; None: as the configuration does."""
 
     @property
     def parameters(self) -> tuple[str, str] | None:
@@ -140,6 +144,8 @@ class State:
     """Parent -> its variants. Derived."""
     by_queue: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     """Cluster queue -> workloads with its quota. Derived."""
+    unanswered: dict[str, OrderedDict[WorkloadKey, Micros]] = field(default_factory=dict)
+    """Check -> workloads that its controller has said nothing of, the longest wait first. Derived."""
     gone: dict[WorkloadKey, Withdrawal] = field(default_factory=dict)
     """Of workloads that ended while requests were out. Part of the work list."""
 

@@ -47,7 +47,8 @@ class CheckStateChanged(Event, frozen=True, kw_only=True):
     """State of one check of one workload: Pending, Ready, Retry or Rejected (AC2).
 
     `reason`: PreemptionRequired as the controller has said it (AC6); InvalidPodSetUpdates of a Rejected that
-    was meant as Ready, whose updates cannot be made (AC2); "" mostly.
+    was meant as Ready, whose updates cannot be made (AC2); AnswerTimeout of a Retry that nobody has said,
+    because the controller was silent for too long (AC3), `cause` is the reservation; "" mostly.
     """
 
     workload: WorkloadKey

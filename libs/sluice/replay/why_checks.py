@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluice.core.checks_silence import timeout_s
 from sluice.core.checks_state import State
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
@@ -19,6 +20,8 @@ class CheckNote:
     """Counts the workload's reservations from 1."""
     message: str = ""
     retries: int = 0
+    timeout_s: int = 0
+    """Its controller has not answered, and what follows after so long is Retry; 0: it waits for ever."""
     absent: str = ""
     """Why nobody performs it: its controller is not there."""
 
@@ -48,6 +51,7 @@ def checks_of(state: State, key: str) -> list[CheckNote]:
                 attempt=held.attempt,
                 message="" if said is None else said.message,
                 retries=0 if said is None else said.retry_count,
+                timeout_s=timeout_s(state, name) if name in held.unanswered else 0,
                 absent=absent,
             )
         )
@@ -64,6 +68,8 @@ def lines(checks: list[CheckNote]) -> list[str]:
             f"in attempt {check.attempt}{again}"
         )
         found.append(f"{text}: {check.message}" if check.message else text)
+        if check.timeout_s:
+            found.append(f"  not answered yet; Retry after {check.timeout_s} s")
         if check.absent:
             found.append(f"  nobody performs it: {check.absent}")
     return found

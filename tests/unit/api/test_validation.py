@@ -165,6 +165,14 @@ def test_references_that_never_change() -> None:
     assert updates(lq[0], lq[0]) == updates(ac[0], ac[0]) == []
 
 
+@pytest.mark.parametrize("seconds", ["", "soon", "-1", "1.5", "9" * 5000])
+def test_an_answer_timeout_is_a_number_of_seconds(seconds: str) -> None:
+    """Else the check would wait for ever, and nobody would know why."""
+    annotations = {"kueue.x-k8s.io/answer-timeout-seconds": seconds}
+    (error,) = texts(manifest("AdmissionCheck", {"controllerName": "x/c"}, annotations=annotations))
+    assert error.startswith("metadata.annotations[kueue.x-k8s.io/answer-timeout-seconds]: Invalid value")
+
+
 def test_configuration_knows_its_gates() -> None:
     """A misspelt gate would silently do nothing."""
     spec = {

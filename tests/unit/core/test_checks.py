@@ -187,6 +187,88 @@ def test_retry_backs_off() -> None:
     cell.verify()
 
 
+def test_a_check_that_is_never_answered_is_tried_again() -> None:
+    """After the timeout the attempt ends as Retry, with backoff, and says why (AC3)."""
+    cell = world("a", "b")
+    cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 90}))
+    key = waiting(cell)
+    asked = decided(cell)
+    cell.say(key, "b", "Ready")
+    cell.settle()
+    assert cell.decider.deadline(cell.state) == asked + 90 * SECOND
+    assert cell.settle(89) == []
+    said = cell.settle(1)
+    text = "check a was not answered within 90 s"
+    found = one(said, CheckStateChanged)
+    assert (found.check, found.state, found.reason, found.message) == ("a", "Retry", "AnswerTimeout", text)
+    retry = one(said, ChecksRetry)
+    assert (retry.checks, retry.message, retry.requeue_at) == (["a"], text, decided(cell) + 60 * SECOND)
+    assert cell.decider.deadline(cell.state) is None
+    # An answer that comes after that is too late; the next attempt has the whole time again.
+    cell.say(key, "a", "Ready")
+    assert one(cell.settle(), VerdictIgnored).reason == "Final"
+    cell.evict(key)
+    cell.reserve(key)
+    cell.settle()
+    assert cell.requests()[key, "a"].retry_count == 1
+    assert cell.decider.deadline(cell.state) == decided(cell) + 90 * SECOND
+    assert one(cell.settle(90), ChecksRetry).requeue_at == decided(cell) + 120 * SECOND
+    cell.verify()
+
+
+def test_who_has_answered_may_take_his_time() -> None:
+    """Any verdict counts, also Pending without a word; what is admitted waits for nobody."""
+    cell = world("a")
+    cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 10}))
+    quiet, busy, late, running = (waiting(cell, name) for name in ("w", "x", "y", "z"))
+    cell.say(quiet, "a", "Pending")
+    cell.say(busy, "a", "Pending", message="a person is asked")
+    cell.say(running, "a", "Ready")
+    cell.settle()
+    cell.apply(check("b"), queue("a", "b"))
+    cell.admit(running)
+    cell.settle(5)
+    # The answer is in the log before the service looks: it counts, although the time is over.
+    cell.say(late, "a", "Ready")
+    said = cell.settle(5)
+    assert "ChecksRetry" not in kinds(said)
+    said = cell.settle(60)
+    assert [(e.workload, e.check) for e in said if isinstance(e, CheckStateChanged)] == [
+        (quiet, "b"),
+        (busy, "b"),
+        (late, "b"),
+    ]
+    cell.verify()
+
+
+def test_a_check_has_a_timeout_of_its_own() -> None:
+    """The annotation wins over the configuration, in both directions; both may change meanwhile."""
+    cell = world("a", "b", "c")
+    cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 100}))
+    cell.apply(annotated("a", "20"), annotated("b", "0"))
+    waiting(cell)
+    began = decided(cell)
+    assert cell.decider.deadline(cell.state) == began + 20 * SECOND
+    cell.apply(annotated("a", "300"))
+    cell.settle(20)
+    assert cell.decider.deadline(cell.state) == began + 100 * SECOND
+    cell.apply(configuration())
+    assert cell.settle(250) == []
+    assert one(cell.settle(40), CheckStateChanged).check == "a"
+    cell.verify()
+
+
+def decided(cell: ChecksWorld) -> int:
+    """Return when the service has decided last."""
+    return next(entry.at for entry in reversed(cell.log) if entry.suffix == "checks") - 1000
+
+
+def annotated(name: str, seconds: str) -> dict[str, Any]:
+    found = check(name)
+    metadata = {**found["metadata"], "annotations": {"kueue.x-k8s.io/answer-timeout-seconds": seconds}}
+    return {**found, "metadata": metadata}
+
+
 def test_rejected_beats_retry() -> None:
     """Whichever came first (AC3)."""
     cell = world("a", "b")

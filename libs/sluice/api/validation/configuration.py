@@ -79,6 +79,7 @@ def _check_checks(settings: AdmissionChecksConfig) -> list[FieldError]:
             ("backoffBaseSeconds", base),
             ("backoffMaxSeconds", most),
             ("controllerGraceSeconds", settings.controller_grace_seconds),
+            ("answerTimeoutSeconds", settings.answer_timeout_seconds or 0),
         )
         if number < 0
     ]

@@ -3,11 +3,13 @@
 from sluice.api.core_v1 import Namespace
 from sluice.api.errors import FieldError, invalid, required
 from sluice.api.kueue import AdmissionCheck, LocalQueue, WorkloadPriorityClass
+from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 
 from . import names, quotas
 
 IMMUTABLE = "field is immutable"
 MAX_CONTROLLER_NAME = 153
+MAX_ANSWER_TIMEOUT_S = 10 * 366 * 86_400
 
 
 def check_local_queue(queue: LocalQueue) -> list[FieldError]:
@@ -43,6 +45,10 @@ def check_admission_check(check: AdmissionCheck) -> list[FieldError]:
         ):
             if not value:
                 found.append(required(f"spec.parameters.{word}"))
+    limit = check.metadata.annotations.get(ANSWER_TIMEOUT_SECONDS, "0")
+    if not (limit.isascii() and limit.isdecimal() and int(limit[:20]) <= MAX_ANSWER_TIMEOUT_S):
+        text = f"must be a number of seconds between 0 and {MAX_ANSWER_TIMEOUT_S}"
+        found.append(invalid(f"metadata.annotations[{ANSWER_TIMEOUT_SECONDS}]", limit, text))
     return found
 
 

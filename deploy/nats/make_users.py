@@ -20,7 +20,9 @@ HEAD = """\
 """
 
 
-SAVING = ("sluice.dev/budget",)
+BUDGET = "sluice.dev/budget"
+"""Answers how budgets stand."""
+SAVING = (BUDGET,)
 """Controllers that save what they have computed from the log, so that a start is short."""
 
 
@@ -224,7 +226,7 @@ def plug_in(cell: str, controller: str) -> Role:
             "$SRV.STATS",
             *(saving if controller in SAVING else ()),
         ],
-        subscribe=["_INBOX.>", "$SRV.>"],
+        subscribe=["_INBOX.>", "$SRV.>", *([f"{names.prefix}query.budgets"] if controller == BUDGET else ())],
         answers=True,
     )
 

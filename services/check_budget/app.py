@@ -13,6 +13,7 @@ from sluice.core.budgets import Standing
 from sluice.events.base import Micros
 from sluice.sdk.checks import Controller, Request, Settings, Verdict
 
+from .answers import answering
 from .books import Books
 from .config import Config
 from .office import HOUR_S, SECOND_US, Office, case_key
@@ -162,9 +163,18 @@ def make(config: Config) -> Controller:
     @app.lifespan
     @asynccontextmanager
     async def following(controller: Controller) -> AsyncIterator[None]:
-        books = Books(controller.running.client.log, office, desk.changed, config.snapshot_entries)
+        source = controller.running.client.log
+        books = Books(source, office, desk.changed, config.snapshot_entries)
         books.ready = desk.ready
-        async with Http() as http, serving(config.http, office, desk.now):
+
+        def active() -> bool:
+            return desk.ready.is_set() and bool(controller.running and controller.running.numbers.active)
+
+        async with (
+            Http() as http,
+            serving(config.http, office, desk.now),
+            answering(source, office, desk.now, active),
+        ):
             readers = Readers(http, office, wall, desk.changed)
             tasks = [asyncio.create_task(each()) for each in (books.run, readers.run, desk.run)]
             for task in tasks:

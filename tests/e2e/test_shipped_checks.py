@@ -148,6 +148,8 @@ def test_a_budget_holds_releases_and_evicts(shop: Shop) -> None:
     shop.is_in(job, "QuotaReserved")
     shop.says(job, "Budget 'money' is used up: 0.00 of 0.00 EUR used; the period ends ")
     assert not shop.job(job).get("attempts")
+    text = shop.run("get", "budget", "money").ok().out
+    assert "0.00 EUR   0.00 EUR" in text
 
     def limit(cost: int) -> None:
         changed = {**spec, "limits": {"cost": cost}}
@@ -167,6 +169,18 @@ def test_a_budget_holds_releases_and_evicts(shop: Shop) -> None:
     shop.says(job, "Budget 'money' is used up: ")
     limit(1_000_000)
     shop.is_in(job, "Succeeded")
+    # People see what the check judges by; without it they see that nobody knows.
+    (limits,) = shop.run("get", "budget", "money", "-o", "json").ok().json["status"]["limits"]
+    assert 3 <= float(limits["used"]) < 60
+    assert float(limits["used"]) + float(limits["left"]) == 1_000_000
+    text = shop.run("describe", "budget", "money").ok().out
+    assert "Period ends:" in text
+    assert "1000000.00 EUR" in text
+    (service,) = shop.system.live("check_budget")
+    shop.system.kill(service)
+    assert "<unknown>" in shop.run("get", "budgets").ok().out
+    assert "the budget check did not answer" in shop.run("describe", "budget", "money").ok().out
+    shop.system.start("check_budget")
 
 
 def test_a_webhook_holds_hangs_and_releases(shop: Shop) -> None:

@@ -1,9 +1,12 @@
 """Columns of the objects that are parameters of checks."""
 
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from .table import Column, Object
+
+UNKNOWN = "<unknown>"
 
 
 def _spec(obj: Object) -> Mapping[str, Any]:
@@ -30,6 +33,37 @@ def budget_limit(obj: Object) -> str:
     return ", ".join(found)
 
 
+def budget_used(obj: Object) -> str:
+    """Return what is used of each limit, in the order of the limits."""
+    return _each(obj, "used")
+
+
+def budget_left(obj: Object) -> str:
+    """Return what is neither used nor committed of each limit."""
+    return _each(obj, "left")
+
+
+def _each(obj: Object, word: str) -> str:
+    status = obj.get("status") or {}
+    if status.get("problem"):
+        return UNKNOWN
+    limits = status.get("limits") or ()
+    return ", ".join(budget_amount(limit, word) for limit in limits) or UNKNOWN
+
+
+def budget_amount(limit: Object, word: str) -> str:
+    """Return one amount of a limit as it is for people: `1.50 EUR`, `2.250h cpu on spot`."""
+    resource = limit.get("resource", "")
+    try:
+        number = f"{Decimal(limit[word]):.{3 if resource else 2}f}"
+    except (KeyError, InvalidOperation):
+        return UNKNOWN
+    if not resource:
+        return f"{number} {limit.get('unit', '')}".strip()
+    where = f" on {limit['flavor']}" if limit.get("flavor") else ""
+    return f"{number}h {resource}{where}"
+
+
 def _unit(obj: Object) -> str:
     return str((_spec(obj).get("period") or {}).get("unit", "Monthly"))
 
@@ -38,6 +72,8 @@ BUDGET: tuple[Column[Object], ...] = (
     Column("SCOPE", budget_scope),
     Column("PERIOD", _unit),
     Column("LIMIT", budget_limit),
+    Column("USED", budget_used),
+    Column("LEFT", budget_left),
     Column("ON EXCEEDED", lambda obj: str(_spec(obj).get("onExceeded", "Hold"))),
 )
 

@@ -7,6 +7,7 @@ import click
 from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, indented, mapping
+from .budgets import add_standings, standing_lines
 from .client import Api, run
 from .complete import complete_targets
 from .describe_jobs import job_lines, workload_lines
@@ -116,6 +117,11 @@ async def _check(_: Api, obj: Object) -> Lines:
     ]
 
 
+async def _budget(api: Api, obj: Object) -> Lines:
+    await add_standings(api, [obj])
+    return [*standing_lines(obj), "Spec:", *indented(to_yaml(obj["spec"]))]
+
+
 _BODIES: dict[str, Callable[[Api, Object], Awaitable[Lines]]] = {
     "Job": job_lines,
     "Workload": workload_lines,
@@ -125,5 +131,6 @@ _BODIES: dict[str, Callable[[Api, Object], Awaitable[Lines]]] = {
     "Cohort": cohort_lines,
     "ResourceFlavor": flavor_lines,
     "AdmissionCheck": _check,
+    "Budget": _budget,
     "Agent": _agent,
 }

@@ -7,6 +7,7 @@ import click
 from sluice.events.query import ListRequest
 
 from .asked import Asked
+from .budgets import add_standings
 from .client import Api, run
 from .complete import complete_targets
 from .errors import CliError
@@ -146,10 +147,12 @@ class _View:
         self, api: Api, resource: Resource, names: Sequence[str]
     ) -> tuple[list[Object], list[CliError]]:
         if not names:
-            return self._sorted((await api.list(self.asked.list_request(resource))).items), []
+            items = (await api.list(self.asked.list_request(resource))).items
+            await add_standings(api, items)
+            return self._sorted(items), []
         if self.asked.all_namespaces and resource.namespaced:
             raise CliError("a name needs one namespace", hint="Leave out -A, or say -n.", exit_code=2)
-        items: list[Object] = []
+        items = []
         errors: list[CliError] = []
         for name in names:
             found = (await api.list(self.asked.list_request(resource, name))).items
@@ -157,6 +160,7 @@ class _View:
                 items += found
             else:
                 errors.append(await not_found(api, resource, name, self.asked.namespace))
+        await add_standings(api, items)
         return items, errors
 
     def _sorted(self, items: list[Object]) -> list[Object]:

@@ -98,6 +98,9 @@ def test_each_works_as_its_own_user(tmp_path: Path) -> None:
 
         eventually(message, 60)
         eventually(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text(), 60)
+        budget = json.loads(cell.sluice("viewer", "get", "budget", "all", "-o", "json").stdout)
+        assert budget["status"]["usedUp"] is True
+        assert budget["status"]["held"] == 1
         for check in CONTROLLERS:
             eventually(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text(), 60)
         assert [line for line in cell.violations() if line.startswith("check_")] == []

@@ -1,7 +1,7 @@
 """A controller of one check in a fault run: `python -m tests.fault.check_controller NAME`.
 
 What it answers depends on workload and attempt alone, so that whoever asks again after a crash hears the
-same: mostly Ready, now and then Retry, and Rejected for jobs that are doomed.
+same: mostly Ready, now and then Retry or nothing at all, and Rejected for jobs that are doomed.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from sluice.sdk.checks import Controller, Ready, Rejected, Request, Retry, Verdi
 DOOMED = 17
 """Every so manieth job is rejected by the last check."""
 MOST_RETRIES = 3
+MUTE = range(50, 53)
+"""Chances, in percent, of a first attempt that is never answered."""
 
 
 def controller_name(check: str) -> str:
@@ -34,6 +36,8 @@ def make(check: str) -> Controller:
         await asyncio.sleep(chance / 1000)
         if check == "c" and doomed(request.workload.job):
             return Rejected(message="doomed")
+        if chance in MUTE and request.attempt == 1:
+            await asyncio.Event().wait()
         if chance < 12 and request.attempt <= MOST_RETRIES:
             return Retry(after=1, message="not yet")
         return Ready()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.admission_check.requests import Requests
+from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from sluice.core.checks import AdmissionChecks
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
@@ -43,6 +44,14 @@ from .world import World
 CHECKS = ("a", "b", "c")
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler")
 SETTLE_S = 120.0
+ANSWER_S = 4
+"""How long a check may go unanswered: now and then none is (`check_controller`)."""
+SETTINGS: Manifest = {
+    "apiVersion": "sluice.dev/v1alpha1",
+    "kind": "Configuration",
+    "metadata": {"name": "default"},
+    "spec": {"admissionChecks": {"backoffBaseSeconds": 1}},
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,8 @@ class CheckPlan:
     jobs: int = 300
     """At least so many."""
     seed: int = 0
+    pause_s: float = 0.8
+    """At most so long between a kill and the next."""
 
 
 @dataclass
@@ -79,12 +90,12 @@ def configuration() -> list[Manifest]:
         {
             "apiVersion": VERSION,
             "kind": "AdmissionCheck",
-            "metadata": {"name": check},
+            "metadata": {"name": check, "annotations": {ANSWER_TIMEOUT_SECONDS: str(ANSWER_S)}},
             "spec": {"controllerName": controller_name(check)},
         }
         for check in CHECKS
     ]
-    return [*checks, *found]
+    return [SETTINGS, *checks, *found]
 
 
 @dataclass
@@ -110,7 +121,8 @@ class Audit:
         return self
 
     def _event(self, event: Any, seq: int) -> None:
-        name = type(event).__name__
+        name = getattr(event, "reason", "") if isinstance(event, CheckStateChanged) else ""
+        name = name or type(event).__name__
         self.counts[name] = self.counts.get(name, 0) + 1
         match event:
             case WorkloadCreated() if event.workload.job is not None:
@@ -155,7 +167,7 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
         tasks = [asyncio.create_task(work) for work in (world.execute(), world.finish_for_ever())]
         submitting = asyncio.create_task(world.submit_for_ever())
         while kills < plan.kills or len(world.jobs) < plan.jobs:
-            await asyncio.sleep(rng.uniform(0.1, 0.8))
+            await asyncio.sleep(rng.uniform(0.1, plan.pause_s))
             kills += 1
             tell(f"{kills:4} kills {len(world.jobs):5} jobs  {await _damage(system, rng)}")
         submitting.cancel()
@@ -171,7 +183,7 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
         await client.close()
     findings.wrong += audit.wrong
     shown = ("ChecksRequested", "CheckStateChanged", "ChecksReady", "ChecksRetry", "ChecksRejected")
-    more = ("VerdictIgnored", "Evicted", "Preempted", "Admitted")
+    more = ("AnswerTimeout", "VerdictIgnored", "Evicted", "Preempted", "Admitted")
     counts = ", ".join(f"{audit.counts.get(name, 0)} {name}" for name in (*shown, *more))
     lines = [f"log: {len(entries)} messages; {counts}"]
     return CheckReport(findings, kills, len(world.jobs), lines)

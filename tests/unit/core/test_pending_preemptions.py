@@ -396,6 +396,62 @@ def test_a_slice_that_grows_waits_with_the_preemptions_for_its_growth() -> None:
     assert key("old") not in cell.state.world.workloads
 
 
+def growing() -> CheckedCell:
+    """A job of priority 5 that runs with 4 cpus, and is promised 4 more, for which `low` is to go."""
+    cell = cell_with({"old": 4, "low": 6})
+    cell.put(WorkloadUpdated(cause=0, workload=key("old"), priority=5))
+    cell.now += SECOND
+    cell.submit("new", "q", 8, priority=5, replaces=key("old"))
+    assert reserved(cell.settle()) == {"new": ["low"]}
+    return cell
+
+
+@pytest.mark.parametrize("issued", [False, True])
+def test_growth_that_is_only_promised_is_taken_away_alone(issued: bool) -> None:
+    """0012: no pod runs on a promise, so the running slice is left alone (WS3), and may grow later."""
+    cell = growing()
+    if issued:
+        assert evicted(cell.ready("new")) == ["low"]
+    cell.submit("higher", "q", 6, priority=7)
+    events = cell.settle()
+    assert evicted(events) == ["new"]
+    assert cell.workload("old").evicted_at is None
+    assert cell.workload("new").assignment is None
+    cell.ready("higher")
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["higher"]
+    assert cell.workload("old").admitted_at is not None
+    cell.finish("higher")
+    cell.settle()
+    assert admitted(cell.ready("new")) == ["new"]
+    assert key("old") not in cell.state.world.workloads
+
+
+def test_a_job_that_is_preempted_is_promised_nothing_any_more() -> None:
+    """WS6: who needs more than the promise gets the whole job, and no promise outlives it."""
+    cell = growing()
+    cell.submit("higher", "q", 10, priority=7)
+    assert "new" in evicted(cell.settle())
+    assert cell.pending() == {"higher": ["low", "old"]}
+    assert evicted(cell.ready("higher")) == ["low", "old"]
+    cell.stopped("low", "old")
+    assert admitted(cell.settle()) == ["higher"]
+    assert cell.workload("new").assignment is None
+
+
+def test_growth_whose_victims_have_gone_is_part_of_its_job() -> None:
+    """WS6: what is reserved and free is preempted with the running slice, never by itself."""
+    cell = growing()
+    cell.put(PreemptionsAllowed(cause=0, workload=key("new"), attempt=1, reason="PreemptionRequired"))
+    assert evicted(cell.settle()) == ["low"]
+    cell.stopped("low")
+    cell.settle()
+    assert cell.pending() == {}
+    assert cell.workload("new").assignment is not None
+    cell.submit("higher", "q", 6, priority=7)
+    assert reserved(cell.settle()) == {"higher": ["old"]}
+
+
 def test_no_slice_takes_the_place_of_one_that_is_only_promised_its_quota() -> None:
     """WS3: growth is charged beside what the old slice has, which is nothing yet."""
     cell = cell_with({"low": 10})

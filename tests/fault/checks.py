@@ -59,6 +59,8 @@ class CheckPlan:
     kills: int = 40
     jobs: int = 300
     """At least so many."""
+    most: int = 10**6
+    """No more are submitted once there are so many."""
     seed: int = 0
     pause_s: float = 0.8
     """At most so long between a kill and the next."""
@@ -169,6 +171,8 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
         while kills < plan.kills or len(world.jobs) < plan.jobs:
             await asyncio.sleep(rng.uniform(0.1, plan.pause_s))
             kills += 1
+            if len(world.jobs) >= plan.most:
+                submitting.cancel()
             tell(f"{kills:4} kills {len(world.jobs):5} jobs  {await _damage(system, rng)}")
         submitting.cancel()
         await world.said()

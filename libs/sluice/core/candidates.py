@@ -2,15 +2,18 @@
 
 Among the workloads of one cluster queue, the first to go is the one that is evicted already, then the one of
 lower priority, then the one whose quota was reserved last, then by uid. The order does not depend on who
-asks, so each queue keeps its reservations sorted, and a search looks only at those that it may take.
+asks, so each queue keeps its reservations sorted, and a search looks only at those that it may take. How much
+those of a priority hold is kept, too, to see what no search could find.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from sluice.events.base import WorkloadKey
+
+from .quota_node import FlavorResource
 
 if TYPE_CHECKING:
     from .model import Workload
@@ -21,6 +24,10 @@ Rank = tuple[int, int, str, WorkloadKey]
 Entry = tuple[Rank, "Workload"]
 
 
+_Place = tuple[bool, Rank, Mapping[FlavorResource, int]]
+"""Whether it is evicted, its rank, and what it holds."""
+
+
 def rank(workload: "Workload") -> Rank:
     """Return the workload's place among those that are as evicted as itself."""
     return (workload.priority, -(workload.reserved_at or 0), workload.uid, workload.key)
@@ -29,12 +36,14 @@ def rank(workload: "Workload") -> Rank:
 class CandidateIndex:
     """The reservations of one cluster queue in order of preemption. `put` again what has changed."""
 
-    __slots__ = ("_places", "evicted", "running")
+    __slots__ = ("_held", "_places", "evicted", "running")
 
     def __init__(self) -> None:
         self.evicted: list[Entry] = []
         self.running: list[Entry] = []
-        self._places: dict[WorkloadKey, tuple[bool, Rank]] = {}
+        self._places: dict[WorkloadKey, _Place] = {}
+        self._held: dict[FlavorResource, dict[int, int]] = {}
+        """What is held, by priority; without zeros."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -43,16 +52,18 @@ class CandidateIndex:
         self.evicted.clear()
         self.running.clear()
         self._places.clear()
+        self._held.clear()
 
     def put(self, workload: "Workload") -> None:
         """Add the workload, or move it to where it belongs now."""
-        place = (workload.evicted_at is not None, rank(workload))
+        place = (workload.evicted_at is not None, rank(workload), workload.usage)
         before = self._places.get(workload.key)
         if before is not None:
             if before == place and self._entry(before)[1] is workload:
                 return
             self.discard(workload.key)
         self._places[workload.key] = place
+        self._hold(place, 1)
         # Ranks are unique, so comparing entries never comes to comparing workloads.
         insort(self.evicted if place[0] else self.running, (place[1], workload))
 
@@ -60,8 +71,24 @@ class CandidateIndex:
         """Take the workload out, if it is there."""
         place = self._places.pop(key, None)
         if place is not None:
+            self._hold(place, -1)
             entries = self.evicted if place[0] else self.running
             del entries[bisect_left(entries, (place[1],))]
+
+    def held_below(self, priority: int, fr: FlavorResource) -> int:
+        """Return how much of *fr* those of at most *priority* hold, evicted or not."""
+        held = self._held.get(fr)
+        return 0 if held is None else sum(amount for level, amount in held.items() if level <= priority)
+
+    def _hold(self, place: "_Place", sign: int) -> None:
+        level = place[1][0]
+        for fr, amount in place[2].items():
+            held = self._held.setdefault(fr, {})
+            now = held.get(level, 0) + sign * amount
+            if now:
+                held[level] = now
+            else:
+                held.pop(level, None)
 
     def below(self, priority: int | None, *, evicted: bool) -> Iterator[Entry]:
         """Yield those of at most *priority* (None: all), evicted or not, the first to go first."""
@@ -72,7 +99,7 @@ class CandidateIndex:
             return iter(())
         return islice(entries, bisect_right(entries, priority, key=_priority))
 
-    def _entry(self, place: tuple[bool, Rank]) -> Entry:
+    def _entry(self, place: "_Place") -> Entry:
         entries = self.evicted if place[0] else self.running
         return entries[bisect_left(entries, (place[1],))]
 

@@ -223,13 +223,17 @@ class Cycle:
         if lends_for_good(cq):
             yield from (peers for peers in queue.parked if peers.indexed)
             return
+        tree = self._tree
+        all_of_it = queue.name in tree.open or not tree.dirty
         classes: Iterable[Peers] = queue.parked
         if len(queue.parked) > FEW:
             first = queue.parked.first()
             assert first is not None
             classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
         for peers in classes:
-            if (after is None or _rank(peers) > after) and peers.indexed and may_fit(world, cq, peers):
+            if after is not None and _rank(peers) <= after:
+                continue
+            if (all_of_it or tree.concerns(peers.least)) and peers.indexed and may_fit(world, cq, peers):
                 yield peers
 
     # Without fair sharing
@@ -242,7 +246,8 @@ class Cycle:
             self._push_next(self._candidates(queue))
         if tree.dirty and ordering.by_rank:
             for least, ranked in tree.shapes.within(root_bounds(tree.root)):
-                self._push_shape(_Shape(least, ranked))
+                if tree.concerns(least):
+                    self._push_shape(_Shape(least, ranked))
         heap = self._heap
         while heap:
             item = heappop(heap)[2]

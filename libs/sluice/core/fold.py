@@ -4,7 +4,7 @@ Fields of the life-cycle are folded by `lifecycle.note`; quota, queues and verdi
 capacity wakes the tree; what changes a workload moves it to where it now belongs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -52,7 +52,7 @@ from sluice.events.slices import (
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
 from .charging import charge, recharge
-from .eviction import PREEMPTED
+from .eviction import PODS_READY_TIMEOUT, PREEMPTED
 from .families import siblings
 from .fold_claims import (
     claim,
@@ -74,6 +74,7 @@ from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
+from .shapes import ANY
 from .slicing import beyond, inherit, replaced_slice, scaled, successor
 from .state import SchedulerState, is_barred
 from .variant_events import as_workload_event
@@ -154,6 +155,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
         for name in event.__struct_fields__
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
+    stood = _stands(workload)
     _leave(state, workload)
     record = workload.record = msgspec.structs.replace(workload.record, **changes)
     state.members.setdefault(_local_key(workload), {})[workload.key] = None
@@ -170,7 +172,8 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     place(state, workload, changed=True)
     if not queued:
         _ask_again(state, workload)
-    _tell_siblings(state, workload, seq, at)
+    if event.active is None or stood != _stands(workload):
+        _tell_siblings(state, workload, seq, at)
 
 
 def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
@@ -222,7 +225,7 @@ def _remove(state: SchedulerState, key: WorkloadKey, seq: int, at: Micros) -> No
         release(state.world, workload)
         workload.assignment = None
         _recharge(state, workload, seq)
-        _wake(state, workload, seq)
+        _wake(state, workload, seq, _flavors(state, workload))
     _forget(state, workload)
     _family_moves(state, workload, seq, at)
     _successor_moves(state, key, seq, at)
@@ -303,15 +306,26 @@ def _local_key(workload: Workload) -> str:
     return f"{workload.record.namespace}/{workload.record.queue_name}"
 
 
-def _wake(state: SchedulerState, workload: Workload, cause: int) -> None:
+def _wake(state: SchedulerState, workload: Workload, cause: int, flavors: Iterable[str] = (ANY,)) -> None:
     """Quota of *workload* was freed: tell its tree, and the preemptor that waits for it."""
     queue = state.pending.queues.get(workload.cluster_queue)
     if queue is not None:
-        state.pending.wake(queue, cause)
+        state.pending.wake(queue, cause, flavors)
     if workload.assignment is None:
         state.pending.victim_gone(workload.key)
         if state.world.claims:
             victim_gone(state, workload.key, cause)
+
+
+def _flavors(state: SchedulerState, workload: Workload) -> Iterable[str]:
+    """Return the flavors that a workload which gives all of its quota up makes room in; ANY: perhaps in all.
+
+    What may be preempted by fair share, and what is promised to whom, depends on more than one flavor.
+    """
+    world = state.world
+    if world.claims or world.config.fair_sharing.enable or not workload.usage:
+        return (ANY,)
+    return [flavor for flavor, _ in workload.usage]
 
 
 # Variants
@@ -325,6 +339,16 @@ def _tell_siblings(state: SchedulerState, workload: Workload, cause: int, at: Mi
     for other in siblings(state.world, workload):
         if other.assignment is not None:
             look(state.world, state.lifecycle, other, cause, at)
+
+
+def _stands(workload: Workload) -> tuple[bool, bool, bool, bool]:
+    """Return what siblings depend on: see `families.standing` and `families.backs_off`."""
+    return (
+        workload.assignment is not None,
+        workload.admitted_at is not None,
+        workload.evicted_at is not None,
+        workload.held_for == PODS_READY_TIMEOUT and workload.active,
+    )
 
 
 def _ask_again(state: SchedulerState, workload: Workload) -> None:
@@ -371,11 +395,11 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload = world.workloads.get(event.workload)
     if workload is None or event.cluster_queue not in world.cluster_queues:
         return
-    state.pending.remove(workload)
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
     workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
     workload.usage = charge(world, workload)
+    state.pending.serve(workload, workload.usage)
     workload.reserved_at = at
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -432,7 +456,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
         release(state.world, workload)
         workload.assignment = None
         _recharge(state, workload, event.cause)
-        _wake(state, workload, event.cause)
+        _wake(state, workload, event.cause, _flavors(state, workload))
     workload.usage = {}
     workload.reclaimable = {}
     workload.changed_by = event.cause
@@ -469,14 +493,16 @@ def _ready_or_gone(state: SchedulerState, key: WorkloadKey) -> None:
 
 def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
     """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
-    note(state.world, state.lifecycle, event, seq, at)
     workload = state.world.workloads.get(event.workload)
+    stood = _stands(workload) if workload is not None else None
+    note(state.world, state.lifecycle, event, seq, at)
     if workload is not None:
         queued = workload.peers is not None
         place(state, workload)
         if not queued:
             _ask_again(state, workload)
-        _tell_siblings(state, workload, event.cause, at)
+        if stood != _stands(workload):
+            _tell_siblings(state, workload, event.cause, at)
 
 
 def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
@@ -520,10 +546,16 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     peers.reason, peers.message = event.reason, event.message
     state.pending.activate(peers)
     before = peers.queue.waiting
-    first = any(world.workloads[key].admitted_at is None for key in victims) or (
+    first = any(_goes_first(workload, world.workloads[key]) for key in victims) or (
         before is not None and before.workload is workload and before.first
     )
     state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
+
+
+def _goes_first(workload: Workload, victim: Workload) -> bool:
+    """May nobody come before *workload* while it waits for *victim*? See `pending.Waiting.first`."""
+    parent = workload.record.parent
+    return victim.admitted_at is None or (parent is not None and parent == victim.record.parent)
 
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:

@@ -139,7 +139,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     if chosen.mode is Mode.FIT:
         entry.pod_sets = chosen.pod_set_assignments()
         if plain and chosen is full:
-            remembered(world, cq).keep(workload, chosen, entry.pod_sets)
+            remembered(world, cq).keep(workload, cq, chosen, entry.pod_sets)
 
 
 def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> None:

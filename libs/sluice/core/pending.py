@@ -11,7 +11,7 @@ in the same sense. `busy` lists the trees in which there is anything to decide a
 Everything here is derived from folded events; only folds change it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from sluice.events.base import WorkloadKey
@@ -19,7 +19,7 @@ from sluice.events.base import WorkloadKey
 from .model import Workload
 from .quota import FlavorResource, Node
 from .ranked import Rank, Ranked
-from .shapes import Least, Shapes
+from .shapes import ANY, Least, Shapes
 
 PeerKey = tuple[object, ...]
 """What makes workloads equal to the scheduler; hashable."""
@@ -123,7 +123,10 @@ class Waiting:
         self.borrowing = borrowing
         self.first = first
         """It comes before all others: a victim was not admitted, so that its quota is free at once (G9). Else
-        that one could take it again and be preempted again, for ever."""
+        that one could take it again and be preempted again, for ever.
+
+        So does a variant that only waits for its sibling to stop (CA10): what it will use is free already.
+        Whoever took it meanwhile would have stopped the job for nothing, which would move again, for ever."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 
@@ -225,6 +228,7 @@ class TreeQueues:
     __slots__ = (
         "cause",
         "dirty",
+        "freed",
         "hopeful",
         "is_cohort",
         "members",
@@ -237,6 +241,7 @@ class TreeQueues:
         "special",
         "touched",
         "waiting",
+        "wary",
     )
 
     def __init__(self, root: Node) -> None:
@@ -246,6 +251,8 @@ class TreeQueues:
         self.members: dict[str, Queue] = {}
         self.dirty = False
         """Capacity was freed since the parked classes were last considered."""
+        self.freed: dict[str, None] = {}
+        """With `dirty`: of which flavors; ANY stands for all. In no meaningful order."""
         self.open: dict[str, Queue] = {}
         """Queues whose parked classes are to be considered although the tree is not dirty."""
         self.ready: dict[str, Queue] = {}
@@ -262,6 +269,9 @@ class TreeQueues:
         """Queues whose own usage or parked classes have changed since `hopeful` was brought up to date."""
         self.hopeful: dict[str, Queue] = {}
         """Queues that may get what they need without anything being free: by preemption. Kept by `wake`."""
+        self.wary: dict[str, Queue] = {}
+        """Queues as in `special`, with parked classes or without: what they keep for those that they cannot
+        serve is free again without having been freed."""
         self.cause = 0
         """Sequence of the newest input that freed something here."""
 
@@ -269,11 +279,18 @@ class TreeQueues:
     def sort_key(self) -> tuple[str, bool]:
         return (self.name, self.is_cohort)
 
+    def concerns(self, least: Least) -> bool:
+        """Was anything freed that a class which needs *least* could use?"""
+        freed = self.freed
+        if ANY in freed or not least:
+            return True
+        return any(flavor == ANY or flavor in freed for (flavor, _), _ in least)
+
     def forget(self, name: str) -> None:
         """Take a queue off all lists."""
         for table in (self.members, self.open, self.ready, self.waiting, self.parked):
             table.pop(name, None)
-        for table in (self.special, self.touched, self.hopeful):
+        for table in (self.special, self.touched, self.hopeful, self.wary):
             table.pop(name, None)
 
 
@@ -428,6 +445,19 @@ class Pending:
             self._awaited.setdefault(victim, {})[queue.name] = queue
         self.refresh(queue)
 
+    def serve(self, workload: Workload, usage: Mapping[FlavorResource, int]) -> None:
+        """Take *workload* out of its queue: it has got quota for *usage*."""
+        queue = workload.peers.queue if workload.peers is not None else None
+        if queue is None:
+            return
+        waiting = queue.waiting
+        if waiting is not None and waiting.workload is workload and waiting.usage == usage:
+            # What was kept for it is its own now, so nothing is free that was not.
+            self._forget_victims(queue)
+            queue.waiting = None
+            self.refresh(queue)
+        self.remove(workload)
+
     def stop_waiting(self, queue: Queue) -> None:
         """The preemptor does not wait any more: what it reserved is free for others."""
         self._forget_victims(queue)
@@ -462,16 +492,17 @@ class Pending:
         if queue.tree is not None:
             queue.tree.touched[queue.name] = queue
 
-    def wake(self, queue: Queue, cause: int = 0) -> None:
-        """Capacity was freed in the tree of *queue*: parked classes there may have a chance."""
+    def wake(self, queue: Queue, cause: int = 0, flavors: Iterable[str] = (ANY,)) -> None:
+        """Capacity of *flavors* was freed in the tree of *queue*: parked classes there may have a chance."""
         tree = queue.tree
         if tree is None:
             return
         tree.touched[queue.name] = queue
         if cause > tree.cause:
             tree.cause = cause
-        if not tree.dirty and (tree.parked or tree.waiting):
+        if tree.dirty or tree.parked or tree.waiting:
             tree.dirty = True
+            tree.freed.update(dict.fromkeys((ANY,) if tree.wary else flavors))
             self.busy[tree.root] = tree
 
     def open(self, queue: Queue) -> None:
@@ -484,6 +515,7 @@ class Pending:
     def settled(self, tree: TreeQueues, still_open: list[Queue]) -> None:
         """The parked classes of the tree have been considered, but for those of *still_open*."""
         tree.dirty = False
+        tree.freed.clear()
         tree.open = {queue.name: queue for queue in still_open}
         self._tidy(tree)
 
@@ -524,6 +556,8 @@ class Pending:
             self._put_in(peers)
         if before is not None:
             tree.dirty = tree.dirty or before.dirty
+            if tree.dirty:
+                tree.freed[ANY] = None
             tree.cause = max(tree.cause, before.cause)
             if is_open:
                 tree.open[queue.name] = queue
@@ -568,6 +602,7 @@ class Pending:
         _member(tree.ready, queue, ready)
         _member(tree.parked, queue, has_parked)
         _member(tree.special, queue, has_parked and queue.special)
+        _member(tree.wary, queue, queue.special)
         if not has_parked and name in tree.open:
             del tree.open[name]
         self._tidy(tree)
@@ -575,6 +610,7 @@ class Pending:
     def _tidy(self, tree: TreeQueues) -> None:
         if tree.dirty and not tree.parked and not tree.waiting:
             tree.dirty = False
+            tree.freed.clear()
         if tree.ready or tree.dirty or tree.open:
             self.busy[tree.root] = tree
         else:

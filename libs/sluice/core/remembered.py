@@ -1,12 +1,13 @@
 """Assignments that fitted before: equal workloads get equal flavors, so there is little to look for again.
 
-Where a queue has one flavor for each resource, all that can change from one workload to an equal one is
-whether it fits and how far up the tree it borrows. Both are asked anew; what is remembered saves time and
-never changes a result.
+Where a queue has one flavor for each resource, or a workload may have only one, all that can change from it
+to an equal one is whether it fits and how far up the tree it borrows. Both are asked anew; what is remembered
+saves time and never changes a result.
 """
 
 from typing import Final
 
+from sluice.api.features import enabled
 from sluice.events.base import PodSetAssignment
 
 from .assignment import Assignment, Mode
@@ -59,14 +60,25 @@ class Remembered:
         return known.get(height)
 
     def keep(
-        self, workload: Workload, assignment: Assignment, pod_sets: tuple[PodSetAssignment, ...]
+        self,
+        workload: Workload,
+        cq: ClusterQueue,
+        assignment: Assignment,
+        pod_sets: tuple[PodSetAssignment, ...],
     ) -> None:
         """Remember what *workload* gets, if it is fit to be remembered."""
-        if self.single and assignment.mode is Mode.FIT:
+        if assignment.mode is Mode.FIT and (self.single or self._has_no_choice(workload, cq)):
             if len(self._assignments) >= MOST:
                 self._assignments.clear()
             known = self._assignments.setdefault(workload.equivalence, {})
             known[assignment.borrowing] = (assignment, pod_sets)
+
+    def _has_no_choice(self, workload: Workload, cq: ClusterQueue) -> bool:
+        """Is the workload, as a variant, restricted to one flavor of each resource?"""
+        allowed = workload.record.allowed_flavors
+        if not allowed or not enabled(self._config.feature_gates, "ConcurrentAdmission"):
+            return False
+        return all(sum(flavor in allowed for flavor in group.flavors) == 1 for group in cq.groups)
 
 
 def remembered(world: World, cq: ClusterQueue) -> Remembered:
@@ -81,11 +93,7 @@ def is_plain(workload: Workload) -> bool:
     """Is the workload's assignment determined by its record alone, and by what fits?"""
     record = workload.record
     return not (
-        workload.reclaimable
-        or record.cannot_borrow
-        or record.cannot_preempt
-        or record.replaces is not None
-        or record.allowed_flavors
+        workload.reclaimable or record.cannot_borrow or record.cannot_preempt or record.replaces is not None
     )
 
 

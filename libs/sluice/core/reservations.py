@@ -41,6 +41,8 @@ def change_usage(world: World, workload: Workload, usage: dict[FlavorResource, i
     if queue is not None and workload.key in queue.workloads:
         world.tree.remove(queue.node, workload.usage)
         world.tree.add(queue.node, usage)
+        workload.usage = usage
+        queue.candidates.put(workload)
     workload.usage = usage
 
 

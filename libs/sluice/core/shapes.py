@@ -1,35 +1,54 @@
 """Parked classes by what they request at least, so that a wake looks only at those that could fit.
 
 Most workloads come in few sizes. Classes of one size are kept in one ranked list, a *shape*; with the
-amounts that are free at most, whole shapes are passed over, and the rest is merged by rank.
+amounts that are free at most, whole shapes are passed over, and the rest is merged by rank. What a class may
+have of one flavor only, as a variant does, is judged by what is free of that flavor.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from .quota_node import FlavorResource
 from .ranked import Rank, Ranked
 
 if TYPE_CHECKING:
     from .pending import Peers
 
-Least = tuple[tuple[str, int], ...]
-"""(resource, amount) pairs, sorted, without which nothing can be admitted. () means that any could do."""
+ANY: Final = ""
+"""Stands for the flavor where there is a choice."""
 
-Bounds = Mapping[str, int]
-"""Resource -> the most of it that anybody could get."""
+Least = tuple[tuple[FlavorResource, int], ...]
+"""((flavor or ANY, resource), amount) pairs, sorted, without which nothing can be admitted. () means that any
+could do."""
+
+Bounds = Mapping[FlavorResource, int]
+"""(flavor, resource) -> the most of it that anybody could get; with ANY, of the flavor with most."""
+
+
+def with_any(most: Mapping[FlavorResource, int]) -> Bounds:
+    """Return *most*, by flavor and resource, and for each resource that of the flavor with most."""
+    bounds = dict(most)
+    for (_, resource), amount in most.items():
+        if amount > bounds.get((ANY, resource), 0):
+            bounds[ANY, resource] = amount
+    return bounds
+
+
+_NOTHING: Final = ((ANY, ""), 0)
+"""Stands in for the first pair of a shape that has none."""
 
 
 class Shapes:
     """Parked classes, by shape and rank."""
 
-    __slots__ = ("_by_least", "_by_resource")
+    __slots__ = ("_by_first", "_by_least")
 
     def __init__(self) -> None:
         self._by_least: dict[Least, Ranked[Peers]] = {}
-        self._by_resource: dict[str, list[tuple[int, Least]]] = {}
-        """First resource of a shape -> (amount, shape), ascending."""
+        self._by_first: dict[FlavorResource, list[tuple[int, Least]]] = {}
+        """First flavor and resource of a shape -> (amount, shape), ascending."""
 
     def __bool__(self) -> bool:
         return bool(self._by_least)
@@ -38,8 +57,8 @@ class Shapes:
         ranked = self._by_least.get(least)
         if ranked is None:
             ranked = self._by_least[least] = Ranked()
-            resource, amount = least[0] if least else ("", 0)
-            insort(self._by_resource.setdefault(resource, []), (amount, least))
+            first, amount = least[0] if least else _NOTHING
+            insort(self._by_first.setdefault(first, []), (amount, least))
         ranked.add(rank, peers)
 
     def discard(self, least: Least, rank: Rank, peers: "Peers") -> None:
@@ -49,11 +68,11 @@ class Shapes:
         ranked.discard(rank, peers)
         if not ranked:
             del self._by_least[least]
-            resource, amount = least[0] if least else ("", 0)
-            shapes = self._by_resource[resource]
+            first, amount = least[0] if least else _NOTHING
+            shapes = self._by_first[first]
             del shapes[bisect_left(shapes, (amount, least))]
             if not shapes:
-                del self._by_resource[resource]
+                del self._by_first[first]
 
     def move(self, least: Least, old: Rank, new: Rank, peers: "Peers") -> None:
         """Give *peers*, which are there under *old*, the rank *new*."""
@@ -62,8 +81,8 @@ class Shapes:
     def within(self, bounds: Bounds) -> "list[tuple[Least, Ranked[Peers]]]":
         """Return the shapes whose amounts are all within *bounds*; in no order that means anything."""
         found = []
-        for resource, shapes in self._by_resource.items():
-            most = bounds.get(resource, 0) if resource else 0
+        for first, shapes in self._by_first.items():
+            most = bounds.get(first, 0)
             for amount, least in shapes:
                 if amount > most:
                     break
@@ -97,7 +116,7 @@ def _ranks(ranked: "Ranked[Peers]") -> Iterator[Rank]:
 
 def fits(least: Least, bounds: Bounds) -> bool:
     """Are all amounts within *bounds*?"""
-    return all(amount <= bounds.get(resource, 0) for resource, amount in least)
+    return all(amount <= bounds.get(fr, 0) for fr, amount in least)
 
 
-__all__ = ["Bounds", "Least", "Shapes", "fits"]
+__all__ = ["ANY", "Bounds", "Least", "Shapes", "fits", "with_any"]

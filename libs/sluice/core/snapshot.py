@@ -107,6 +107,7 @@ class _Tree(_Part, frozen=True):
     name: str
     is_cohort: bool
     dirty: bool
+    freed: list[str]
     open: list[str]
     cause: int
 
@@ -170,7 +171,7 @@ def _freeze(state: SchedulerState) -> _State:
         classes=[part for queue in queue_list for part in _freeze_classes(queue)],
         waiting=[_freeze_waiting(queue.waiting) for queue in queue_list if queue.waiting is not None],
         trees=[
-            _Tree(tree.name, tree.is_cohort, tree.dirty, sorted(tree.open), tree.cause)
+            _Tree(tree.name, tree.is_cohort, tree.dirty, sorted(tree.freed), sorted(tree.open), tree.cause)
             for tree in sorted(pending.trees.values(), key=_tree_order)
             if tree.dirty or tree.open or tree.cause
         ],
@@ -352,7 +353,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         if part_tree.dirty:
             for queue in pending.queues.values():
                 if queue.tree is tree:
-                    pending.wake(queue)
+                    pending.wake(queue, flavors=part_tree.freed)
 
 
 __all__ = ["dump", "load"]

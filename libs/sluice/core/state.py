@@ -56,7 +56,7 @@ def new_state() -> SchedulerState:
         return (-workload.priority, time, queue_identity(workload, workload.uid))
 
     def least_of(workload: Workload, queue: str) -> Least:
-        return least_request(workload, world.cluster_queues[queue])
+        return least_request(world, workload, world.cluster_queues[queue])
 
     def key_of(workload: Workload) -> tuple[object, ...]:
         key = peer_key(world, workload)

@@ -7,26 +7,29 @@ could preempt are `hopeful`, since that does not depend on what is free. `least_
 of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
+from collections.abc import Iterator, Sequence
+
 from sluice.api import kueue
 from sluice.api.features import enabled
 
 from .model import ClusterQueue, Workload, World
 from .pending import Peers, Queue, TreeQueues
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
-from .shapes import Least
+from .shapes import ANY, Bounds, Least, with_any
 
 _HOPELESS = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured")
 
 
-def least_request(workload: Workload, cq: ClusterQueue) -> Least:
-    """Return (resource, amount) pairs without which *workload* cannot be admitted in any way.
+def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
+    """Return the pairs without which *workload* cannot be admitted in any way.
 
     Pod sets may get different flavors, so their requests add up only where there is but one flavor.
     """
     record = workload.record
     if record.replaces is not None:
         return ()  # only the difference to the slice that it replaces is needed (WS3)
-    sums: dict[str, int] = {}
+    allowed = _allowed(world, workload)
+    sums: dict[FlavorResource, int] = {}
     for pod_set in record.pod_sets:
         count = pod_set.count - workload.reclaimable.get(pod_set.name, 0)
         if pod_set.min_count is not None:
@@ -41,11 +44,20 @@ def least_request(workload: Workload, cq: ClusterQueue) -> Least:
             if amount <= 0 or group is None:
                 # A resource that the queue does not have is ignored, or makes the workload hopeless.
                 continue
-            if len(group.flavors) == 1:
-                sums[resource] = sums.get(resource, 0) + amount * count
+            flavors = [f for f in group.flavors if f in allowed] if allowed else group.flavors
+            if len(flavors) == 1:
+                fr = (flavors[0], resource)
+                sums[fr] = sums.get(fr, 0) + amount * count
             else:
-                sums[resource] = max(sums.get(resource, 0), amount * count)
+                fr = (ANY, resource)
+                sums[fr] = max(sums.get(fr, 0), amount * count)
     return tuple(sorted(sums.items()))
+
+
+def _allowed(world: World, workload: Workload) -> Sequence[str]:
+    """Return the flavors that the workload is restricted to; () if to none."""
+    allowed = workload.record.allowed_flavors
+    return allowed if allowed and enabled(world.config.feature_gates, "ConcurrentAdmission") else ()
 
 
 def is_hopeless(workload: Workload, reason: str) -> bool:
@@ -58,51 +70,56 @@ def is_hopeless(workload: Workload, reason: str) -> bool:
 
 def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
-    least = peers.least if peers.indexed else least_request(peers.head(), cq)
+    head = peers.head()
+    least = peers.least if peers.indexed else least_request(world, head, cq)
     node = cq.node
-    allowed = (
-        peers.head().record.allowed_flavors
-        if enabled(world.config.feature_gates, "ConcurrentAdmission")
-        else ()
-    )
-    for resource, amount in least:
-        group = cq.group_of.get(resource)
-        if group is None:
+    # Those that were said to be blocked on their gates need not be told again (CA11).
+    preempts = not (head.blocked_on_gates and head.record.parent is not None)
+    for fr, amount in least:
+        if fr[0] != ANY:
+            if node.available(fr) >= amount:
+                continue
+            if not preempts or _most_by_preemption(world, cq, head, fr) < amount:
+                return False
             continue
-        for flavor in group.flavors:
+        resource = fr[1]
+        allowed = _allowed(world, head)
+        for flavor in cq.group_of[resource].flavors if resource in cq.group_of else ():
             if allowed and flavor not in allowed:
                 continue
             fr = (flavor, resource)
-            if node.available(fr) >= amount or _most_by_preemption(world, cq, peers.head(), fr) >= amount:
+            if node.available(fr) >= amount:
+                break
+            if preempts and _most_by_preemption(world, cq, head, fr) >= amount:
                 break
         else:
-            return False
+            if resource in cq.group_of:
+                return False
     return True
 
 
-def root_bounds(root: Node) -> dict[str, int]:
-    """Return the most of each resource that a queue without quota of its own could get from the tree."""
-    bounds: dict[str, int] = {}
-    for fr, cell in root.cells.items():
-        free = cell.subtree - cell.usage
-        if free > bounds.get(fr[1], 0):
-            bounds[fr[1]] = free
-    return bounds
+def root_bounds(root: Node) -> Bounds:
+    """Return the most that a queue without quota of its own could get from the tree."""
+    return with_any({fr: cell.subtree - cell.usage for fr, cell in root.cells.items()})
 
 
-def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> dict[str, int]:
-    """Return the most of each resource that the queue could get, freely or by preemption.
+def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> Bounds:
+    """Return the most that the queue could get, freely or by preemption.
 
     `first`: a pending workload of the highest priority that counts.
     """
-    bounds: dict[str, int] = {}
+    return with_any(
+        {
+            fr: max(cq.node.available(fr), _most_by_preemption(world, cq, first, fr))
+            for fr in _flavor_resources(cq)
+        }
+    )
+
+
+def _flavor_resources(cq: ClusterQueue) -> Iterator[FlavorResource]:
     for resource, group in cq.group_of.items():
-        most = 0
         for flavor in group.flavors:
-            fr = (flavor, resource)
-            most = max(most, cq.node.available(fr), _most_by_preemption(world, cq, first, fr))
-        bounds[resource] = most
-    return bounds
+            yield flavor, resource
 
 
 def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
@@ -122,12 +139,7 @@ def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
         return True
     if policy.reclaim_within_cohort in ("", "Never"):
         return False
-    bounds: dict[str, int] = {}
-    for resource, group in cq.group_of.items():
-        most = 0
-        for flavor in group.flavors:
-            most = max(most, _most_by_reclaim(cq.node, (flavor, resource)))
-        bounds[resource] = most
+    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in _flavor_resources(cq)})
     return bool(queue.shapes.within(bounds))
 
 
@@ -149,10 +161,11 @@ def _most_by_preemption(world: World, cq: ClusterQueue, workload: Workload, fr: 
         return 0
     node = cq.node
     own = most = 0
-    if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, workload, policy):
+    if policy.within_cluster_queue not in ("", "Never"):
         # Whatever goes from the queue frees at most what it uses.
-        own = node.used(fr)
-        most = node.available(fr) + own
+        own = cq.candidates.held_below(_victims_up_to(workload, policy), fr)
+        if own:
+            most = node.available(fr) + own
     if policy.reclaim_within_cohort in ("", "Never"):
         return most
     within = policy.borrow_within_cohort
@@ -172,11 +185,14 @@ def _most_by_reclaim(node: Node, fr: FlavorResource) -> int:
     return most
 
 
+def _victims_up_to(workload: Workload, policy: kueue.ClusterQueuePreemption) -> int:
+    """Return up to which priority those of its own queue may go for *workload*."""
+    return workload.priority - (policy.within_cluster_queue == "LowerPriority")
+
+
 def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueuePreemption) -> bool:
     """Does the queue hold a workload of lower (or, by policy, equal) priority?"""
-    limit = workload.priority
-    if policy.within_cluster_queue == "LowerPriority":
-        limit -= 1
+    limit = _victims_up_to(workload, policy)
     # The lowest priority comes first in both lists.
     running, evicted = cq.candidates.running, cq.candidates.evicted
     return bool(running and running[0][0][0] <= limit) or bool(evicted and evicted[0][0][0] <= limit)
@@ -186,12 +202,12 @@ def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:
     """Return a lower bound of the borrowing height of any assignment for *peers*."""
     height = 0
     node = cq.node
-    for resource, amount in peers.least:
+    for (only, resource), amount in peers.least:
         group = cq.group_of.get(resource)
         if group is None:
             continue
         lowest: int | None = None
-        for flavor in group.flavors:
+        for flavor in (only,) if only != ANY else group.flavors:
             found = find_height_of_lowest_subtree_that_fits(node, (flavor, resource), amount)[0]
             if lowest is None or found < lowest:
                 lowest = found

@@ -1,0 +1,112 @@
+"""Families that race, migrate and preempt in a cohort: everything comes to rest (CA10, CA11, SC2).
+
+Executors stop at once here, so whatever jobs can take from each other in turn, they take without end.
+Driven by a seed: what is drawn one by one makes preemption and migration too rare.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from sluice.core.invariants import violations
+from sluice.events.codec import decode_commit
+from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
+from tests.held import wrong_with
+
+FLAVORS = ("res", "od", "spot")
+QUEUES = ("a", "b", "c")
+LEVELS = 3
+ACTIONS = 40
+SEEDS = (*range(12), 20, 54, 57)
+"""In the last three, jobs once moved to what others took again and preempted each other for, for ever.
+
+Some seeds, such as 30, make a circle of preemptions that the policies ask for, variants or not: one takes
+back from a second, a third preempts the first in its queue, and the second, being older, comes first again.
+"""
+
+
+@dataclass
+class Bounded(FamilyWorld):
+    """A cell that counts the steps of its scheduler."""
+
+    def _decide(self, service: Service) -> bool:
+        if service.decider.writer != "scheduler":
+            return super()._decide(service)
+        classes = sum(len(queue.classes) for queue in service.state.pending.queues.values())
+        before = len(self.log)
+        said = super()._decide(service)
+        if said:
+            steps = sum(len(decode_commit(entry.payload).steps) for entry in self.log[before:])
+            waiting = sum(w.assignment is None for w in service.state.world.workloads.values())
+            assert steps <= 10 + 4 * (classes + waiting), f"{steps} steps for {classes} classes"
+        return said
+
+
+class Contended:
+    """A cohort with too little of everything, and random things that happen in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.world = Bounded()
+        self.number = 0
+        self.names: list[str] = []
+        world, choice = self.world, self.random.choice
+        world.apply(*(flavor(name) for name in FLAVORS), *(_level(n) for n in range(LEVELS)))
+        for name in QUEUES:
+            mode = choice(("TryPreferredFlavors", "TryPreferredFlavors", "RetainFirstAdmission", ""))
+            policy: dict[str, Any] = {"migration": {"mode": mode}} if mode else {}
+            preemption = {
+                "withinClusterQueue": choice(("LowerPriority", "LowerOrNewerEqualPriority", "Never")),
+                "reclaimWithinCohort": choice(("Any", "Any", "LowerPriority", "Never")),
+            }
+            amounts = {name: self.random.randint(0, 6) for name in FLAVORS}
+            world.apply(
+                cluster_queue(amounts, policy, name=name, cohortName="all", preemption=preemption),
+                local_queue(name, name),
+            )
+        world.settle_all()
+
+    def play(self, actions: int) -> None:
+        for _ in range(actions):
+            self.act()
+            self.world.settle_all(self.random.choice((0, 0, 1, 400)))
+            assert not (wrong := violations(self.world.services["scheduler"].state)), wrong
+
+    def act(self) -> None:
+        running = [name for name in self.names if self.world.flavor_of(name)]
+        what = self.random.random()
+        if what < 0.6 or not running:
+            self.number += 1
+            manifest = job(
+                f"j{self.number}",
+                self.random.choice((1, 2, 3, 5)),
+                priority_class=f"p{self.random.randrange(LEVELS)}",
+            )
+            manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = self.random.choice(QUEUES)
+            self.names.append(f"j{self.number}")
+            self.world.message(f"job.default.j{self.number}", "JobSubmitted", manifest)
+            return
+        name = self.random.choice(running)
+        kind = "JobFinished" if what < 0.95 else "JobStopped"
+        self.world.report(name, kind, **({"success": True} if kind == "JobFinished" else {}))
+        if kind == "JobFinished":
+            self.names.remove(name)
+
+
+def _level(number: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": f"p{number}"},
+        "value": number * 100,
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_contended_families_come_to_rest(seed: int) -> None:
+    """Decisions settle in steps bounded by who waits, and jobs do not stop each other for ever."""
+    contended = Contended(seed)
+    contended.play(ACTIONS)
+    assert not (wrong := wrong_with(contended.world.log)), wrong

@@ -95,8 +95,10 @@ def _preempted(event: Fields) -> str:
 
 
 def _applied(event: Fields) -> str:
-    generation = event.get("object", {}).get("metadata", {}).get("generation", "?")
+    generation = event.get("object", {}).get("metadata", {}).get("generation")
     what = "created" if event.get("created") else f"changed, generation {generation}"
+    if generation is None:
+        what = "applied"
     deleted = event.get("object", {}).get("metadata", {}).get("deletionTimestamp")
     return "terminating" if deleted else what
 

@@ -1,23 +1,23 @@
 """`sluice replay`: state at any point, what changed, deciding again, other rules. Reads only."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
 
-from sluice.core.model import Workload, World
+from sluice.core.model import World
 from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
-from sluice.replay import causes, checking, linting, picture, report, tables
+from sluice.events.codec import rfc3339
+from sluice.replay import causes, checking, linting, objects, overview, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import read_trace
-from sluice.replay.source import FileSource
+from sluice.replay.source import FileSource, Source
 from sluice.replay.states import configured_at, deciders, index, scheduler_at
-from sluice.replay.summary import differences, order_of, summary, workload_summary
 from sluice.replay.whatif import what_if
-from sluice.replay.why import UnknownWorkloadError, find
+from sluice.replay.why import find
 
 from .errors import EXIT_USAGE, CliError
 from .output import to_yaml
@@ -25,6 +25,7 @@ from .replay_options import (
     at_option,
     clock,
     log_option,
+    moment_of,
     output_option,
     plain_errors,
     progress,
@@ -52,48 +53,82 @@ def replay() -> None:
 @at_option()
 @log_option()
 @output_option()
+@click.option(
+    "--show",
+    "sections",
+    multiple=True,
+    type=click.Choice(list(objects.SECTIONS)),
+    help="All of this kind, and nothing else; may be given more than once.",
+)
 @click.option("--no-snapshots", is_flag=True, help="Fold from the start.")
 @click.pass_context
 def state_command(
-    ctx: click.Context, name: str | None, at: str | None, file: Path | None, output: str, no_snapshots: bool
+    ctx: click.Context,
+    name: str | None,
+    at: str | None,
+    file: Path | None,
+    output: str,
+    sections: tuple[str, ...],
+    no_snapshots: bool,
 ) -> None:
-    """Show queues, usage and workloads as they were; NAME: one workload, job or cluster queue.
+    """Show the whole cell as it was: queues, jobs, workloads, variants, slices, checks, configuration.
+
+    With NAME, all that is known of one job, workload, queue, cohort, flavor or admission check; where
+    several things have that name, cohort/NAME or queue/NAME means one of them.
 
     \b
     Examples:
       sluice replay state --at 48213
       sluice replay state team-a/train --at 2026-01-06T14:03Z
+      sluice replay state cohort/company
+      sluice replay state --show variants --show checks
     """
+    if name and sections:
+        raise CliError("want a NAME or --show, not both", exit_code=EXIT_USAGE)
     with plain_errors():
         source = source_of(ctx, file)
         seq = sequence_of(source, at)
+        head: dict[str, Any] = {"sequence": seq, "at": rfc3339(moment_of(source, seq))}
         with progress(source, "Folding") as show:
-            fold = scheduler_at(source, seq, snapshots=not no_snapshots, progress=show)
-        found: dict[str, Any] = {"sequence": seq, "at": clock(fold.at)}
-        queue = fold.state.world.cluster_queues.get(name or "")
-        if name and queue is not None:
-            found |= summary(fold.state, workloads=False)["clusterQueues"][name]
-            waiting = fold.state.pending.queues.get(name)
-            found["queue"] = [] if waiting is None else order_of(waiting)
-        elif name:
-            workload = _found(fold.state, name)
-            found |= {"workload": workload.key, **workload_summary(workload)}
-        elif output == "json":
-            found |= summary(fold.state)
+            found = _state(source, seq, name, sections, output, snapshots=not no_snapshots, show=show)
     if output == "json":
-        show_json(found)
+        show_json(head | found)
     elif name:
+        click.echo(to_yaml(head | found).rstrip())
+    elif sections:
+        click.echo(f"State after sequence {seq}, {head['at']}")
+        for section in dict.fromkeys(sections):
+            click.echo("")
+            _show_section(section, found[section])
+    else:
+        click.echo("\n".join(tables.state_lines(found, seq, head["at"])))
+
+
+def _show_section(name: str, found: dict[str, Any]) -> None:
+    if not found:
+        click.echo(f"There is nothing in {name}.")
+    elif name == "configuration":
         click.echo(to_yaml(found).rstrip())
     else:
-        click.echo("\n".join(tables.state_lines(fold.state, seq, clock(fold.at))))
+        click.echo("\n".join(tables.section_lines(name, found)))
 
 
-def _found(state: SchedulerState, name: str) -> Workload:
-    """Find a workload; who meant a queue is told of those, too."""
-    try:
-        return find(state, name)
-    except UnknownWorkloadError as error:
-        raise UnknownWorkloadError(name, [*error.known, *state.world.cluster_queues]) from None
+def _state(
+    source: Source,
+    seq: int,
+    name: str | None,
+    sections: tuple[str, ...],
+    output: str,
+    *,
+    snapshots: bool,
+    show: Callable[[int], None],
+) -> dict[str, Any]:
+    if name:
+        return overview.look_at(source, seq, name, snapshots=snapshots, progress=show)
+    if sections or output == "json":
+        wanted = dict.fromkeys(sections) or objects.SECTIONS
+        return overview.look(source, seq, wanted, snapshots=snapshots, progress=show)
+    return overview.overview(source, seq, snapshots=snapshots, progress=show)
 
 
 @replay.command()
@@ -103,17 +138,26 @@ def _found(state: SchedulerState, name: str) -> Workload:
 @output_option()
 @click.pass_context
 def diff(ctx: click.Context, before: str, after: str, file: Path | None, output: str) -> None:
-    """Show what changed between two points: created, admitted, evicted, finished, and queues' numbers."""
+    """Show what changed between two points, per kind.
+
+    Who was admitted, evicted, migrated, resized or finished; which jobs came and went; checks, queues'
+    numbers, configuration.
+
+    \b
+    Examples:
+      sluice replay diff 4711 4800
+      sluice replay diff 2026-01-06T14:00Z 2026-01-06T15:00Z -o json
+    """
     with plain_errors():
         source = source_of(ctx, file)
         first, last = sequence_of(source, before), sequence_of(source, after)
         with progress(source, "Folding") as show:
-            old, new = scheduler_at(source, first, progress=show), scheduler_at(source, last, progress=show)
-        found = differences(old.state, new.state)
+            found = overview.between(source, first, last, progress=show)
+        moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
     if output == "json":
         show_json({"before": first, "after": last, **found})
     else:
-        click.echo("\n".join(tables.difference_lines(found, first, last)))
+        click.echo("\n".join(tables.difference_lines(found, *moments)))
 
 
 @replay.command()
@@ -336,7 +380,7 @@ def index_command(ctx: click.Context, file: Path, every: int) -> None:
 @log_option()
 @click.pass_context
 def shell(ctx: click.Context, at: str | None, file: Path | None) -> None:
-    """Step through the log, message by message, with the state beside it.
+    """Step through the log event by event, forward and back, with the state beside it.
 
     n and b step forward and back (n 10: ten), g SEQ goes there, s shows the state, s NAME one workload or
     queue, w NAME explains why, q quits.

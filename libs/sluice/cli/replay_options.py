@@ -18,6 +18,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
 from sluice.replay.changes import ChangeError
 from sluice.replay.inputs_foreign import TraceError
+from sluice.replay.overview import UnknownNameError
 from sluice.replay.source import FileSource, LogFileError, Source, sequence_at
 from sluice.replay.states import RangeError
 from sluice.replay.why import UnknownWorkloadError
@@ -87,6 +88,15 @@ def sequence_of(source: Source, at: str | None) -> int:
     return seq
 
 
+def moment_of(source: Source, seq: int) -> Micros:
+    """Return when the log took the message at *seq*, or the last one before it."""
+    for start in (seq, max(source.first, seq - 100), source.first):
+        found = [entry.at for entries in source.read(start, seq) for entry in entries]
+        if found:
+            return found[-1]
+    return 0
+
+
 def time_of(text: str) -> Micros:
     """Return an ISO 8601 time as microseconds; without an offset it is local, with Z it is UTC."""
     try:
@@ -123,6 +133,9 @@ def plain_errors() -> Iterator[None]:
     """Turn the library's errors into the command line's."""
     try:
         yield
+    except UnknownNameError as error:
+        near = _near(error.name, error.known) or _near(error.name, _everybody())
+        raise CliError(f"there is nothing called {error.name!r} there.{near}") from None
     except UnknownWorkloadError as error:
         near = _near(error.name, error.known) or _near(error.name, _everybody())
         raise CliError(f"there is no workload or job {error.name!r} there.{near}") from None

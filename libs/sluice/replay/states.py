@@ -16,8 +16,10 @@ from sluice.core.variants_state import State as VariantState
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
+from sluice.log.subjects import COMMITS
 
 from . import forking
+from .cell import CellFold, CellState
 from .source import FileSource, Source
 
 Progress = Callable[[int], None]
@@ -26,6 +28,10 @@ Progress = Callable[[int], None]
 
 LONG = 10_000
 """Messages from which on passes over a log are worth a process each."""
+
+
+_DISTANCES = {Scheduler.writer: 1, CellFold.writer: 2}
+"""How far apart the snapshots lie; of services that are not here four times as far as the scheduler's."""
 
 
 class RangeError(ValueError):
@@ -90,8 +96,11 @@ def steps(
 ) -> Iterator[tuple[int, Any]]:
     """Fold on to *until*; yields own steps with their commit's seq, inputs after the last one held back."""
     start = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
+    decides = fold.decider.writer in COMMITS
     for entries in source.read(start, until, patterns_of(fold.decider)):
         yield from fold.take_in(entries)
+        if not decides:
+            fold.release()
         if progress is not None and entries:
             progress(entries[-1].seq)
 
@@ -126,26 +135,41 @@ def checks_at(
     return fold_at(source, AdmissionChecks(), seq, snapshots=snapshots, progress=progress)
 
 
-def index(source: FileSource, every: int, progress: Progress | None = None) -> int:
-    """Store snapshots of all deciders beside the file, one for about *every* events; return how many.
+def cell_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[CellState]:
+    """Return what people saw of the cell after *seq*."""
+    return fold_at(source, CellFold(), seq, snapshots=snapshots, progress=progress)
 
-    Of the scheduler, whose states most questions are about, four times as many as of the others.
+
+def index(source: FileSource, every: int, progress: Progress | None = None) -> int:
+    """Store snapshots beside the file, of the scheduler one for about *every* events; return how many.
+
+    Of what people see of the cell half as many, of the other services a quarter: fewer questions are
+    about their states.
     """
-    works = [partial(_index, source, decider, every) for decider in deciders()]
+    works = [partial(_index, source, decider, every) for decider in (*deciders(), CellFold())]
     return sum(forking.each(works, progress, apart=is_long(source)))
 
 
 def _index(source: FileSource, decider: Decider[Any], every: int, progress: Progress | None) -> int:
     fold: Fold[Any] = Fold(decider)
-    distance = every if isinstance(decider, Scheduler) else 4 * every
+    decides = decider.writer in COMMITS
+    distance = every * _DISTANCES.get(decider.writer, 4)
     count, due = 0, distance
     with unhurried():
         for entries in source.read(1, None, patterns_of(decider)):
             for part in _commits(entries, decider.writer):
                 for _ in fold.take_in(part):
                     pass
+                if not decides:
+                    fold.release()
                 # Only a settled state can be stored: what waits to be decided is no part of it.
-                if fold.folded >= due and fold.own and not decider.decide(fold.state, fold.at):
+                if (
+                    fold.folded >= due
+                    and (fold.own or not decides)
+                    and not decider.decide(fold.state, fold.at)
+                ):
                     source.sidecar.put(fold)
                     count += 1
                     due = fold.folded + distance

@@ -1,65 +1,257 @@
 """States and differences as lines for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sluice.core.state import SchedulerState
-
-from .summary import phase_of, queue_summary
-
 SHOWN = 40
+"""Lines per kind; JSON has all."""
+
+Plain = dict[str, Any]
 
 
-def state_lines(state: SchedulerState, seq: int, at: str) -> Iterator[str]:
-    """Yield one line per queue, flavor and resource, then how many workloads are in which phase."""
+def columns(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Return rows as lines with their columns below each other; those of *right* end together."""
+    table = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    ends = frozenset(right)
+    return [
+        "   ".join(
+            text.rjust(width) if i in ends else text.ljust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+
+
+# A whole cell
+
+
+def state_lines(found: Mapping[str, Any], seq: int, at: str) -> Iterator[str]:
+    """Yield an overview (`overview.overview`): queues, jobs that are not over, numbers of the rest."""
     yield f"State after sequence {seq}, {at}"
-    yield (
-        f"{'QUEUE':<28}{'FLAVOR/RESOURCE':<24}{'NOMINAL':>9}{'USED':>9}{'FREE':>9}{'PENDING':>9}"
-        f"{'ADMITTED':>10}"
-    )
-    for name, queue in sorted(state.world.cluster_queues.items()):
-        found = queue_summary(state, queue)
-        label, counts = name, f"{found['pending']:>9}{found['admitted']:>10}"
-        for fr, row in found["quota"].items():
-            yield f"{label:<28}{fr:<24}{row['nominal']:>9}{row['used']:>9}{row['available']:>9}{counts}"
-            label = counts = ""
-    phases: dict[str, int] = {}
-    for workload in state.world.workloads.values():
-        phase = phase_of(workload)
-        phases[phase] = phases.get(phase, 0) + 1
     yield ""
-    yield "Workloads: " + (", ".join(f"{n} {phase}" for phase, n in sorted(phases.items())) or "none")
-
-
-def difference_lines(found: dict[str, Any], first: int, last: int) -> Iterator[str]:
-    """Yield what changed between two states."""
-    yield f"From {first} to {last}:"
-    for mark, key in (("+", "created"), ("-", "gone")):
-        yield from (f"  {mark} {name}" for name in found[key][:SHOWN])
-        if len(found[key]) > SHOWN:
-            yield f"  {mark} and {len(found[key]) - SHOWN} more"
-    changed = list(found["changed"].items())
-    for name, change in changed[:SHOWN]:
-        before, after = change["before"], change["after"]
-        fields = [k for k in {**before, **after} if before.get(k) != after.get(k) and k not in _VERBOSE]
-        yield f"  ~ {name}: " + ", ".join(
-            f"{k} {_text(before.get(k))} → {_text(after.get(k))}" for k in fields
+    yield from queue_lines(found["clusterQueues"])
+    if found["live"]:
+        yield ""
+        yield from job_lines(found["live"])
+    if found["more"]:
+        yield "... and more that are not over: `--show jobs`"
+    yield ""
+    yield f"Jobs: {_counts(found['jobs'])}"
+    yield f"Workloads: {_counts(found['workloads'])}"
+    if found["families"]["count"]:
+        yield f"Families of variants: {found['families']['count']}; variants: " + _counts(
+            found["families"]["variants"]
         )
-    if len(changed) > SHOWN:
-        yield f"  ~ and {len(changed) - SHOWN} more"
-    for name, changes in list(found["clusterQueues"].items())[:SHOWN]:
-        for path, change in changes.items():
-            yield f"  {name}: {path} {_text(change['before'])} → {_text(change['after'])}"
-    if len(found["clusterQueues"]) > SHOWN:
-        yield f"  and {len(found['clusterQueues']) - SHOWN} more queues"
+    if found["sliced"]["count"]:
+        growing = found["sliced"]["growing"]
+        yield f"Elastic jobs: {found['sliced']['count']}, {growing} with a slice that waits"
+    for name, check in found["checks"].items():
+        yield f"AdmissionCheck {name}: {check_line(check)}"
+    for name, who in found["presence"].items():
+        if not who["present"]:
+            yield f"{name}: lost since {who['since']}{_after(who.get('message'))}"
 
 
-_VERBOSE = ("reservedAt", "admittedAt", "message", "flavors")
+def queue_lines(queues: Mapping[str, Plain]) -> list[str]:
+    """Return one line per queue, flavor and resource."""
+    rows = [("QUEUE", "FLAVOR/RESOURCE", "NOMINAL", "USED", "BORROWED", "FREE", "PENDING", "ADMITTED")]
+    for name, queue in queues.items():
+        counts = (str(queue["pending"]), str(queue["admitted"]))
+        label = f"{name} (inactive)" if "inactive" in queue else name
+        quota = queue["quota"] or {"-": dict.fromkeys(("nominal", "used", "borrowed", "available"), "-")}
+        for fr, row in quota.items():
+            amounts = (row["nominal"], row["used"], row["borrowed"], row["available"])
+            rows.append((label, fr, *amounts, *counts))
+            label, counts = "", ("", "")
+    return columns(rows, right=range(2, 8))
 
 
-def _text(value: Any) -> str:
-    if value is None:
+def job_lines(jobs: Mapping[str, Plain]) -> list[str]:
+    """Return one line per job."""
+    rows = [("JOB", "PHASE", "QUEUE", "PODS", "FLAVORS", "WHY")]
+    rows += [(key, *_job(found)) for key, found in jobs.items()]
+    return columns(rows, right=(3,))
+
+
+def _job(found: Plain) -> tuple[str, str, str, str, str]:
+    why = found.get("reason", "")
+    if variants := found.get("variants"):
+        why = f"{why}; " if why else ""
+        why += ", ".join(f"{name} {phase}" for name, phase in variants.items())
+    return (
+        found["phase"],
+        found.get("clusterQueue", "-") or "-",
+        str(sum(found.get("pods", {}).values())),
+        ",".join(found.get("flavors", ())) or "-",
+        why or found.get("message", "")[:60],
+    )
+
+
+def check_line(check: Plain) -> str:
+    active = check["active"]
+    word = (
+        "nobody has said whether it is active" if active == "Unknown" else "active" if active else "inactive"
+    )
+    waiting = check["waiting"]
+    many = f"; {len(waiting)} workloads wait for it" if len(waiting) > 1 else ""
+    one = f"; {waiting[0]} waits for it" if len(waiting) == 1 else ""
+    return f"{word}{_after(check.get('inactive'))}{many}{one}"
+
+
+def section_lines(name: str, found: Mapping[str, Any]) -> list[str]:
+    """Return a whole section of a picture (`objects.SECTIONS`), one line per object."""
+    match name:
+        case "clusterQueues":
+            return queue_lines(found)
+        case "jobs":
+            return job_lines(found)
+        case "workloads":
+            return columns(_workload_rows(found), right=(3,))
+        case "slices":
+            return columns(_slice_rows(found))
+        case "variants":
+            return columns(_variant_rows(found))
+        case "checks":
+            rows = [(key, one.get("controller", "-"), check_line(one)) for key, one in found.items()]
+            return columns([("CHECK", "CONTROLLER", "STATE"), *rows])
+    return columns([(key, plain_text(one)) for key, one in found.items()])
+
+
+def _workload_rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "WORKLOAD", "PHASE", "QUEUE", "PRIORITY", "USAGE", "CHECKS", "WHY"
+    for key, one in found.items():
+        usage, checks = plain_text(one.get("usage")), plain_text(one.get("checks"))
+        queue = one["clusterQueue"] or "-"
+        yield key, one["phase"], queue, str(one["priority"]), usage, checks, one.get("reason", "")
+
+
+def _slice_rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "JOB", "SLICE", "PODS", "STATE", "REPLACES"
+    for key, slices in found.items():
+        for one in slices:
+            yield key, one["name"], plain_text(one["pods"]), one["state"], one["replaces"] or "-"
+
+
+def _variant_rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "PARENT", "VARIANT", "FLAVORS", "PHASE", "ACTIVE", "GATE", "WHY"
+    for key, family in found.items():
+        for variant, one in family["variants"].items():
+            gates = ",".join(one.get("gates", {}).values()) or "-"
+            active = "yes" if one["active"] else "no"
+            flavors = ",".join(one["flavors"])
+            yield key, variant, flavors, one["phase"], active, gates, one.get("reason", "")
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {word}" for word, n in sorted(found.items())) or "none"
+
+
+def _after(text: str | None) -> str:
+    return f": {text}" if text else ""
+
+
+# Differences
+
+
+def difference_lines(found: Mapping[str, Any], first: str, last: str) -> Iterator[str]:
+    """Yield what changed between two states (`differing.differences`), per kind."""
+    yield f"From {first}"
+    yield f"to   {last}"
+    blocks = {
+        "Jobs": _job_changes(found["jobs"]),
+        "Admitted": [_key(key, found) for key in found["admitted"]],
+        "Evicted": [f"{one['workload']}: {_times(one['times'])}" for one in found["evicted"]],
+        "Migrated": [
+            f"{one['workload']}: {one['from']} → {one['to'] or '...'}, {one['at']}"
+            for one in found["migrated"]
+        ],
+        "Resized": [
+            f"{one['job']}: {plain_text(one['before'])} → {plain_text(one['after'])}"
+            for one in found["resized"]
+        ],
+        "Finished": list(found["finished"]),
+        "Variants": _variant_changes(found["variants"]),
+        "Slices": _plain_changes(found["slices"]),
+        "Checks of workloads": [
+            f"{one['workload']}: {one['check']} {one['before'] or '-'} → {one['after'] or '-'}"
+            for one in found["checksChanged"]
+        ],
+        "Admission checks": _plain_changes(found["checks"]),
+        "Cluster queues": _plain_changes(found["clusterQueues"], hidden=("reserving",)),
+        "Agents and controllers": _plain_changes(found["presence"], hidden=("since", "message")),
+        "Configuration": _plain_changes(found["configuration"]),
+    }
+    if not any(blocks.values()):
+        yield "Nothing has changed."
+    for title, lines in blocks.items():
+        if lines:
+            yield ""
+            yield f"{title}:"
+            yield from (f"  {line}" for line in lines[:SHOWN])
+            if len(lines) > SHOWN:
+                yield f"  ... and {len(lines) - SHOWN} more: `-o json` has all"
+
+
+def _key(key: str, found: Mapping[str, Any]) -> str:
+    change = found["workloads"]["changed"].get(key, {}).get("phase")
+    return key if change is None else f"{key} (was {change['before']})"
+
+
+def _times(times: Mapping[str, int]) -> str:
+    return ", ".join(reason if n == 1 else f"{reason} {n} times" for reason, n in times.items())
+
+
+def _job_changes(found: Plain) -> list[str]:
+    lines = [f"+ {key}: {_state(job)}" for key, job in found["created"].items()]
+    lines += [f"- {key}: was {_state(job)}" for key, job in found["gone"].items()]
+    for key, fields in found["changed"].items():
+        shown = [f"{k} {_change(c)}" for k, c in fields.items() if k.partition(".")[0] not in _VERBOSE]
+        if shown:
+            lines.append(f"~ {key}: {', '.join(shown)}")
+    return lines
+
+
+def _variant_changes(found: Plain) -> list[str]:
+    lines = [f"+ {key}" for key in found["created"]] + [f"- {key}" for key in found["gone"]]
+    for key, fields in found["changed"].items():
+        for path, change in fields.items():
+            parts = path.split(".")
+            if parts[0] == "variants" and parts[-1] in ("phase", "active"):
+                lines.append(f"~ {key}: {'.'.join(parts[1:-1])} {parts[-1]} {_change(change)}")
+    return lines
+
+
+def _plain_changes(found: Plain, hidden: Sequence[str] = ()) -> list[str]:
+    lines = [f"+ {key}" for key in found["created"]] + [f"- {key}" for key in found["gone"]]
+    for key, fields in found["changed"].items():
+        shown = [f"{path} {_change(c)}" for path, c in fields.items() if path not in hidden]
+        if shown:
+            lines.append(f"~ {key}: {', '.join(shown)}")
+    return lines
+
+
+def _state(job: Plain) -> str:
+    phase, reason = str(job["phase"]), job.get("reason", "")
+    return f"{phase} ({reason})" if reason and reason != phase else phase
+
+
+_VERBOSE = ("message", "workload", "pods", "executor")
+
+
+def _change(change: Mapping[str, Any]) -> str:
+    return f"{plain_text(change['before'])} → {plain_text(change['after'])}"
+
+
+def plain_text(value: Any) -> str:
+    """Return a value on one line; what is empty or missing as a dash."""
+    if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items())
+        return ", ".join(f"{k}={plain_text(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(plain_text, value))
     return str(value)
+
+
+__all__ = ["SHOWN", "check_line", "columns", "difference_lines", "plain_text", "section_lines", "state_lines"]

@@ -76,7 +76,7 @@ def trace(
     for entries in source.read(seq + 1):
         for each in happenings(e for e in entries if _may_follow(e, depth, asked)):
             happening = asked.linked(each)
-            if happening.cause in depth and _speaks(happening, about):
+            if happening.cause in depth and speaks(happening, about):
                 asked.hear(happening)
                 level = depth[happening.cause] + 1
                 depth.setdefault(happening.seq, level)
@@ -108,7 +108,7 @@ def _causes(source: Source, seq: int, about: str) -> list[Happening]:
             continue
         there = [_asked_before(source, h) for es in source.read(here, here) for h in happenings(es)]
         if about:
-            there = [h for h in there if _speaks(h, about)] or there
+            there = [h for h in there if speaks(h, about)] or there
         found[here] = there
         # A commit's causes lie before it, whatever a damaged log says.
         todo += [h.cause for h in there if 0 < h.cause < here]
@@ -134,7 +134,7 @@ def _asked_before(source: Source, happening: Happening) -> Happening:
     return happening
 
 
-def _speaks(happening: Happening, about: str) -> bool:
+def speaks(happening: Happening, about: str) -> bool:
     """Tell whether it is about the thing, by key, name, or a workload's name that begins as its job's."""
     if not about:
         return True
@@ -144,4 +144,4 @@ def _speaks(happening: Happening, about: str) -> bool:
     return any(one in (about, key) or one.startswith(stem) for one in happening.about())
 
 
-__all__ = ["Trace", "trace"]
+__all__ = ["Trace", "speaks", "trace"]

@@ -7,8 +7,9 @@ same events leads to another state.
 """
 
 import dataclasses
+import operator
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, get_type_hints
 
 import msgspec
@@ -44,6 +45,7 @@ class _Record[T]:
         self.part: Any = msgspec.defstruct(f"{kind.__name__}Part", types, array_like=True, gc=False)
         self.parts: Any = list.__class_getitem__(self.part)
         self.schema = repr(types)
+        self.values = operator.attrgetter(*self.names)
 
     def dump(self, found: T, **instead: Any) -> Any:
         return self.part(*[instead[n] if n in instead else getattr(found, n) for n in self.names])
@@ -66,7 +68,6 @@ _WORKLOAD = _Record(
     beside=str | None,
     history=list[tuple[int, int, AnyEvent]],
 )
-_OTHERS = ("record", "local_queue", "cluster_queue", "pending", "beside", "history")
 _LOCAL_QUEUE = _Record(LocalQueueView, cluster_queue=int | None, pending=list[str])
 _CLUSTER_QUEUE = _Record(
     ClusterQueueView,
@@ -127,17 +128,22 @@ class _Numbers[T]:
         return found
 
 
-def dump(view: View) -> bytes:
-    """Return the view as bytes that `load` of the same VERSION reads."""
+def dump(view: View, history: Callable[[WorkloadView], bool] = lambda _: True) -> bytes:
+    """Return the view as bytes that `load` of the same VERSION reads.
+
+    *history*: whose history is kept; without any, a view takes a third of the room.
+    """
     verdicts: _Numbers[PendingReason] = _Numbers()
     local_queues = _Numbers(view.local_queues.values())
     cluster_queues = _Numbers(view.cluster_queues.values())
 
     def workload_part(workload: WorkloadView) -> Any:
         queue, pending = workload.cluster_queue, workload.pending
+        kept = workload.history if history(workload) else []
         return _WORKLOAD.dump(
             workload,
-            record=None if _created_as(workload.history) is workload.record else workload.record,
+            history=kept,
+            record=None if _created_as(kept) is workload.record else workload.record,
             local_queue=local_queues.of(workload.local_queue),
             cluster_queue=None if queue is None else cluster_queues.of(queue),
             pending=None if pending is None else verdicts.of(pending),
@@ -232,15 +238,28 @@ def _created_as(history: Sequence[Transition]) -> Any:
     return getattr(history[0].event, "workload", None) if history else None
 
 
+_FIELDS = [f.name for f in dataclasses.fields(WorkloadView)]
+_LEFT_OUT = [(i, _SHARED.get(name)) for i, name in enumerate(_FIELDS) if name not in _WORKLOAD.names]
+_ELSEWHERE = [_FIELDS.index(name) for name in ("local_queue", "cluster_queue", "pending", "beside")]
+_RECORD, _HISTORY = _FIELDS.index("record"), _FIELDS.index("history")
+_EMPTIES = [(_FIELDS.index(name), empty) for name, empty in _SHARED.items()]
+
+
 def _workload(part: Any, local_queue: LocalQueueView) -> WorkloadView:
-    history = [Transition(*each) for each in part.history]
-    workload = WorkloadView(part.record or _created_as(history), part.key, local_queue)
-    _WORKLOAD.fill(workload, part, but=_OTHERS)
-    workload.history = history
-    for name, empty in _SHARED.items():
-        if not getattr(workload, name):
-            setattr(workload, name, empty)
-    return workload
+    """Return a workload without what names other records; made in one go, as there are many of them."""
+    values = list(_WORKLOAD.values(part))
+    for index, value in _LEFT_OUT:
+        values.insert(index, value)
+    for index in _ELSEWHERE:
+        values[index] = None
+    values[_ELSEWHERE[0]] = local_queue
+    if values[_HISTORY]:
+        values[_HISTORY] = [Transition(*each) for each in part.history]
+    values[_RECORD] = part.record or _created_as(values[_HISTORY])
+    for index, empty in _EMPTIES:
+        if not values[index]:
+            values[index] = empty
+    return WorkloadView(*values)
 
 
 __all__ = ["VERSION", "dump", "load"]

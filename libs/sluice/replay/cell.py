@@ -1,0 +1,160 @@
+"""The whole cell at any point of a log, as its users saw it: one fold over what all services say.
+
+cell = fold_at(source, CellFold(), seq).state
+cell.view.jobs["default/train"]             # jobs, workloads, slices, variants, checks, queues
+cell.objects.get("ClusterQueue", "research")  # configuration
+
+The api service answers from the same view, so this is what `sluice get` said then. What only the scheduler
+can compute, such as how much a queue could still have, is not here; `summary` has it.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from sluice.core.config import KINDS, Objects, Stored, manifest_of, object_key
+from sluice.core.slices_intake import job_of
+from sluice.core.status import WorkloadView
+from sluice.core.status import snapshot as views
+from sluice.core.status.view import View
+from sluice.events import config, job, slices
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.codec import decode_message
+from sluice.events.envelope import Message
+from sluice.log.subjects import COMMITS, names
+
+REFUSED = 1_000
+"""Jobs that are known only because their manifest was refused: so many are remembered."""
+
+_FOLD = 1
+"""Raise it when the same entries are folded to another cell."""
+
+
+class Refusal(NamedTuple):
+    """A job whose manifest was refused, and why."""
+
+    seq: int
+    at: Micros
+    message: str
+
+
+class Presence(NamedTuple):
+    """Whether an agent, or the controller of a check, is there."""
+
+    present: bool
+    since: Micros
+    message: str
+
+
+@dataclass(slots=True)
+class CellState:
+    """Everything; only `CellFold.apply` changes it."""
+
+    view: View = field(default_factory=View)
+    objects: Objects = field(default_factory=Objects)
+    refused: dict[JobKey, Refusal] = field(default_factory=dict)
+    presence: dict[str, Presence] = field(default_factory=dict)
+    """`agent/<name>`, `check-controller/<name>`: as their shells recorded it."""
+
+
+class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    view: bytes
+    objects: list[tuple[str, int, msgspec.Raw]]
+    terminating: list[tuple[str, str, int]]
+    refused: list[tuple[JobKey, Refusal]]
+    presence: list[tuple[str, Presence]]
+
+
+_DECODER = msgspec.msgpack.Decoder(_Snapshot)
+
+
+class CellFold:
+    """Folds like a decider, but decides nothing, and all that it folds comes from others."""
+
+    writer: ClassVar[str] = "view"
+    reads: ClassVar[frozenset[str]] = frozenset({*COMMITS, "presence.>"})
+    state_version: ClassVar[int] = zlib.crc32(
+        repr([_Snapshot.__annotations__, Refusal.__annotations__, Presence.__annotations__]).encode(),
+        views.VERSION + _FOLD,
+    )
+
+    def initial(self) -> CellState:
+        return CellState()
+
+    def apply(self, state: CellState, event: Event, seq: int, at: Micros) -> None:
+        """Fold one event of a commit, or a message about presence."""
+        match event:
+            case Message():
+                _presence(state, event, at)
+                return
+            case config.ObjectApplied() | config.ObjectDeleted():
+                state.objects.apply(event, seq)
+            case slices.Rejected():
+                _refused(state, event, seq, at)
+            case slices.WorkloadCreated() if event.workload.job is not None:
+                state.refused.pop(event.workload.job.key, None)
+        state.view.apply(event, seq, at)
+
+    def decide(self, state: CellState, at: Micros) -> Sequence[Event]:  # noqa: ARG002
+        return ()
+
+    def deadline(self, state: CellState) -> Micros | None:  # noqa: ARG002
+        return None
+
+    def dump(self, state: CellState) -> bytes:
+        """Return the cell as bytes, with histories only where something is read from them: they are large."""
+        return msgspec.msgpack.encode(
+            _Snapshot(
+                view=views.dump(state.view, history=_waits),
+                objects=[
+                    (kind, stored.seq, msgspec.Raw(msgspec.msgpack.encode(manifest_of(kind, stored.object))))
+                    for kind, found in state.objects.by_kind.items()
+                    for stored in found.values()
+                ],
+                terminating=[(kind, key, seq) for (kind, key), seq in state.objects.terminating.items()],
+                refused=list(state.refused.items()),
+                presence=list(state.presence.items()),
+            )
+        )
+
+    def load(self, data: bytes) -> CellState:
+        found = _DECODER.decode(data)
+        objects = Objects()
+        for kind, changed, raw in found.objects:
+            whole: Any = msgspec.msgpack.decode(raw, type=KINDS[kind])
+            key = object_key(kind, whole.metadata.namespace, whole.metadata.name)
+            objects.by_kind[kind][key] = Stored(whole, changed)
+        objects.terminating = {(kind, key): freed for kind, key, freed in found.terminating}
+        return CellState(views.load(found.view), objects, dict(found.refused), dict(found.presence))
+
+
+def _waits(workload: WorkloadView) -> bool:
+    """Tell whether what a reservation waits for is said from its history."""
+    return workload.holds_quota and workload.admitted_at is None
+
+
+def _refused(cell: CellState, event: slices.Rejected, seq: int, at: Micros) -> None:
+    key = job_of(event.subject)
+    if key is None or key in cell.view.jobs:
+        return
+    cell.refused[key] = Refusal(seq, at, "; ".join(map(str, event.errors)))
+    if len(cell.refused) > REFUSED:
+        del cell.refused[next(iter(cell.refused))]
+
+
+def _presence(cell: CellState, event: Message, at: Micros) -> None:
+    parts = names(event.subject)
+    message = decode_message(event.payload)
+    if len(parts) != 3 or isinstance(message, tuple) or message.type not in ("Seen", "Lost"):
+        return
+    try:
+        said: Any = msgspec.json.decode(message.data, type=job.Seen if message.type == "Seen" else job.Lost)
+    except msgspec.DecodeError:
+        return
+    cell.presence[f"{parts[1]}/{parts[2]}"] = Presence(message.type == "Seen", at, said.message)
+
+
+__all__ = ["CellFold", "CellState", "Presence", "Refusal"]

@@ -1,0 +1,413 @@
+"""What a cell holds at one moment, as plain data: jobs, workloads, families, slices, checks, queues, objects.
+
+found = picture(fold.state)["jobs"]["default/train"]      # all of them
+found = about(fold.state, "train")                         # whatever has that name
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sluice.core.config import manifest_of
+from sluice.core.status import (
+    ClusterQueueView,
+    JobView,
+    WorkloadView,
+    cluster_queue_status,
+    cohort_status,
+    conditions,
+    job_status,
+    position,
+    why_pending,
+)
+from sluice.core.status.job_status import current
+from sluice.core.status.queue_status import nominal_quota
+from sluice.core.status.slices import described, is_slice
+from sluice.core.status.workload_status import check_states
+from sluice.events.codec import rfc3339
+
+from .cell import CellState
+from .summary import amounts
+
+Plain = dict[str, Any]
+
+
+def phase_of(workload: WorkloadView) -> str:
+    """Return where in its life a workload is, in one word, as `summary.phase_of` has it."""
+    if workload.finished_at is not None:
+        return "Finished"
+    if workload.evicted:
+        return "Evicted"
+    if workload.admitted_at is not None:
+        return "Admitted"
+    if workload.assignment is not None:
+        return "QuotaReserved"
+    return "Pending" if workload.active else "Deactivated"
+
+
+def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
+    """Return what is known of a workload, but for its place in the queue, which others move."""
+    record = workload.record
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    found: Plain = {
+        "phase": phase_of(workload),
+        "localQueue": record.queue_name,
+        "clusterQueue": queue.name if queue is not None else "",
+        "priority": record.priority,
+        "pods": {pods.name: pods.count for pods in record.pod_sets},
+    }
+    if record.job is not None:
+        found["job"] = record.job.key
+    if workload.variant:
+        found |= {"variant": workload.variant, "parent": record.parent}
+    if record.replaces is not None:
+        found["replaces"] = record.replaces
+    if workload.holds_quota:
+        found["usage"] = amounts(workload.charge)
+        found["flavors"] = {assigned.name: dict(assigned.flavors) for assigned in workload.assignment or ()}
+    for name, at in (
+        ("reservedAt", workload.reserved_at),
+        ("admittedAt", workload.admitted_at),
+        ("finishedAt", workload.finished_at),
+    ):
+        if at is not None:
+            found[name] = rfc3339(at)
+    if workload.evictions:
+        found["evictions"] = {cause or why: n for (why, cause), n in workload.evictions.items()}
+    if states := check_states(workload):
+        found["checks"] = {state.name: state.state for state in states}
+    if workload.gates:
+        found["gates"] = {name: "Open" if open_ else "Closed" for name, (open_, _) in workload.gates.items()}
+    reason, message = _why(cell, workload)
+    return found | {k: v for k, v in (("reason", reason), ("message", message)) if v}
+
+
+def _why(cell: CellState, workload: WorkloadView) -> tuple[str, str]:
+    """Return why it is in its phase, where there is something to say."""
+    match phase_of(workload):
+        case "Finished" | "Evicted" as phase:
+            said = workload.conditions.get(phase)
+            return ("", "") if said is None else (said.reason, said.message)
+        case "QuotaReserved":
+            said_now = next((c for c in conditions(cell.view, workload) if c.type == "Admitted"), None)
+            return ("", "") if said_now is None else (said_now.reason, said_now.message)
+        case "Admitted":
+            return "", ""
+    return why_pending(cell.view, workload)
+
+
+def job_plain(cell: CellState, job: JobView) -> Plain:
+    """Return a job as its owner sees it."""
+    status = job_status(cell.view, job)
+    workload = current(job)
+    found: Plain = {
+        "phase": str(status.phase),
+        "kind": status.kind,
+        "localQueue": status.queue_name,
+        "clusterQueue": status.cluster_queue,
+        "priority": status.priority,
+        "pods": {pods.name: pods.count for pods in workload.record.pod_sets},
+        "workload": status.workload,
+        "attempt": status.attempt,
+        "executor": job.executor,
+        "flavors": list(_flavors(workload)) if workload.holds_quota else [],
+        "evictions": status.evictions,
+        "reason": status.reason,
+        "message": status.message,
+    }
+    return {k: v for k, v in found.items() if v not in ("", 0, [], None) or k == "priority"}
+
+
+def _flavors(workload: WorkloadView) -> dict[str, None]:
+    return dict.fromkeys(f for assigned in workload.assignment or () for f in assigned.flavors.values())
+
+
+def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
+    """Return a parent's variants, the most preferred first, and how its job has moved (CA8, CA10)."""
+    variants: Plain = {}
+    for variant in sorted(parent.variants.values(), key=lambda v: (v.record.preference, v.record.uid)):
+        found = workload_plain(cell, variant)
+        variants[variant.variant] = {
+            "phase": found["phase"],
+            "active": variant.active,
+            "workload": variant.key,
+            "flavors": list(variant.record.allowed_flavors),
+            **{k: found[k] for k in ("gates", "checks", "reason", "message") if k in found},
+        }
+    migrations = [
+        {"at": rfc3339(m.evicted_at), "reason": m.reason, "from": m.source, "to": m.target or None}
+        for m in parent.migrations
+    ]
+    return {"phase": phase_of(parent), "variants": variants, "migrations": migrations}
+
+
+def queue_plain(queue: ClusterQueueView) -> Plain:
+    """Return a cluster queue's numbers, without what only the scheduler can compute."""
+    status = cluster_queue_status(queue)
+    active = status["conditions"][0]
+    found: Plain = {
+        "pending": status["pendingWorkloads"],
+        "reserving": status["reservingWorkloads"],
+        "admitted": status["admittedWorkloads"],
+        "nominal": amounts(nominal_quota(queue)),
+        "used": amounts(queue.reservation),
+    }
+    if active["status"] != "True":
+        found["inactive"] = f"{active['reason']}: {active['message']}"
+    return found
+
+
+def cohort_plain(cell: CellState, name: str) -> Plain:
+    """Return what the cohort's subtree has and uses."""
+    status = cohort_status(cell.view, name)
+    spec = cell.view.cohorts.get(name)
+    above = spec.parent_name if spec is not None else ""
+    return {
+        **({"parent": above} if above else {}),
+        "clusterQueues": status["clusterQueues"],
+        "nominal": _totals(status["nominalQuota"]),
+        "used": _totals(status["flavorsReservation"]),
+    }
+
+
+def _totals(flavors: Iterable[Plain]) -> dict[str, str]:
+    return {f"{f['name']}/{r['name']}": r["total"] for f in flavors for r in f["resources"]}
+
+
+def flavor_plain(cell: CellState, name: str) -> Plain:
+    """Return who offers a flavor, and how much of it each of them has and uses."""
+    queues: Plain = {}
+    for queue in cell.view.cluster_queues.values():
+        nominal = {fr: n for fr, n in nominal_quota(queue).items() if fr[0] == name}
+        if nominal:
+            used = {fr: n for fr, n in queue.reservation.items() if fr[0] == name}
+            queues[queue.name] = {"nominal": amounts(nominal), "used": amounts(used)}
+    return {"clusterQueues": queues}
+
+
+def check_plain(cell: CellState, name: str) -> Plain:
+    """Return whether the check is performed, and how many workloads it keeps waiting (AC8)."""
+    said = cell.view.checks.get(name)
+    stored = cell.objects.get("AdmissionCheck", name)
+    found: Plain = {"active": "Unknown" if said is None else said.active}
+    if stored is not None:
+        found["controller"] = stored.object.spec.controller_name  # type: ignore[union-attr]
+    if said is not None and not said.active:
+        found["inactive"] = f"{said.reason}: {said.message}".rstrip(": ")
+    waiting = [
+        workload.key
+        for queue in cell.view.cluster_queues.values()
+        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
+        for workload in queue.workloads.values()
+        if workload.admitted_at is None
+        and any(s.name == name and s.state != "Ready" for s in check_states(workload))
+    ]
+    return found | {"waiting": waiting}
+
+
+def families(cell: CellState) -> Iterator[WorkloadView]:
+    return (workload for workload in cell.view.workloads.values() if workload.parent)
+
+
+def sliced(cell: CellState) -> Iterator[JobView]:
+    """Yield the jobs that are made of slices."""
+    return (job for job in cell.view.jobs.values() if any(is_slice(w) for w in job.workloads.values()))
+
+
+def cohorts(cell: CellState) -> list[str]:
+    """Return all cohorts, those included that exist only because a queue names them."""
+    named = (q.spec.cohort_name for q in cell.view.cluster_queues.values() if q.spec is not None)
+    return sorted({*cell.view.cohorts, *(name for name in named if name)})
+
+
+def configuration(cell: CellState) -> Plain:
+    """Return `Kind/name` -> what its manifest says, but for metadata that only the server sets."""
+    return {
+        f"{kind}/{key}": configuration_of(cell, kind, key)
+        for kind, stored_ones in cell.objects.by_kind.items()
+        for key in stored_ones
+    }
+
+
+def configuration_of(cell: CellState, kind: str, key: str) -> Plain | None:
+    """Return one object of `configuration`; None when there is none."""
+    stored = cell.objects.by_kind.get(kind, {}).get(key)
+    if stored is None:
+        return None
+    manifest = manifest_of(kind, stored.object)
+    metadata = manifest.pop("metadata")
+    for name in ("apiVersion", "kind", "status"):
+        manifest.pop(name, None)
+    kept: Plain = {k: v for k in ("labels", "annotations") if (v := metadata.get(k))}
+    if stored.terminating:
+        kept["terminating"] = True
+    return {**kept, **manifest}
+
+
+def _refused(cell: CellState) -> Plain:
+    return {key: {"phase": "Rejected", "message": said.message} for key, said in cell.refused.items()}
+
+
+def _presence(cell: CellState) -> Plain:
+    return {
+        key: {"present": said.present, "since": rfc3339(said.since)}
+        | ({"message": said.message} if said.message else {})
+        for key, said in sorted(cell.presence.items())
+    }
+
+
+SECTIONS: Mapping[str, Callable[[CellState], Plain]] = {
+    "clusterQueues": lambda c: {n: queue_plain(q) for n, q in sorted(c.view.cluster_queues.items())},
+    "cohorts": lambda c: {name: cohort_plain(c, name) for name in cohorts(c)},
+    "flavors": lambda c: {n: flavor_plain(c, n) for n in sorted(c.objects.by_kind["ResourceFlavor"])},
+    "jobs": lambda c: {k: job_plain(c, j) for k, j in sorted(c.view.jobs.items())} | _refused(c),
+    "workloads": lambda c: {k: workload_plain(c, w) for k, w in sorted(c.view.workloads.items())},
+    "slices": lambda c: {j.key: described(j) for j in sliced(c)},
+    "variants": lambda c: {w.key: family_plain(c, w) for w in families(c)},
+    "checks": lambda c: {n: check_plain(c, n) for n in sorted(c.objects.by_kind["AdmissionCheck"])},
+    "presence": _presence,
+    "configuration": configuration,
+}
+"""What there is to see, and how it is made; each costs as much as there is of it."""
+
+
+def picture(cell: CellState, sections: Iterable[str] = SECTIONS) -> dict[str, Plain]:
+    """Return the sections asked for, each key -> object."""
+    return {name: SECTIONS[name](cell) for name in sections}
+
+
+# One thing by its name
+
+_WORDS = {
+    "job": "Job",
+    "workload": "Workload",
+    "variant": "Workload",
+    "slice": "Workload",
+    "clusterqueue": "ClusterQueue",
+    "cq": "ClusterQueue",
+    "queue": "ClusterQueue",
+    "localqueue": "LocalQueue",
+    "cohort": "Cohort",
+    "flavor": "ResourceFlavor",
+    "resourceflavor": "ResourceFlavor",
+    "check": "AdmissionCheck",
+    "admissioncheck": "AdmissionCheck",
+    "agent": "agent",
+}
+"""What people write before a name to say which kind they mean."""
+
+
+def split_kind(name: str) -> tuple[str, str]:
+    """Return kind and name of `queue/research`; ("", name) where no kind is written."""
+    word, slash, rest = name.partition("/")
+    kind = _WORDS.get(word.lower(), "") if slash else ""
+    return (kind, rest) if kind else ("", name)
+
+
+def about(cell: CellState, name: str) -> list[tuple[str, str, Plain]]:
+    """Return (kind, key, what is known) of everything that has the name; [] of nothing.
+
+    A name may say its kind, `cohort/company`; one without a namespace is looked for in `default`.
+    """
+    wanted, name = split_kind(name)
+    key = name if "/" in name else f"default/{name}"
+    found: list[tuple[str, str, Plain]] = []
+
+    def add(kind: str, there: str, known: Callable[[], Plain | None]) -> None:
+        if wanted in ("", kind) and (plain := known()) is not None:
+            found.append((kind, there, plain))
+
+    add("Job", key, lambda: _job_whole(cell, key))
+    add("Workload", key, lambda: _workload_whole(cell, key))
+    add("ClusterQueue", name, lambda: _queue_whole(cell, name))
+    add("LocalQueue", key, lambda: _local_whole(cell, key))
+    add("Cohort", name, lambda: cohort_plain(cell, name) if name in cohorts(cell) else None)
+    flavors, checks = cell.objects.by_kind["ResourceFlavor"], cell.objects.by_kind["AdmissionCheck"]
+    add("ResourceFlavor", name, lambda: flavor_plain(cell, name) if name in flavors else None)
+    add("AdmissionCheck", name, lambda: _check_whole(cell, name) if name in checks else None)
+    add("agent", name, lambda: _presence(cell).get(f"agent/{name}"))
+    return found
+
+
+def known_names(cell: CellState) -> list[str]:
+    """Return all names that `about` finds something for."""
+    view, kinds = cell.view, cell.objects.by_kind
+    return [
+        *view.jobs,
+        *view.workloads,
+        *cell.refused,
+        *view.cluster_queues,
+        *view.local_queues,
+        *cohorts(cell),
+        *kinds["ResourceFlavor"],
+        *kinds["AdmissionCheck"],
+    ]
+
+
+def _job_whole(cell: CellState, key: str) -> Plain | None:
+    job = cell.view.jobs.get(key)  # type: ignore[call-overload]
+    if job is None:
+        return _refused(cell).get(key)
+    found = job_plain(cell, job)
+    place = position(cell.view, current(job))
+    if place is not None:
+        found["queuePosition"] = place
+    if any(is_slice(w) for w in job.workloads.values()):
+        found["slices"] = described(job)
+    found["workloads"] = {w.key: _workload_whole(cell, w.key) for w in job.workloads.values()}
+    return found
+
+
+def _workload_whole(cell: CellState, key: str) -> Plain | None:
+    workload = cell.view.workloads.get(key)  # type: ignore[call-overload]
+    if workload is None:
+        return None
+    found = workload_plain(cell, workload)
+    place = position(cell.view, workload) if phase_of(workload) == "Pending" else None
+    if place is not None:
+        found["queuePosition"] = place
+    if states := [s for s in check_states(workload) if s.state]:
+        found["checks"] = {
+            s.name: {"state": s.state, "attempt": workload.check_attempt}
+            | ({"since": rfc3339(s.at)} if s.at is not None else {})
+            | ({"message": s.message} if s.message else {})
+            for s in states
+        }
+    if workload.parent:
+        found |= family_plain(cell, workload)
+    return found
+
+
+def _queue_whole(cell: CellState, name: str) -> Plain | None:
+    queue = cell.view.cluster_queues.get(name)
+    if queue is None or queue.spec is None:
+        return None
+    found = queue_plain(queue)
+    if queue.spec.cohort_name:
+        found["cohort"] = queue.spec.cohort_name
+    return found | {"localQueues": sorted(queue.local_queues), "holders": list(queue.workloads)}
+
+
+def _local_whole(cell: CellState, key: str) -> Plain | None:
+    local = cell.view.local_queues.get(key)
+    if local is None or local.spec is None:
+        return None
+    return {
+        "clusterQueue": local.spec.cluster_queue,
+        "reserving": local.reserving,
+        "admitted": local.admitted,
+        "pending": list(local.pending),
+    }
+
+
+def _check_whole(cell: CellState, name: str) -> Plain:
+    queues = [
+        queue.name
+        for queue in cell.view.cluster_queues.values()
+        if queue.spec is not None
+        and queue.spec.admission_checks_strategy is not None
+        and any(rule.name == name for rule in queue.spec.admission_checks_strategy.admission_checks)
+    ]
+    return check_plain(cell, name) | {"clusterQueues": queues}
+
+
+__all__ = ["SECTIONS", "about", "known_names", "phase_of", "picture", "split_kind"]

@@ -1,0 +1,212 @@
+"""`sluice replay state`: a cell at one moment, from the folds that the question needs, side by side.
+
+found = look(source, 4711)                    # everything, by section
+found = look(source, 4711, sections=["checks"])
+found = look_at(source, 4711, "train")        # one thing by its name
+found = overview(source, 4711)                # what fits a screen
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
+from sluice.core.status import JobView
+from sluice.core.status.job_status import current, is_over, job_status
+
+from . import forking
+from .cell import CellFold, CellState
+from .differing import COMPARED, differences
+from .objects import (
+    SECTIONS,
+    about,
+    check_plain,
+    families,
+    job_plain,
+    known_names,
+    phase_of,
+    picture,
+    sliced,
+    split_kind,
+)
+from .source import Source
+from .states import Progress, fold_at, is_long, unhurried
+from .summary import node_quota, order_of, queue_summary
+from .why import UnknownWorkloadError
+
+SHOWN = 20
+"""Jobs that an overview lists."""
+
+Plain = dict[str, Any]
+
+
+class UnknownNameError(UnknownWorkloadError):
+    """Nothing in the cell has that name; `known` are the names there are."""
+
+
+def look(
+    source: Source,
+    seq: int,
+    sections: Iterable[str] = SECTIONS,
+    *,
+    snapshots: bool = True,
+    progress: Progress | None = None,
+) -> Plain:
+    """Return the sections asked for (`objects.SECTIONS`), cluster queues with what they could still have.
+
+    Raises:
+        RangeError: the log has no such sequence.
+    """
+    wanted = list(sections)
+    queues = "clusterQueues" in wanted
+    works = [partial(_picture, source, seq, snapshots, wanted)]
+    if queues:
+        works.append(partial(_queues, source, seq, snapshots))
+    found = _folded(source, works, progress)
+    if queues:
+        _merge(found[0]["clusterQueues"], found[1])
+    return found[0]
+
+
+def overview(source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None) -> Plain:
+    """Return numbers of everything, all cluster queues, and the first jobs that are not over."""
+    works = [partial(_counts, source, seq, snapshots), partial(_queues, source, seq, snapshots)]
+    found, queues = _folded(source, works, progress)
+    return found | {"clusterQueues": queues}
+
+
+def look_at(
+    source: Source, seq: int, name: str, *, snapshots: bool = True, progress: Progress | None = None
+) -> Plain:
+    """Return kind -> key -> what is known, of everything that has the name.
+
+    Raises:
+        UnknownNameError: nothing has.
+    """
+    works = [partial(_named, source, seq, snapshots, name), partial(_node, source, seq, snapshots, name)]
+    found, nodes = _folded(source, works, progress)
+    for kind, known in nodes.items():
+        if kind in found:
+            _merge(found[kind], known)
+    return found
+
+
+def between(source: Source, first: int, last: int, *, progress: Progress | None = None) -> Plain:
+    """Return what changed from one sequence to another (`differing.differences`).
+
+    Raises:
+        RangeError: the log does not have one of them.
+    """
+    before = partial(_picture, source, first, True, [*COMPARED])
+    after = partial(_picture, source, last, True, [*COMPARED])
+    return differences(*_folded(source, [before, after], progress))
+
+
+def _folded(source: Source, works: list[Any], progress: Progress | None) -> list[Plain]:
+    with unhurried():
+        return forking.each(works, progress, apart=is_long(source))
+
+
+def _cell(source: Source, seq: int, snapshots: bool, progress: Progress | None) -> CellState:
+    return fold_at(source, CellFold(), seq, snapshots=snapshots, progress=progress).state
+
+
+def _scheduler(source: Source, seq: int, snapshots: bool, progress: Progress | None) -> SchedulerState:
+    return fold_at(source, Scheduler(), seq, snapshots=snapshots, progress=progress).state
+
+
+def _picture(
+    source: Source, seq: int, snapshots: bool, sections: list[str], progress: Progress | None
+) -> Plain:
+    return picture(_cell(source, seq, snapshots, progress), sections)
+
+
+def _queues(source: Source, seq: int, snapshots: bool, progress: Progress | None) -> Plain:
+    return queues_of(_scheduler(source, seq, snapshots, progress))
+
+
+def queues_of(state: SchedulerState) -> Plain:
+    """Return all cluster queues with their quota."""
+    return {n: queue_summary(state, q) for n, q in sorted(state.world.cluster_queues.items())}
+
+
+def _merge(seen: Plain, known: Plain) -> None:
+    """Let what the scheduler knows of quota take the place of plain totals."""
+    for name, more in known.items():
+        if name in seen:
+            found = {k: v for k, v in seen[name].items() if k not in ("nominal", "used")}
+            seen[name] = found | {k: v for k, v in more.items() if k in ("path", "quota", "queue")}
+
+
+def _counts(source: Source, seq: int, snapshots: bool, progress: Progress | None) -> Plain:
+    return counts(_cell(source, seq, snapshots, progress))
+
+
+def counts(cell: CellState) -> Plain:
+    """Return numbers of everything but queues, and the first jobs that are not over."""
+    view = cell.view
+    live = (job for _, job in sorted(view.jobs.items()) if not is_over(job))
+    shown = list(islice(live, SHOWN + 1))
+    variants = Counter(phase_of(v) for parent in families(cell) for v in parent.variants.values())
+    return {
+        "jobs": Counter(str(job_status(view, job).phase) for job in view.jobs.values())
+        | ({"Rejected": len(cell.refused)} if cell.refused else {}),
+        "workloads": Counter(phase_of(workload) for workload in view.workloads.values()),
+        "families": {"count": sum(1 for _ in families(cell)), "variants": variants},
+        "sliced": {"count": sum(1 for _ in sliced(cell)), "growing": _growing(cell)},
+        "checks": {name: check_plain(cell, name) for name in sorted(cell.objects.by_kind["AdmissionCheck"])},
+        "presence": picture(cell, ["presence"])["presence"],
+        "live": {job.key: _line(cell, job) for job in shown[:SHOWN]},
+        "more": len(shown) > SHOWN,
+    }
+
+
+def _growing(cell: CellState) -> int:
+    """Return how many jobs wait for a larger slice beside the one that runs."""
+    return sum(sum(1 for w in job.workloads.values() if w.finished_at is None) > 1 for job in sliced(cell))
+
+
+def _line(cell: CellState, job: JobView) -> Plain:
+    """Return a job with what an overview says of its variants, slices and checks."""
+    found = job_plain(cell, job)
+    workload = current(job)
+    if workload.parent:
+        found["variants"] = {
+            v.variant: phase_of(v) if v.active else "Inactive"
+            for v in sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+        }
+    return found
+
+
+def _named(source: Source, seq: int, snapshots: bool, name: str, progress: Progress | None) -> Plain:
+    cell = _cell(source, seq, snapshots, progress)
+    found: Plain = {}
+    for kind, key, plain in about(cell, name):
+        found.setdefault(kind, {})[key] = plain
+    if not found:
+        raise UnknownNameError(split_kind(name)[1], known_names(cell))
+    return found
+
+
+def _node(source: Source, seq: int, snapshots: bool, name: str, progress: Progress | None) -> Plain:
+    """Return what the scheduler knows of a queue or cohort of that name: its quota, who waits in it."""
+    state = _scheduler(source, seq, snapshots, progress)
+    name = split_kind(name)[1]
+    found: Plain = {}
+    queue = state.world.cluster_queues.get(name)
+    if queue is not None:
+        waiting = state.pending.queues.get(name)
+        known = queue_summary(state, queue)
+        order = [] if waiting is None else order_of(waiting)
+        found["ClusterQueue"] = {name: {"path": known["path"], "quota": known["quota"], "queue": order}}
+    nodes = {node.name: node for q in state.world.cluster_queues.values() for node in q.node.path_to_root()}
+    node = nodes.get(name)
+    if node is not None and not node.is_cluster_queue:
+        found["Cohort"] = {name: {"path": node.path(), "quota": node_quota(node)}}
+    return found
+
+
+__all__ = ["SHOWN", "UnknownNameError", "between", "counts", "look", "look_at", "overview", "queues_of"]

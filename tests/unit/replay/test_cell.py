@@ -1,0 +1,232 @@
+"""The whole cell at any point: as users saw it, from a snapshot or from the start, forward and back."""
+
+import itertools
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from services.api.world import World
+from sluice.cli.main import main
+from sluice.core.status.job_status import job_status
+from sluice.log.contract import Entry
+from sluice.replay.cell import CellFold, CellState
+from sluice.replay.differing import differences
+from sluice.replay.frames import Film, Place
+from sluice.replay.objects import SECTIONS, about, known_names, picture
+from sluice.replay.overview import UnknownNameError, between, look, look_at
+from sluice.replay.source import FileSource, ListSource
+from sluice.replay.states import cell_at, index
+from tests.family_world import cell, cluster_queue
+
+from .incident import EXAMPLE, ROOT
+from .test_extracting import incident
+from .test_invariants import elastic, families
+from .test_whatif import checked
+
+
+def migrating() -> list[Entry]:
+    """A job runs on the lesser flavor, and moves when the better one is free."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle_all()
+    world.report("a", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+STORIES = [incident, families, migrating, elastic, checked]
+
+
+@pytest.fixture(params=STORIES, ids=lambda story: story.__name__)
+def log(request: pytest.FixtureRequest) -> ListSource:
+    return ListSource(request.param())
+
+
+def commits(source: ListSource) -> list[Entry]:
+    return [entry for entries in source.read() for entry in entries]
+
+
+def test_it_is_what_the_api_service_answers_from(log: ListSource) -> None:
+    """At every sequence each job has the status that `sluice get` showed."""
+    world = World()
+    for entry in commits(log):
+        world.fold([entry])
+        cell = cell_at(log, entry.seq).state
+        assert list(cell.view.jobs) == list(world.view.jobs)
+        for key, job in world.view.jobs.items():
+            assert job_status(cell.view, cell.view.jobs[key]) == job_status(world.view, job)
+
+
+def test_a_snapshot_and_the_rest_are_the_whole(log: ListSource) -> None:
+    """Wherever a state was stored, going on from it leads to the same picture."""
+    fold = CellFold()
+    entries = commits(log)
+    whole = picture(cell_at(log, log.end).state)
+    for cut in range(0, len(entries), 7):
+        seq = entries[cut].seq
+        stored = fold.load(fold.dump(cell_at(log, seq).state))
+        assert picture(stored) == picture(cell_at(log, seq).state)
+        film = Film(log)
+        film._cell, film._place = stored, Place(seq, 1 << 30)
+        film._shots = (shot for shot in film._shots if shot.place.seq > seq)
+        film.at(Place(log.end, 1 << 20))
+        assert picture(film.cell(film.at(Place(log.end, 1 << 20)).place)) == whole
+
+
+def test_the_film_shows_the_state_after_each_event_both_ways(log: ListSource) -> None:
+    """Going back shows what going forward did; behind a message's last event stands its state."""
+    film = Film(log)
+    place, seen = film.at(Place(log.first, 0)).place, []
+    while True:
+        frame = film.at(place)
+        seen.append(frame)
+        if frame.place.number + 1 == frame.count:
+            assert picture(film.cell(place)) == picture(cell_at(log, place.seq).state)
+        further = film.after(place)
+        if further == place:
+            break
+        place = further
+    assert sum(frame.count for frame in seen if not frame.place.number) == len(seen)
+
+    again = Film(log)
+    for frame in reversed(seen):
+        assert again.at(frame.place) == frame
+    assert [again.before(f.place) for f in seen[1:]] == [f.place for f in seen[:-1]]
+
+
+def test_lines_say_what_the_event_changed(log: ListSource) -> None:
+    """A changed line differs from the frame before; an unmarked one says what that one said."""
+    film = Film(log)
+    before: dict[str, str] = {}
+    marks = set()
+    place = film.at(Place(log.first, 0)).place
+    while True:
+        frame = film.at(place)
+        for line in frame.lines:
+            marks.add(line.mark)
+            if line.name in before and line.mark in "~ ":
+                assert (before[line.name] != line.text) == (line.mark == "~")
+        before = {line.name: line.text for line in frame.lines if line.mark != "-"}
+        further = film.after(place)
+        if further == place:
+            break
+        place = further
+    assert {"+", "~", " "} <= marks
+
+
+def test_the_next_event_about_a_job_is_found() -> None:
+    """Forward and back, over events that are not about it; None when there is no other."""
+    film = Film(ListSource(incident()))
+    place: Place | None = Place(1, 0)
+    found = []
+    while (place := film.find(place, "train-4")) is not None:
+        found.append((place, film.at(place).happening.type))
+    assert [what for _, what in found][:3] == ["JobSubmitted", "WorkloadCreated", "QuotaReserved"]
+    assert film.find(found[-1][0], "train-4", back=True) == found[-2][0]
+    assert film.find(found[0][0], "train-4", back=True) is None
+
+
+def whole(source: ListSource, seq: int) -> dict[str, dict[str, object]]:
+    return picture(cell_at(source, seq).state)
+
+
+def test_differences_of_a_preemption() -> None:
+    """Who was evicted and why, who came, what it did to queues; nothing between equal states."""
+    source = ListSource(incident())
+    found = between(source, 20, 40)
+    assert found["evicted"] == [
+        {"workload": "default/job-train-3-bc5a4", "job": "default/train-3", "times": {"Preempted": 1}},
+        {"workload": "default/job-train-4-45d14", "job": "default/train-4", "times": {"Preempted": 1}},
+    ]
+    assert found["admitted"] == ["default/job-api-rollout-fb9b3"]
+    assert found["finished"] == ["default/job-train-1-9dc5f"]
+    assert "default/api-rollout" in found["jobs"]["created"]
+    assert found["jobs"]["changed"]["default/train-3"]["phase"] == {"before": "Admitted", "after": "Queued"}
+    same = differences(whole(source, 20), whole(source, 20))
+    assert not any(same[name] for name in ("admitted", "evicted", "migrated", "resized", "finished"))
+    assert not any(any(same[name].values()) for name in SECTIONS if name in same)
+
+
+@pytest.mark.parametrize(
+    ("story", "what"), [(migrating, "migrated"), (elastic, "resized"), (checked, "checksChanged")]
+)
+def test_differences_of_other_services(story: Callable[[], list[Entry]], what: str) -> None:
+    """Migrations, resizes and checks are found between some two points of a log that has them."""
+    source = ListSource(story())
+    pictures = [whole(source, entry.seq) for entry in commits(source)]
+    found = [
+        one for before, after in itertools.pairwise(pictures) for one in differences(before, after)[what]
+    ]
+    assert found
+
+
+def test_configuration_that_changed_is_told_by_its_path() -> None:
+    """A quota goes by the names of its flavor and resource."""
+    source = ListSource(incident())
+    old = whole(source, 20)
+    new = whole(source, 20)
+    queue: dict = new["configuration"]["ClusterQueue/research"]  # type: ignore[assignment]
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 24
+    changed = differences(old, new)["configuration"]["changed"]["ClusterQueue/research"]
+    path = "spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota"
+    assert changed == {path: {"before": 16, "after": 24}}
+
+
+def test_everything_is_found_by_its_name(log: ListSource) -> None:
+    """Each name that is suggested for a misspelt one leads to something."""
+    cell: CellState = cell_at(log, log.end // 2).state
+    for name in known_names(cell):
+        assert about(cell, name)
+    with pytest.raises(UnknownNameError):
+        look_at(log, log.end, "nobody")
+
+
+def test_what_was_indexed_is_found_in_a_long_log(tmp_path: Path) -> None:
+    """Snapshots beside a file are used, and change no answer."""
+    file = tmp_path / "x.slog"
+    file.write_bytes(EXAMPLE.read_bytes())
+    source = FileSource(file)
+    assert index(source, 10) > 0
+    fold = source.snapshot(CellFold(), source.end)
+    assert fold is not None
+    for seq in (20, 40, source.end):
+        assert look(source, seq) == look(source, seq, snapshots=False)
+
+
+def shell(script: str, capsys, monkeypatch) -> str:
+    monkeypatch.setattr(sys, "stdin", StringIO(script))
+    main(["replay", "shell", "-l", str(EXAMPLE)])
+    return capsys.readouterr().out
+
+
+def test_the_shell_reads_a_script(capsys, monkeypatch) -> None:
+    """Every command answers; mistakes are told and change nothing."""
+    monkeypatch.chdir(ROOT)
+    script = (
+        "n\nn 3\nb 2\nm\nmb\n27\nf train-4\nfb\ns\ns train-4\nwatch train-1\nunwatch train-1\nw train-4\n?\n"
+    )
+    out = shell(script, capsys, monkeypatch)
+    for said in (
+        "27.1> f train-4",
+        "Stopping on on-demand",
+        "phase: Stopping",
+        "is Evicted",
+        "forward one event",
+    ):
+        assert said in out
+    wrong = "g 4711\ng never\nxyz\nn x\nwatch nobody\nf\nb\n27\ns trian-4\nw trian-4\n"
+    out = shell(wrong, capsys, monkeypatch)
+    for said in (
+        "no sequence 4711",
+        "want a sequence",
+        'Did you mean "train-4"',
+        "no command",
+        "nothing further",
+    ):
+        assert said in out
+    assert "Traceback" not in out
+    assert out.count("\n1.1> ") == 8

@@ -382,8 +382,9 @@ def index_command(ctx: click.Context, file: Path, every: int) -> None:
 def shell(ctx: click.Context, at: str | None, file: Path | None) -> None:
     """Step through the log event by event, forward and back, with the state beside it.
 
-    n and b step forward and back (n 10: ten), g SEQ goes there, s shows the state, s NAME one workload or
-    queue, w NAME explains why, q quits.
+    n and b step forward and back (n 10: ten), m and mb by messages, g goes to a sequence or time, f NAME to
+    the next event about a job or queue; s shows the state, s NAME one thing, w NAME explains why; ? has all.
+    Commands may come from a pipe, too.
     """
     from .replay_shell import Shell
 

@@ -9,13 +9,14 @@ found = overview(source, 4711)                # what fits a screen
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice
+from heapq import nsmallest
 from typing import Any
 
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
 from sluice.core.status import JobView
-from sluice.core.status.job_status import current, is_over, job_status
+from sluice.core.status.job_status import current, is_over
+from sluice.core.status.job_status import phase_of as job_phase
 
 from . import forking
 from .cell import CellFold, CellState
@@ -148,18 +149,17 @@ def _counts(source: Source, seq: int, snapshots: bool, progress: Progress | None
 def counts(cell: CellState) -> Plain:
     """Return numbers of everything but queues, and the first jobs that are not over."""
     view = cell.view
-    live = (job for _, job in sorted(view.jobs.items()) if not is_over(job))
-    shown = list(islice(live, SHOWN + 1))
+    shown = nsmallest(SHOWN + 1, (key for key, job in view.jobs.items() if not is_over(job)))
     variants = Counter(phase_of(v) for parent in families(cell) for v in parent.variants.values())
     return {
-        "jobs": Counter(str(job_status(view, job).phase) for job in view.jobs.values())
+        "jobs": Counter(str(job_phase(job)) for job in view.jobs.values())
         | ({"Rejected": len(cell.refused)} if cell.refused else {}),
         "workloads": Counter(phase_of(workload) for workload in view.workloads.values()),
         "families": {"count": sum(1 for _ in families(cell)), "variants": variants},
         "sliced": {"count": sum(1 for _ in sliced(cell)), "growing": _growing(cell)},
         "checks": {name: check_plain(cell, name) for name in sorted(cell.objects.by_kind["AdmissionCheck"])},
         "presence": picture(cell, ["presence"])["presence"],
-        "live": {job.key: _line(cell, job) for job in shown[:SHOWN]},
+        "live": {key: _line(cell, view.jobs[key]) for key in shown[:SHOWN]},
         "more": len(shown) > SHOWN,
     }
 

@@ -49,8 +49,9 @@ class JobStatus(NamedTuple):
 def job_status(view: State, job: JobView) -> JobStatus:
     """Return the job's status, from its current workload."""
     workload = current(job)
-    phase, reason, message = _phase(view, workload, job)
     queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    phase = _phase(workload, job)
+    reason, message = _because(view, workload, phase)
     return JobStatus(
         key=job.key,
         kind=job.reference.kind,
@@ -91,23 +92,41 @@ def _rank(workload: WorkloadView) -> int:
     return 1 if workload.admitted_at is None else 2
 
 
-def _phase(view: State, workload: WorkloadView, job: JobView) -> tuple[Phase, str, str]:
+def phase_of(job: JobView) -> Phase:
+    """Return the phase alone, which costs much less than all that is to be said of it."""
+    return _phase(current(job), job)
+
+
+def _phase(workload: WorkloadView, job: JobView) -> Phase:
     conditions = workload.conditions
     finished = conditions.get("Finished")
     if finished is not None:
-        phase = Phase.FAILED if finished.reason == "Failed" else Phase.SUCCEEDED
-        return phase, finished.reason, finished.message
-    evicted = conditions.get("Evicted")
-    if workload.evicted and evicted is not None:
-        return Phase.STOPPING, evicted.reason, evicted.message
+        return Phase.FAILED if finished.reason == "Failed" else Phase.SUCCEEDED
+    if workload.evicted and "Evicted" in conditions:
+        return Phase.STOPPING
     if workload.admitted_at is not None:
         pods_ready = conditions.get("PodsReady")
         running = job.running and pods_ready is not None and pods_ready.status
-        return (Phase.RUNNING if running else Phase.ADMITTED), "", ""
+        return Phase.RUNNING if running else Phase.ADMITTED
     if workload.assignment is not None:
-        return Phase.RESERVED, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
-    reason, message = why_pending(view, workload)
-    return (Phase.QUEUED if workload.active else Phase.SUSPENDED), reason, message
+        return Phase.RESERVED
+    return Phase.QUEUED if workload.active else Phase.SUSPENDED
 
 
-__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status"]
+def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, str]:
+    """Return reason and message of a phase."""
+    match phase:
+        case Phase.SUCCEEDED | Phase.FAILED:
+            said = workload.conditions["Finished"]
+        case Phase.STOPPING:
+            said = workload.conditions["Evicted"]
+        case Phase.RUNNING | Phase.ADMITTED:
+            return "", ""
+        case Phase.RESERVED:
+            return "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+        case _:
+            return why_pending(view, workload)
+    return said.reason, said.message
+
+
+__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status", "phase_of"]

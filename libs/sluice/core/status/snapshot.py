@@ -203,21 +203,16 @@ def load(data: bytes) -> View:
     view.totals = dict(found.totals)
     cluster_queues = [ClusterQueueView(part.name) for part in found.cluster_queues]
     local_queues = [LocalQueueView(part.key) for part in found.local_queues]
-    for part in found.workloads:
-        workload = view.workloads[part.key] = _workload(part, local_queues[part.local_queue])
-        if part.cluster_queue is not None:
-            workload.cluster_queue = cluster_queues[part.cluster_queue]
-        if part.pending is not None:
-            workload.pending = found.pending[part.pending]
     known = view.workloads
+    for part in found.workloads:
+        known[part.key] = _workload(part, local_queues, cluster_queues, found.pending)
     for part in found.workloads:
         if part.beside is not None:
             known[part.key].beside = known[part.beside]
     for parent, variants in found.variants.items():
         view.workloads[parent].variants = {key: known[key] for key in variants}
     for part in found.jobs:
-        job = view.jobs[part.key] = JobView(part.key, part.reference)
-        _JOB.fill(job, part, but=("workloads",))
+        job = view.jobs[part.key] = JobView(*_JOB.values(part))
         job.workloads = {key: known[key] for key in part.workloads}
     for local, part in zip(local_queues, found.local_queues, strict=True):
         _LOCAL_QUEUE.fill(local, part, but=("cluster_queue", "pending"))
@@ -240,22 +235,32 @@ def _created_as(history: Sequence[Transition]) -> Any:
 
 _FIELDS = [f.name for f in dataclasses.fields(WorkloadView)]
 _LEFT_OUT = [(i, _SHARED.get(name)) for i, name in enumerate(_FIELDS) if name not in _WORKLOAD.names]
-_ELSEWHERE = [_FIELDS.index(name) for name in ("local_queue", "cluster_queue", "pending", "beside")]
-_RECORD, _HISTORY = _FIELDS.index("record"), _FIELDS.index("history")
+_LOCAL, _QUEUE, _PENDING, _BESIDE, _RECORD, _HISTORY = (
+    _FIELDS.index(name) for name in ("local_queue", "cluster_queue", "pending", "beside", "record", "history")
+)
 _EMPTIES = [(_FIELDS.index(name), empty) for name, empty in _SHARED.items()]
 
 
-def _workload(part: Any, local_queue: LocalQueueView) -> WorkloadView:
-    """Return a workload without what names other records; made in one go, as there are many of them."""
+def _workload(
+    part: Any,
+    local_queues: Sequence[LocalQueueView],
+    cluster_queues: Sequence[ClusterQueueView],
+    verdicts: Sequence[PendingReason],
+) -> WorkloadView:
+    """Return a workload but for the workloads that it names; in one go, as there are very many."""
     values = list(_WORKLOAD.values(part))
     for index, value in _LEFT_OUT:
         values.insert(index, value)
-    for index in _ELSEWHERE:
-        values[index] = None
-    values[_ELSEWHERE[0]] = local_queue
+    values[_LOCAL] = local_queues[values[_LOCAL]]
+    if values[_QUEUE] is not None:
+        values[_QUEUE] = cluster_queues[values[_QUEUE]]
+    if values[_PENDING] is not None:
+        values[_PENDING] = verdicts[values[_PENDING]]
+    values[_BESIDE] = None
     if values[_HISTORY]:
-        values[_HISTORY] = [Transition(*each) for each in part.history]
-    values[_RECORD] = part.record or _created_as(values[_HISTORY])
+        values[_HISTORY] = [Transition(*each) for each in values[_HISTORY]]
+    if values[_RECORD] is None:
+        values[_RECORD] = _created_as(values[_HISTORY])
     for index, empty in _EMPTIES:
         if not values[index]:
             values[index] = empty

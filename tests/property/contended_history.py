@@ -103,6 +103,7 @@ class Contended:
             if self.random.random() < 0.7:
                 self.player.settle()
         self.player.settle()
+        self.player.verify()
         return self.player
 
     def act(self) -> None:

@@ -13,6 +13,8 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
+from sluice.events.codec import encode_commit
+from sluice.events.commit import Step as CommittedStep
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.slices import (
@@ -25,6 +27,8 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.log.contract import Entry
+from sluice.replay.verify import verify
 
 MAX_DECISIONS = 300
 SECOND = 1_000_000
@@ -42,6 +46,8 @@ class Step:
     events: Sequence[Event]
     upto: int
     at: Micros
+    seq: int
+    """Of its commit."""
 
 
 @dataclass
@@ -51,12 +57,16 @@ class Player:
     state: SchedulerState = field(default_factory=Scheduler().initial)
     log: list[Input | Step] = field(default_factory=list)
     seq: int = 0
+    """Of the last message, commits of the scheduler included."""
+    upto: int = 0
+    """Of the last input."""
     now: Micros = SECOND
     settles: list[tuple[int, Micros]] = field(default_factory=list)
     """Where in the log, and when, decisions were asked for."""
 
     def put(self, event: Event) -> None:
         self.seq += 1
+        self.upto = self.seq
         self.now += 1000
         Scheduler().apply(self.state, event, self.seq, self.now)
         self.log.append(Input(event, self.seq, self.now))
@@ -69,15 +79,43 @@ class Player:
             if not events:
                 assert not violations(self.state)
                 return
-            self.log.append(Step(events, self.seq, self.now))
+            self.seq += 1
+            self.log.append(Step(events, self.upto, self.now, self.seq))
             for event in events:
-                scheduler.apply(self.state, event, self.seq, self.now)
+                scheduler.apply(self.state, event, self.upto, self.now)
                 assert not reservation_violations(self.state, event)
         last = [msgspec.to_builtins(event) for step in self.log[-3:] for event in getattr(step, "events", ())]
         raise AssertionError(f"does not settle: {last}")
 
     def steps(self) -> list[Step]:
         return [entry for entry in self.log if isinstance(entry, Step)]
+
+    def entries(self) -> list[Entry]:
+        """Return the log as a cell would have written it."""
+        return [_entry(entry) for entry in self.log]
+
+    def verify(self) -> None:
+        """Decide the whole log again, as `sluice replay verify` does: it comes out as it is."""
+        found = verify(Scheduler(), self.entries())
+        assert found.divergence is None, str(found.divergence)
+        assert found.steps == len(self.steps())
+
+
+def _entry(logged: Input | Step) -> Entry:
+    if isinstance(logged, Step):
+        writer, events, upto = "scheduler", logged.events, logged.upto
+    else:
+        writer, events, upto = _writer(logged.event), (logged.event,), logged.seq - 1
+    step = CommittedStep(upto=upto, at=logged.at, events=tuple(events))
+    payload = encode_commit("main", writer, f"{writer}-{logged.seq}", [step])
+    return Entry(logged.seq, writer, logged.at, payload)
+
+
+def _writer(event: Event) -> str:
+    if isinstance(event, ObjectApplied | ObjectDeleted):
+        return "config"
+    said = ChecksPending | ChecksReady | ChecksRejected | ChecksRetry | PreemptionsAllowed
+    return "checks" if isinstance(event, said) else "slices"
 
 
 # Configurations
@@ -350,4 +388,5 @@ def play(data: st.DataObject, actions: int) -> Player:
         if data.draw(st.integers(0, 2)):
             player.settle()
     player.settle()
+    player.verify()
     return player

@@ -111,6 +111,7 @@ def test_with_slices_that_grow_and_shrink(steps: list[tuple[Any, ...]], data: st
     for step in steps:
         play_elastic(world, step)
         world.settle()
+    world.redecide()
     check(timed(world), data)
 
 

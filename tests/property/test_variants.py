@@ -210,6 +210,8 @@ def test_sharing_verdicts_changes_nothing(policy: int, actions: list[tuple[Any, 
         jobs = [key.partition("/")[2] for key in shared.world.services["slices"].state.jobs]
         for name in jobs:
             assert shared.world.flavor_of(name) == unshared.world.flavor_of(name), (name, action)
+    shared.world.verify()
+    unshared.world.verify()
 
 
 def test_a_lost_job_migrates_no_evicted_reason() -> None:

@@ -17,6 +17,7 @@ from sluice.replay.why import explain
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
 from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.held import wrong_with
 from tests.unit.replay.test_invariants import CLASSES
 
 from .elastic_cell import Cell
@@ -84,6 +85,7 @@ def test_the_smallest_change_admits_and_a_smaller_one_does_not(name, step, least
     Variants are each asked for by themselves, slices for what they want beyond the ones that run.
     """
     source = {"busy": busy, "races": races, "growth": growth}[name]()
+    assert not (wrong := wrong_with(source.entries)), wrong
     checked = 0
     fold = Fold(Scheduler())
     for number, (seq, _) in enumerate(steps(source, fold, source.end)):

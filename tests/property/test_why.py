@@ -7,6 +7,7 @@ import pytest
 from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.events.checks import ChecksReady
 from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
@@ -20,6 +21,7 @@ from tests.family_world import FamilyWorld, cell, cluster_queue
 from tests.held import wrong_with
 from tests.unit.replay.test_invariants import CLASSES
 
+from .contended_history import Contended
 from .elastic_cell import Cell
 
 BUSY = Scenario(
@@ -95,6 +97,47 @@ def test_the_smallest_change_admits_and_a_smaller_one_does_not(name, step, least
         for workload in pending[:: max(1, len(pending) // 2)]:
             checked += _smallest(fold, workload, seq)
     assert checked >= least
+
+
+def test_what_pending_preemptions_take_and_hold_back():
+    """Of a reservation with preemptions pending: Ready from its checks admits it, and nothing less does.
+
+    Of those who wait for what is promised to it: the smallest change admits, and a smaller one does not.
+    """
+    claims, behind = 0, 0
+    for seed in range(60):
+        fold = Fold(Scheduler())
+        source = ListSource(Contended(seed).play(30).entries())
+        for seq, _ in steps(source, fold, source.end):
+            world = fold.state.world
+            if not world.claims or seq % 2:
+                continue
+            for claimant in [w for each in world.claims.by_queue.values() for w in each.values()]:
+                claims += _passes(fold, claimant, seq)
+            for workload in [w for w in world.workloads.values() if w.peers is not None][:2]:
+                behind += bool(explain(fold.state, workload.key, seq, fold.at, help_=False).claims)
+                _smallest(fold, workload, seq)
+    assert min(claims, behind) >= 60, (claims, behind)
+
+
+def _passes(fold: Fold[SchedulerState], claimant: Workload, seq: int) -> bool:
+    """Check what is said of a reservation; False if not even that would admit it."""
+    report = explain(fold.state, claimant.key, seq, fold.at)
+    assert report.phase == "QuotaReserved"
+    assert report.claims[0].victims == sorted(claimant.victims)
+    laboratory = Laboratory(fold.state, seq, fold.at)
+    world = fold.state.world
+    stops = [WorkloadStopped(cause=0, workload=key) for key in sorted(claimant.victims)]
+    stops = [stop for stop in stops if world.workloads[stop.workload].evicted_at is not None]
+    ready = ChecksReady(cause=0, workload=claimant.key, attempt=claimant.reservations)
+    admitted = laboratory.attempt((*stops, ready), claimant.key).admitted
+    assert admitted == bool(report.remedies), (seq, claimant.key)
+    if report.remedies and report.remedies[0].kind == "check":
+        assert not laboratory.attempt(stops, claimant.key).admitted
+    for key in claimant.victims:
+        victim = explain(fold.state, key, seq, fold.at, help_=False)
+        assert claimant.key in victim.message or world.workloads[key].evicted_at is not None
+    return admitted
 
 
 def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:

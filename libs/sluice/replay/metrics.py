@@ -60,6 +60,8 @@ class Collector:
     begin: Micros = 0
     end: Micros = 0
     _held: dict[str, _Held] = field(default_factory=dict)
+    _promised: dict[str, QuotaReserved] = field(default_factory=dict)
+    """Reservations whose victims still run (AC6): what they have is in use by those, until the admission."""
     _variants: dict[str, list[str]] = field(default_factory=dict)
     """Parent -> its variants."""
     _parents: dict[str, str] = field(default_factory=dict)
@@ -94,6 +96,9 @@ class Collector:
         life = self.lives.get(event.workload)
         if life is not None and life.admitted is None:
             life.admitted = at
+        promised = self._promised.pop(event.workload, None)
+        if promised is not None:
+            self._hold(promised.workload, promised.cluster_queue, promised.pod_sets, at)
 
     def _finished(self, event: WorkloadFinished, at: Micros) -> None:
         life = self.lives.get(event.workload)
@@ -155,7 +160,10 @@ class Collector:
             for resource in ps.usage
         )
         self.decisions.append(("QuotaReserved", self.name(event.workload), event.cluster_queue, *flavors))
-        self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
+        if event.preemptions_pending:
+            self._promised[event.workload] = event
+        else:
+            self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
 
     def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
         usage: dict[tuple[str, str], int] = {}
@@ -168,6 +176,7 @@ class Collector:
             self._charges.append((at, queue, flavor, resource, amount))
 
     def _release(self, workload: str, at: Micros) -> None:
+        self._promised.pop(workload, None)
         held = self._held.pop(workload, None)
         if held is None:
             return

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sluice.api.quantity import format_value
+from sluice.api.quantity import format_value, resource_value
 from sluice.core.assignment import Mode
+from sluice.core.check_states import READY
 from sluice.core.checks_state import State as ChecksState
-from sluice.core.claims import ISSUED, PENDING
 from sluice.core.eligibility import FlavorRule
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import stopped
@@ -24,10 +24,20 @@ from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 
 from .remedies import Remedy, remedies
+from .remedies_checks import giving_up, passing
 from .remedies_outside import waits_until
 from .summary import phase_of
 from .trying import Laboratory
 from .why_checks import CheckNote, checks_of
+from .why_claims import (
+    Claim,
+    available,
+    claim_of,
+    claims_in,
+    reservation_words,
+    used,
+    victim_words,
+)
 from .why_family import VariantNote, notes
 
 HELPED = 4
@@ -35,6 +45,8 @@ HELPED = 4
 
 SHOWN = 20
 """Candidates listed per cause."""
+
+CHECKS_MESSAGE = "It has quota and waits for its admission checks."
 
 
 class UnknownWorkloadError(KeyError):
@@ -58,6 +70,8 @@ class Numbers:
     borrowable: str = "0"
     available: str = "0"
     short: str = "0"
+    promised: str = "0"
+    """Reserved beside what is used, for when pending preemptions have been made (AC6)."""
     obstacle: str = ""
     """Why the flavor is out of the question, apart from quota."""
 
@@ -107,6 +121,8 @@ class Report:
     """Of a variant: what the variant-controller says of it."""
     checks: list[CheckNote] = field(default_factory=list)
     """The admission checks of its reservation."""
+    claims: list[Claim] = field(default_factory=list)
+    """Reservations for which others are still to go (AC6): its own, or those that hold what it waits for."""
     variants: list["Report"] = field(default_factory=list)
     """Of a parent: the same of each of its variants, the most preferred first."""
 
@@ -162,7 +178,6 @@ def explain(
     if not members:
         report = _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
         _add_checks(report, others)
-        _add_preemptions(workload, report)
         return report
     report = _blank(state, workload, seq, at)
     variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))
@@ -171,37 +186,26 @@ def explain(
         helped = help_ and number < HELPED
         report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
         _add_checks(report.variants[-1], others)
-        _add_preemptions(variant, report.variants[-1])
     _family(state, workload, report)
     return report
 
 
 def _add_checks(report: Report, others: Others) -> None:
+    """Say which checks it waits for, by their own states where those are known."""
     if others.checks is None:
         return
     report.checks = checks_of(others.checks, report.workload)
     waiting = [check for check in report.checks if check.state != "Ready"]
-    if report.rule == "UnsatisfiedAdmissionChecks" and waiting:
-        names = ", ".join(f"{check.name} ({check.state})" for check in waiting)
-        report.message = f"It has quota, and waits for its admission checks: {names}."
-        for check in waiting:
-            report.remedies.append(Remedy("check", f"Ready from {check.name} ({check.controller})"))
-        # All of them are needed, so none is the least by itself.
-        report.remedies[0].smallest = len(waiting) == 1
-
-
-def _add_preemptions(workload: Workload, report: Report) -> None:
-    """Say whom a reservation waits for (AC6)."""
-    names = ", ".join(sorted(workload.victims))
-    if workload.preemptions == PENDING:
-        report.message += (
-            f" The preemption of {len(workload.victims)} workload(s) is pending until its checks allow it"
-        )
-        report.message += f": {names}." if names else "."
-    elif workload.preemptions == ISSUED:
-        report.message += (
-            f" It also waits for {len(workload.victims)} preempted workload(s) to stop: {names}."
-        )
+    if report.rule != "UnsatisfiedAdmissionChecks" or not waiting:
+        return
+    names = ", ".join(f"{check.name} ({check.state})" for check in waiting)
+    report.message = report.message.replace(
+        CHECKS_MESSAGE, f"It has quota, and waits for its admission checks: {names}."
+    )
+    for remedy in report.remedies:
+        if remedy.kind == "check":
+            who = " and ".join(f"{check.name} ({check.controller})" for check in waiting)
+            remedy.text = remedy.text.replace("its checks", who, 1)
 
 
 def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
@@ -277,13 +281,69 @@ def _single(
         if workload.peers is not None and not report.rule:
             _verdict(state, workload, cq, report)
         _candidates(state, workload, cq, report)
+        _claims(state, workload, cq, report)
+    if workload.preemptions:
+        report.claims.append(claim_of(state.world, workload))
+    if help_ and _reserved(workload):
+        laboratory = Laboratory(state, seq, at)
+        report.remedies = passing(laboratory, state, workload)
+        report.trials = laboratory.trials
     if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
         laboratory = Laboratory(state, seq, at)
         report.remedies = remedies(laboratory, state, workload)
+        if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
+            report.remedies += giving_up(laboratory, state, workload)
         report.trials = laboratory.trials
         if not report.remedies and (until := waits_until(workload)):
             report.remedies.append(Remedy("time", f"waiting: it is queued again at {until}", smallest=True))
     return report
+
+
+def _reserved(workload: Workload) -> bool:
+    return (
+        workload.assignment is not None
+        and workload.admitted_at is None
+        and workload.evicted_at is None
+        and not workload.finished
+    )
+
+
+def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    """Name the reservations that hold what it lacks, and tell numbers with what is promised to them (AC6).
+
+    The tree is overdrawn by what is promised: who waits for checks is charged, and so are those who run on
+    meanwhile.
+    """
+    claimants = [w for w in claims_in(state, cq) if w is not workload]
+    if not claimants:
+        return
+    left = available(state, cq, claimants)
+    short = set()
+    for numbers in report.numbers:
+        fr = (numbers.flavor, numbers.resource)
+        if fr not in left or numbers.obstacle:
+            continue
+        resource = numbers.resource
+        in_use = used(cq, claimants, fr)
+        requested = resource_value(resource, numbers.requested)
+        numbers.used = format_value(resource, in_use)
+        numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
+        numbers.available = format_value(resource, left[fr])
+        free = max(0, cq.node.nominal(fr) - cq.node.used(fr))
+        numbers.borrowable = format_value(resource, max(0, left[fr] - free))
+        numbers.short = format_value(resource, max(0, requested - left[fr]))
+        if numbers.short != "0":
+            short.add(fr)
+    report.claims = [claim_of(state.world, w) for w in claimants if any(fr in short for fr in w.usage)]
+    to_go = {key: claim.claimant for claim in report.claims for key in claim.victims}
+    for candidate in report.candidates:
+        if candidate.workload in to_go:
+            whose = to_go[candidate.workload]
+            candidate.allowed, candidate.why = False, f"its quota is promised to {whose} already"
+    recorded = workload.peers
+    if report.claims and recorded is not None and recorded.reason:
+        # Looked at by itself, it would be judged by an overdrawn tree; the scheduler knew better.
+        report.rule, report.message = recorded.reason, recorded.message
 
 
 def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str, str]:
@@ -294,10 +354,12 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.evicted_at is not None:
         return "Evicted", f"It was evicted ({workload.evicted_reason}) and has not stopped yet."
     if workload.admitted_at is not None:
-        return "Admitted", "It is not pending: it was admitted."
+        return "Admitted", f"It is not pending: it was admitted. {victim_words(world, workload)}".rstrip()
     if workload.assignment is not None:
-        said = f"; they say {workload.checks}" if workload.checks else ""
-        return "UnsatisfiedAdmissionChecks", f"It has quota and waits for its admission checks{said}."
+        claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
+        if workload.checks == READY and workload.preemptions:
+            return "WaitingForPreemptedWorkloads", f"It has quota, and its checks are Ready. {claim}"
+        return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
     if not workload.active:
         return "Deactivated", workload.deactivated_message or "spec.active is false."
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from .why import Candidate, Report
 from .why_checks import lines as check_lines
+from .why_claims import claim_lines
 
 
 def plain_words(report: Report) -> Iterable[str]:
@@ -34,11 +35,16 @@ def plain_words(report: Report) -> Iterable[str]:
                 yield f"    {n.pod_set}: {n.requested} {n.resource}: {n.obstacle}"
                 continue
             lack = f", short of {n.short}" if n.short != "0" else ", enough"
+            promised = f", promised {n.promised}" if n.promised != "0" else ""
             yield (
                 f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
-                f"nominal {n.nominal}, used {n.used}, borrowable {n.borrowable}{lack}"
+                f"nominal {n.nominal}, used {n.used}{promised}, borrowable {n.borrowable}{lack}"
             )
     yield from _candidate_lines(report)
+    if report.claims and report.phase == "Pending":
+        yield ""
+        yield "  Quota that is promised, for when pending preemptions have been made:"
+        yield from (f"    {line}" for line in claim_lines(report.claims))
     if report.checks:
         yield ""
         yield "  What its admission checks say:"
@@ -69,6 +75,9 @@ def _remedy_lines(report: Report) -> Iterator[str]:
         yield ""
         yield "  What would admit it:"
         yield from (f"    {'→' if remedy.smallest else '-'} {remedy.text}" for remedy in report.remedies)
+    elif report.phase == "QuotaReserved" and report.trials:
+        yield ""
+        yield "  As things are, it would give its quota up and queue again, even with all its checks Ready."
     if report.phase in ("Pending", "Deactivated") and (report.note is None or report.note.active):
         yield ""
         if report.remedies:

@@ -77,7 +77,50 @@ def checked() -> list[Entry]:
     return world.log
 
 
+LATE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "AdmissionCheck",
+    "metadata": {"name": "slow"},
+    "spec": {"controllerName": "example.com/slow", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
+}
+
+
+def claiming() -> list[Entry]:
+    """One runs; a more urgent one has quota beside it until its check asks for the preemption."""
+    world = CheckedWorld()
+    world.apply(
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "res"}},
+        LATE,
+        cluster_queue(
+            {"res": 3},
+            {},
+            preemption={"withinClusterQueue": "LowerPriority"},
+            admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]},
+        ),
+        local_queue(),
+        *CLASSES,
+    )
+    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {})
+    world.settle()
+    world.submit("runs", 2, priority_class="low")
+    world.settle_all()
+    world.answer("runs", "Ready")
+    world.settle_all(3)
+    world.submit("urgent", 2, priority_class="high")
+    world.settle_all(3)
+    world.submit("behind", 2, priority_class="low")
+    world.settle_all(40)
+    world.answer("urgent", "Pending", reason="PreemptionRequired")
+    world.settle_all(3)
+    world.answer("urgent", "Ready")
+    world.settle_all(10)
+    world.report("urgent", "JobFinished")
+    world.settle_all(3)
+    return world.log
+
+
 LOGS = {
+    "claiming": lambda: ListSource(claiming()),
     "checked": lambda: ListSource(checked()),
     "incident": lambda: FileSource(EXAMPLE),
     "smoke": lambda: recorded_log(SMOKE, 2500),
@@ -98,7 +141,7 @@ def test_nothing_changed_reproduces_the_record(name):
     assert sum(check.steps for check in found.followed) > 5
 
 
-@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic", "checked"])
+@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic", "checked", "claiming"])
 def test_a_free_run_reproduces_the_record_too(name):
     """Where run times are recorded, and moments of decision: also without following the log."""
     source = LOGS[name]()
@@ -119,6 +162,21 @@ def test_verdicts_come_as_they_did():
     assert 50 < (again.admitted - again.created) / 1e6 < 90
     assert found.runs[2].guessed == 1
     assert found.runs[2].numbers["evictions"] == {"AdmissionCheck": 1}
+
+
+def test_pending_preemptions_wait_for_their_check_in_what_if_too():
+    """With the policy quota comes before the preemption, as in the log; without it, after; used once."""
+    source = ListSource(claiming())
+    found = what_if(source, Changes([parse_setting("AdmissionCheck/slow.spec.preemptionPolicy=Anytime")]))
+    quota_first = []
+    for run in found.runs:
+        assert run.numbers["preemptions"] == {"InClusterQueue": 1}
+        assert run.numbers["admitted"] >= 2
+        assert run.numbers["borrowedSeconds"] == {}
+        kinds = [d[:2] for d in run.collector.decisions]
+        preempted = kinds.index(("Preempted", "default/runs"))
+        quota_first.append(kinds.index(("QuotaReserved", "default/urgent")) < preempted)
+    assert quota_first == [True, True, False]
 
 
 def test_from_a_point_on_what_was_before_stays():

@@ -4,7 +4,7 @@ import pytest
 
 from sluice.replay import trying
 from sluice.replay.source import FileSource, ListSource
-from sluice.replay.states import scheduler_at, variants_at
+from sluice.replay.states import checks_at, scheduler_at, variants_at
 from sluice.replay.why import Others, Report, UnknownWorkloadError, explain
 from sluice.replay.why_text import plain_words
 from tests.bench.recorded import Recorder
@@ -13,7 +13,8 @@ from tests.family_world import cell, cluster_queue, local_queue
 from tests.property.elastic_cell import Cell
 
 from .incident import EXAMPLE
-from .test_invariants import CLASSES
+from .test_invariants import CLASSES, events_of
+from .test_whatif import claiming
 
 BUSY = Scenario(
     name="busy",
@@ -113,6 +114,28 @@ def test_what_keeps_it_out_is_lifted_in_a_trial():
 
     assert report.rule == "Suspended"
     assert [(r.kind, r.smallest) for r in report.remedies][:1] == [("stopPolicy", True)]
+
+
+def test_pending_preemptions_are_told_to_all_whom_they_concern():
+    """Who has quota beside its victim, the victim, and who waits behind both: who, for which check (AC6)."""
+    source = ListSource(claiming())
+    at = next(seq for seq, event in events_of(source.entries) if getattr(event, "preemptions_pending", False))
+    seq = next(s for s, e in events_of(source.entries) if s > at and type(e).__name__ == "PreemptionsAllowed")
+    fold, checks = scheduler_at(source, seq - 1), checks_at(source, seq - 1)
+    report = {
+        name: explain(fold.state, name, seq - 1, fold.at, others=Others(checks=checks.state))
+        for name in ("urgent", "runs", "behind")
+    }
+
+    assert "waits for its admission checks: slow (Pending)" in report["urgent"].message
+    assert f"The preemption of {report['runs'].workload} is pending until slow" in report["urgent"].message
+    remedy = "Ready from slow (example.com/slow)"
+    assert report["urgent"].remedies[0].text == f"{remedy}; then {report['runs'].workload} must stop"
+    assert f"to be preempted by {report['urgent'].workload} when slow allows it" in report["runs"].message
+    behind = "\n".join(plain_words(report["behind"]))
+    assert f"{report['urgent'].workload} (in main) has 2 res/cpu reserved" in behind
+    assert "nominal 3, used 2, promised 2" in behind
+    assert report["behind"].numbers[0].short == "1"
 
 
 def test_numbers_and_obstacles_are_told():

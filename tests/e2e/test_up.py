@@ -1,5 +1,6 @@
 """`sluice up`: a cell in a directory, with agents that run real processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from sluice.cli.supervisor import is_running
 
 from .conftest import eventually, queue_yaml, sluice
 
@@ -157,6 +160,46 @@ def test_a_killed_up_takes_its_services_with_it(tmp_path):
     finally:
         command(tmp_path, "down")
     assert not processes_of(tmp_path)
+
+
+@pytest.mark.parametrize("cleaner", ["down", "up"])
+def test_what_a_killed_up_left_is_ended_and_nobody_else(tmp_path, cleaner):
+    """By pid and start time: a process that has only the pid of one of ours is let alone."""
+    assert command(tmp_path, "up", "-d", "--agents", "1", "--sync", "always").returncode == 0
+    assert 'sync_interval: "always"' in (tmp_path / ".sluice/nats/nats-server.conf").read_text()
+    file = tmp_path / ".sluice/up.json"
+    state = json.loads(file.read_text())
+    sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
+    left, foreign = subprocess.Popen(sleeping), subprocess.Popen(sleeping)
+    try:
+        os.kill(state["pid"], signal.SIGKILL)
+        eventually(lambda: not any("services." in line for line in processes_of(tmp_path)))
+        # The kernel has told the services; of one that did not hear, this is what the file says.
+        one, other = state["processes"][:2]
+        one |= {"pid": left.pid, "started": psutil.Process(left.pid).create_time()}
+        other["pid"] = foreign.pid
+        file.write_text(json.dumps(state))
+        said = command(tmp_path, cleaner, *(("-d", "--agents", "0") if cleaner == "up" else ()))
+        assert said.returncode == 0, said.stderr
+        assert left.wait(5) == -signal.SIGTERM
+        eventually(lambda: not is_running(state["serverPid"]))
+        assert foreign.poll() is None
+        if cleaner == "down":
+            assert "Stopped 2 processes that a killed `sluice up` had left." in said.stdout
+            assert "No cell is running" in command(tmp_path, "down").stdout
+    finally:
+        for process in (left, foreign):
+            process.kill()
+            process.wait()
+        command(tmp_path, "down")
+    assert not processes_of(tmp_path)
+
+
+def test_a_wrong_sync_interval_is_refused(tmp_path):
+    """The server would not start with it."""
+    said = command(tmp_path, "up", "-d", "--sync", "sometimes")
+    assert said.returncode == 2
+    assert "neither `always` nor an interval" in said.stderr
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])

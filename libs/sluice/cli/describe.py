@@ -6,9 +6,11 @@ import click
 
 from sluice.events.query import ListRequest, Object
 
+from .agents import add_heartbeats
 from .blocks import Lines, conditions, field, indented, mapping
 from .budgets import add_standings, standing_lines
 from .client import Api, run
+from .columns_agents import agent_flavors
 from .complete import complete_targets
 from .describe_jobs import job_lines, workload_lines
 from .describe_queues import cluster_queue_lines, cohort_lines, flavor_lines, local_queue_lines
@@ -97,11 +99,15 @@ def _head(obj: Object) -> Lines:
 
 
 async def _agent(api: Api, obj: Object) -> Lines:
+    await add_heartbeats(api, [obj])
     jobs = (await api.list(ListRequest(kind="Job", field_selector=f"status.executor={name(obj)}"))).items
+    capacity = dig(obj, "status", "capacity", default=0)
     running = [key(job) for job in jobs if dig(job, "status", "phase") == "Running"]
     return [
         field("Status", dig(obj, "status", "phase")),
-        field("Flavors", ", ".join(dig(obj, "status", "flavors", default=())) or "<any>"),
+        field("Flavors", agent_flavors(obj).replace(",", ", ")),
+        field("Host", dig(obj, "status", "host")),
+        field("Capacity", f"{capacity} pods" if capacity else "<any number>"),
         field("Message", dig(obj, "status", "message")),
         field("Running", ", ".join(running) or "<none>"),
     ]

@@ -7,10 +7,10 @@ import click
 from sluice.events.query import ListRequest
 
 from .asked import Asked
-from .budgets import add_standings
 from .client import Api, run
 from .complete import complete_targets
 from .errors import CliError
+from .live import add_live
 from .output import field_of, output_option, prefixed, print_objects, table_lines
 from .resources import RESOURCES, Resource, key
 from .selectors import (
@@ -148,7 +148,7 @@ class _View:
     ) -> tuple[list[Object], list[CliError]]:
         if not names:
             items = (await api.list(self.asked.list_request(resource))).items
-            await add_standings(api, items)
+            await add_live(api, items)
             return self._sorted(items), []
         if self.asked.all_namespaces and resource.namespaced:
             raise CliError("a name needs one namespace", hint="Leave out -A, or say -n.", exit_code=2)
@@ -160,7 +160,7 @@ class _View:
                 items += found
             else:
                 errors.append(await not_found(api, resource, name, self.asked.namespace))
-        await add_standings(api, items)
+        await add_live(api, items)
         return items, errors
 
     def _sorted(self, items: list[Object]) -> list[Object]:

@@ -8,6 +8,7 @@ from typing import Any
 from sluice.api.quantity import QuantityError, format_value, resource_value
 
 from . import columns_checks
+from .columns_agents import agent_flavors
 from .durations import age, human, precise, seconds_between
 from .errors import CliError
 from .suggest import did_you_mean
@@ -286,6 +287,7 @@ def _flavor_names(obj: Object) -> str:
 _NAME = Column[Object]("NAME", name)
 _AGE = Column[Object]("AGE", object_age)
 
+
 RESOURCES: tuple[Resource, ...] = (
     Resource(
         "Job",
@@ -500,8 +502,9 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(
             _NAME,
             Column("STATUS", _text("status", "phase")),
-            Column("FLAVORS", lambda obj: ",".join(dig(obj, "status", "flavors", default=())) or "<any>"),
+            Column("FLAVORS", agent_flavors),
             Column("JOBS", _text("status", "jobs", default="")),
+            Column("HOST", _text("status", "host", default=""), wide=True),
             Column("SINCE", lambda obj: age(dig(obj, "status", "since", default=None), time.time())),
             Column("MESSAGE", _text("status", "message"), wide=True),
         ),

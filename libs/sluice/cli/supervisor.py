@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluice.log.server import EmbeddedServer, stop_running
+from sluice.log.server import EmbeddedServer
 from sluice.sdk.place import CellState, Place, ProcessState
+
+from .leftovers import end_leftovers, start_time
 
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 """Started in this order; the order does not matter to them."""
@@ -43,6 +45,8 @@ class Child:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
+    began_at: float = 0.0
+    """As the system says, seconds since the epoch; `started` is our own clock."""
     restarts: int = 0
     backoff_s: float = RESTART_FIRST_S
     restart_at: float = 0.0
@@ -68,6 +72,8 @@ class Supervisor:
     env: Mapping[str, str] = field(default_factory=dict)
     services: Sequence[str] = SERVICES
     replicas: int = 1
+    sync: str = "2m"
+    """How often the server's store goes to disk for good: JetStream's sync_interval."""
     children: list[Child] = field(default_factory=list)
     server: EmbeddedServer | None = None
     started_at: float = 0.0
@@ -85,9 +91,11 @@ class Supervisor:
             sluice.log.errors.ServerError: the server did not come up.
         """
         self.place.logs.mkdir(parents=True, exist_ok=True)
-        # A server that outlived a killed `up` holds the store; the lock on the directory is ours already.
-        stop_running(self.place.nats)
-        self.server = EmbeddedServer(self.place.nats, port=self.port, name=f"sluice-{self.cell}")
+        # What outlived a killed `up` holds the store; the lock on the directory is ours already.
+        end_leftovers(self.place)
+        self.server = EmbeddedServer(
+            self.place.nats, port=self.port, sync=self.sync, name=f"sluice-{self.cell}"
+        )
         self.server.start()
         self.started_at = time.time()
         for service in self.services:
@@ -133,6 +141,7 @@ class Supervisor:
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
         child.started = time.monotonic()
+        child.began_at = start_time(child.process.pid)
 
     def tend(self) -> list[Child]:
         """Restart what has ended; return the children that were found ended. Call it twice a second or so."""
@@ -181,6 +190,7 @@ class Supervisor:
                     pid=child.process.pid if child.process else 0,
                     log=str(child.log),
                     restarts=child.restarts,
+                    started=child.began_at if child.process else 0.0,
                 )
                 for child in self.children
             ],

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,18 +16,24 @@ from typing import NamedTuple
 import click
 
 from sluice.log.errors import ServerError
-from sluice.log.server import ServerState, stop_running
 from sluice.sdk.place import DEMO, DIRECTORY, CellState, Place, find
 
 from .client import DEFAULT_CELL, Target
 from .durations import human
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .health import Health, check
+from .leftovers import end_leftovers
 from .settings import Settings
 from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 
 START_TIMEOUT_S = 60.0
 TEND_EVERY_S = 0.3
+
+
+def _sync_interval(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value != "always" and not re.fullmatch(r"[1-9][0-9]{0,5}(ms|s|m|h)", value):
+        raise click.BadParameter(f"{value!r} is neither `always` nor an interval such as 10s or 2m")
+    return value
 
 
 @click.command()
@@ -46,6 +53,14 @@ TEND_EVERY_S = 0.3
     multiple=True,
     help="A check that comes with Sluice, to be run too; may be repeated.",
 )
+@click.option(
+    "--sync",
+    default="2m",
+    show_default=True,
+    metavar="INTERVAL",
+    callback=_sync_interval,
+    help="How often the log is flushed to disk: 10s, 2m; `always`: with every message, for power losses.",
+)
 @click.option("--timeout", default=START_TIMEOUT_S, show_default=True, help="Seconds to wait for health.")
 @click.pass_obj
 def up(
@@ -56,6 +71,7 @@ def up(
     agents: int,
     replicas: int,
     checks: tuple[str, ...],
+    sync: str,
     timeout: float,
 ) -> None:
     """Start a cell: a NATS server with the log, the services, and agents that run jobs.
@@ -70,9 +86,10 @@ def up(
       sluice up -d -p 4222 -a 4     a given port, four agents
       sluice up -d --replicas 2     with stand-bys that take over
       sluice up -d --check budget   with the budget check
+      sluice up -d --sync always    nothing acknowledged is lost when the power fails
     """
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY)
-    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), timeout)
+    shape = Shape(port, agents, replicas, tuple(dict.fromkeys(checks)), sync, timeout)
     if detach:
         _detach(place, settings, shape)
     else:
@@ -86,6 +103,7 @@ class Shape(NamedTuple):
     agents: int
     replicas: int
     checks: tuple[str, ...]
+    sync: str
     timeout: float
 
 
@@ -100,6 +118,7 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
             port=shape.port,
             agents=shape.agents,
             replicas=shape.replicas,
+            sync=shape.sync,
             services=(*SERVICES, *(f"{CHECK_PREFIX}{name}" for name in shape.checks)),
         )
         try:
@@ -244,7 +263,7 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
     command += ["up", "--dir", str(place.directory), "--port", str(shape.port)]
     command += ["--agents", str(shape.agents), "--replicas", str(shape.replicas)]
     command += [word for name in shape.checks for word in ("--check", name)]
-    command += ["--timeout", str(shape.timeout)]
+    command += ["--sync", shape.sync, "--timeout", str(shape.timeout)]
     with log.open("ab") as out:
         offset = log.stat().st_size
         process = subprocess.Popen(
@@ -260,12 +279,16 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
     click.echo(f"Data and logs are in {_shown(place.directory)}; `sluice down` stops it.")
 
 
-def _stop_left_behind(place: Place) -> ServerState | None:
-    """Stop a server whose `up` (or demo) was killed; the services end by themselves then."""
-    for nats in (place.nats, Place(place.directory / DEMO).nats):
-        if nats.is_dir() and (left := stop_running(nats)) is not None:
-            return left
-    return None
+def _stop_left_behind(place: Place) -> int:
+    """End what a killed `up` (or demo) has left; return how many processes that were."""
+    count = 0
+    for each in (place, Place(place.directory / DEMO)):
+        lock = each.take() if each.directory.is_dir() else None
+        if lock is not None:
+            with lock:
+                count += end_leftovers(each)
+                each.state_file.unlink(missing_ok=True)
+    return count
 
 
 def _await_ready(place: Place, process: subprocess.Popen[bytes], timeout_s: float) -> CellState | None:
@@ -306,10 +329,10 @@ def down(directory: str | None, timeout: float) -> None:
     state = place.running(wait_s=2.0)
     if state is None:
         left = _stop_left_behind(place)
-        if left is None:
+        if left:
+            click.echo(f"Stopped {plural(left, 'process', 'processes')} that a killed `sluice up` had left.")
+        else:
             click.echo(f"No cell is running in {_shown(place.directory)}.")
-            return
-        click.echo(f"Stopped a server that was left behind (pid {left.pid}).")
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(state.pid, signal.SIGTERM)

@@ -10,8 +10,8 @@ import click
 from sluice.events.query import WatchAnswer
 
 from .asked import Asked
-from .budgets import add_standings
 from .client import Api
+from .live import add_live
 from .output import columns_of, print_objects
 from .resources import Resource, dig, key
 from .table import Column, Object, column_widths, render
@@ -33,7 +33,7 @@ async def watch_objects(
         printer.show([obj for obj in items if not wanted or obj["metadata"]["name"] in wanted])
 
     answer = await api.list(asked.list_request(resource, name))
-    await add_standings(api, answer.items)
+    await add_live(api, answer.items)
     if first:
         show(answer.items)
     else:
@@ -48,7 +48,7 @@ async def watch_objects(
             answer = await api.list(asked.list_request(resource, name))
             seq = answer.seq
             changes = WatchAnswer(seq=seq, items=answer.items)
-        await add_standings(api, changes.items)
+        await add_live(api, changes.items)
         show(changes.items)
         for gone in changes.deleted:
             if not wanted or gone.name in wanted:

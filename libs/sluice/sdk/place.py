@@ -29,6 +29,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pid: int
     log: str
     restarts: int = 0
+    started: float = 0.0
+    """When the process has begun, seconds since the epoch, to know it from a later one of the same pid."""
 
 
 class CellState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

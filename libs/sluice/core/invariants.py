@@ -27,6 +27,7 @@ def violations(state: SchedulerState) -> list[str]:
         *_usage(state),
         *_queueing(state),
         *_claims(state),
+        *_families(state),
         *_lists(state),
     ]
 
@@ -145,6 +146,22 @@ def _claims(state: SchedulerState) -> Iterator[str]:
                 yield f"{key} waits for {victim}, which holds nothing"
             elif workload.preemptions == ISSUED and found.evicted_at is None:
                 yield f"{key} waits for {victim}, which is not told"
+
+
+def _families(state: SchedulerState) -> Iterator[str]:
+    """No variant outlives its parent, and a parent has no quota: its variants have (CA4)."""
+    workloads = state.world.workloads
+    for parent, family in state.world.families.items():
+        for key, variant in family.items():
+            if workloads.get(key) is not variant:
+                yield f"{key} is listed as a variant of {parent}, but does not exist"
+        holder = workloads.get(parent)
+        if holder is not None and holder.assignment is not None:
+            yield f"{parent} has quota, and variants"
+    for key, workload in workloads.items():
+        parent_key = workload.record.parent
+        if parent_key is not None and parent_key not in workloads:
+            yield f"{key} outlives its parent {parent_key}"
 
 
 def _queueing(state: SchedulerState) -> Iterator[str]:

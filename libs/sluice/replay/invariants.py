@@ -8,7 +8,7 @@ Several share one fold. Those that need another way to look (chains, whole state
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.invariants import reservation_violations, violations
@@ -17,6 +17,7 @@ from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
 from sluice.core.slices_state import State as JobState
 from sluice.core.state import SchedulerState
+from sluice.core.variants import VariantController
 from sluice.events.base import Event, JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.catalogue import writer_of
 from sluice.events.commit import Step
@@ -40,6 +41,8 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from .family_invariants import FAMILY_OBSERVERS
+from .observing import Observer
 from .source import Source
 from .states import Progress, patterns_of
 
@@ -52,24 +55,6 @@ class Violation:
     seq: int
     at: Micros
     text: str
-
-
-class Observer:
-    """One invariant. `hears`: what it wants to hear of, and who is told; texts say what is wrong."""
-
-    name: ClassVar[str]
-    decider: ClassVar[type[Decider[Any]]]
-
-    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        raise NotImplementedError
-
-    def settled(self, state: Any) -> Iterable[str]:  # noqa: ARG002
-        """Look at the state behind a whole step."""
-        return ()
-
-    def ended(self, state: Any) -> Iterable[str]:
-        """Look at the state where the log ends."""
-        return self.settled(state)
 
 
 # As the scheduler saw it
@@ -345,18 +330,18 @@ def _counts(pod_sets: Iterable[PodSet | PodSetAssignment]) -> dict[str, int]:
 # Looking
 
 
-OBSERVERS: Mapping[str, type[Observer]] = {
-    kind.name: kind
-    for kind in (
-        StateObserver,
-        QuotaObserver,
-        ReservationObserver,
-        VariantObserver,
-        SliceObserver,
-        UngatedObserver,
-        GateObserver,
-    )
-}
+_KINDS: tuple[type[Observer], ...] = (
+    StateObserver,
+    QuotaObserver,
+    ReservationObserver,
+    VariantObserver,
+    SliceObserver,
+    UngatedObserver,
+    GateObserver,
+    *FAMILY_OBSERVERS,
+)
+
+OBSERVERS: Mapping[str, type[Observer]] = {kind.name: kind for kind in _KINDS}
 
 
 @dataclass
@@ -412,7 +397,7 @@ class Listener:
 def broken(source: Source, names: Iterable[str], progress: Progress | None = None) -> Iterator[Violation]:
     """Yield what breaks the named invariants of `OBSERVERS`, in order; one fold per decider."""
     wanted = list(names)
-    for kind in (Scheduler, SliceAggregator):
+    for kind in (Scheduler, SliceAggregator, VariantController):
         if any(OBSERVERS[name].decider is kind for name in wanted):
             yield from watch(source, kind(), wanted, Listener(), progress)
 

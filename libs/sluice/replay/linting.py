@@ -16,6 +16,7 @@ from sluice.core.slices import SliceAggregator
 from sluice.core.slices_state import State as JobState
 from sluice.core.slices_state import Todo
 from sluice.core.state import SchedulerState
+from sluice.core.variants import VariantController
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.commit import Step
@@ -176,14 +177,15 @@ def lint(
     works: list[Callable[[Progress | None], Any]] = [
         partial(_scheduler_pass, source, limit),
         partial(_slices_pass, source, limit),
+        partial(_all_watched, source, VariantController(), Listener(), limit),
         partial(_all_of, _chain, source, limit),
         partial(_all_of, loops.find, source, limit),
     ]
-    (seen, known), (seen_of_jobs, lost, live), chain, warned = forking.each(
+    (seen, known), (seen_of_jobs, lost, live), seen_of_families, chain, warned = forking.each(
         works, progress, apart=is_long(source)
     )
     lost += _strangers(source, live, known)
-    return [*chain, *lost[:limit], *seen, *seen_of_jobs], warned
+    return [*chain, *lost[:limit], *seen, *seen_of_jobs, *seen_of_families], warned
 
 
 def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | None) -> list[Violation]:

@@ -1,0 +1,139 @@
+"""What must hold of families of variants in any log (DB6), as the variant-controller saw it.
+
+It answers what others write: the scheduler admits a variant, and only then can its parent be. So a family is
+judged when the controller has gone on to later inputs, twice, as one leader may have crashed in between.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from sluice.core.variants import VariantController
+from sluice.core.variants_decide import family_deadline
+from sluice.core.variants_state import Family, State
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, WorkloadDeactivated
+from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
+from sluice.events.variants import ParentAdmitted, VariantCreated
+
+from .observing import Observer
+
+GRACE = 2
+"""So often the controller must have gone on before what it has left as it was counts as wrong."""
+
+
+class _Settling(Observer):
+    """Looks at families that something has happened to, when the controller has had its say."""
+
+    decider = VariantController
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, int] = {}
+        """Family -> how often the controller went on and left it wrong."""
+        self._decided = False
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return dict.fromkeys(
+            (
+                Admitted,
+                Evicted,
+                QuotaReleased,
+                WorkloadCreated,
+                WorkloadDeactivated,
+                WorkloadStopped,
+                WorkloadUpdated,
+            ),
+            self._came,
+        )
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        """Say what is wrong with a family that the controller has nothing to add to."""
+        raise NotImplementedError
+
+    def settled(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        self._decided = True
+        return ()
+
+    def ended(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        """The log may end before the controller has answered."""
+        return ()
+
+    def _came(self, state: State, event: Any) -> Iterator[str]:
+        key = event.workload.key if isinstance(event, WorkloadCreated) else event.workload
+        family = state.families.get(key) or state.of_variant.get(key)
+        if self._decided:
+            # The first input since: whatever came before it was decided on, but not this.
+            self._decided = False
+            yield from self._look(state, family.key if family is not None else None)
+        if family is not None:
+            self.due.setdefault(family.key, 0)
+
+    def _look(self, state: State, changed: WorkloadKey | None) -> Iterator[str]:
+        for key in [key for key in self.due if key != changed]:
+            family = state.families.get(key)
+            texts = list(self.wrong(state, family)) if family is not None else []
+            self.due[key] += 1
+            if texts and self.due[key] < GRACE:
+                continue
+            del self.due[key]
+            yield from texts
+
+
+class ParentObserver(_Settling):
+    """A parent is admitted exactly when one of its variants is, and as that one (CA7)."""
+
+    name: ClassVar[str] = "parent-admitted"
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {**super().hears(), ParentAdmitted: self._parent_admitted}
+
+    def _parent_admitted(self, state: State, event: ParentAdmitted) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        variant = family.variants.get(event.variant) if family is not None else None
+        if variant is None or not variant.runs:
+            yield f"{event.workload} was admitted as {event.variant}, which is not admitted"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        if state.policy_of(family) is None or not family.active:
+            return  # what runs is on its way out, or stays until it is known where it belongs
+        running = family.variants.get(family.running) if family.running is not None else None
+        if family.running is None:
+            for variant in family.variants.values():
+                if variant.runs:
+                    yield f"{variant.key} is admitted, but its parent {family.key} is not"
+        elif not family.leaving and (running is None or not running.runs):
+            yield f"{family.key} is admitted as {family.running}, which is not (any more)"
+
+
+class OrphanObserver(Observer):
+    """No variant is made for a parent that is over: variants end with their parents (CA4)."""
+
+    name: ClassVar[str] = "no-orphan"
+    decider = VariantController
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {VariantCreated: self._created}
+
+    def _created(self, state: State, event: VariantCreated) -> Iterator[str]:
+        if event.workload.parent not in state.families:
+            yield f"{event.workload.key} is a variant of {event.workload.parent}, which is over or never was"
+
+
+class ChanceObserver(_Settling):
+    """A family that waits has an active variant, or a delay or a failure that says why not (CA9, CA12)."""
+
+    name: ClassVar[str] = "has-a-chance"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        policy = state.policy_of(family)
+        if policy is None or not policy.wanted or not family.active or family.running is not None:
+            return
+        variants = family.variants.values()
+        if any(v.active or v.failed or v.admitted_at is not None for v in variants):
+            return
+        if family_deadline(state, family) is None:
+            yield f"{family.key} waits, but none of its variants is active, and nothing says why"
+
+
+FAMILY_OBSERVERS: tuple[type[Observer], ...] = (ParentObserver, OrphanObserver, ChanceObserver)
+
+__all__ = ["FAMILY_OBSERVERS"]

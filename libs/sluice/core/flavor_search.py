@@ -123,7 +123,9 @@ class Search:
         self._cannot_preempt = record.cannot_preempt and constrained
         self._fungible = enabled(gates, "FlavorFungibility")
         """Else the first flavor that fits is taken, or the first that could after preemption."""
-        self._allowed = record.allowed_flavors if enabled(gates, "ConcurrentAdmission") else ()
+        self._allowed = (
+            record.allowed_flavors if record.allowed_flavors and enabled(gates, "ConcurrentAdmission") else ()
+        )
         # With fair sharing, preempting while borrowing is what evens out shares.
         self._preempts_borrowing = self.plan.preempts_borrowing or (
             self.plan.reclaims and config.fair_sharing.enable

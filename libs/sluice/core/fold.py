@@ -201,7 +201,8 @@ def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
 
 def _recharge(state: SchedulerState, workload: Workload, seq: int) -> None:
     """Charge what *workload*, and the slice that it is to replace, need now; wake who could use the rest."""
-    if recharge(state.world, workload):
+    alone = workload.assignment is None and workload.record.replaces is None and not state.world.replacements
+    if not alone and recharge(state.world, workload):
         _wake(state, workload, seq)
 
 
@@ -409,7 +410,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     reserve(world, workload)
     if event.preemptions_pending:
         claim(state, workload, event)
-    recharge(world, workload)
+    if world.replacements or workload.record.replaces is not None:
+        recharge(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if world.replacements:
         _successor_moves(state, workload.key, seq, at)

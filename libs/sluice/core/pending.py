@@ -64,36 +64,35 @@ class Peers:
         """While parked: what it needs at least."""
         self.indexed = False
         """It is among the shapes of its queue and tree: freed capacity could help it."""
-        self._heap: list[tuple[int, int, str, Workload]] = []
+        self._heap: list[tuple[Rank, Workload]] = []
 
     def head(self) -> Workload:
         """Return the first member; there is one."""
         heap = self._heap
         while True:
-            entry = heap[0]
-            workload = entry[3]
-            if workload.peers is self and workload.rank == entry[:3]:
+            rank, workload = heap[0]
+            if workload.peers is self and workload.rank == rank:
                 return workload
             heappop(heap)
 
     def __iter__(self) -> Iterator[Workload]:
         """Yield the members in order."""
         seen: set[WorkloadKey] = set()
-        for entry in sorted(self._heap):
-            workload = entry[3]
-            if workload.peers is self and workload.rank == entry[:3] and workload.key not in seen:
+        for rank, workload in sorted(self._heap):
+            if workload.peers is self and workload.rank == rank and workload.key not in seen:
                 seen.add(workload.key)
                 yield workload
 
     def add(self, workload: Workload) -> None:
         self.size += 1
-        heappush(self._heap, (*workload.rank, workload))
+        # Ranks end in a uid, so comparing entries never comes to comparing workloads.
+        heappush(self._heap, (workload.rank, workload))
 
     def discard(self) -> None:
         """Note that a member has left; its entry goes when it surfaces, or when too many are stale."""
         self.size -= 1
         if len(self._heap) > 2 * self.size + 32:
-            self._heap = [e for e in self._heap if e[3].peers is self and e[3].rank == e[:3]]
+            self._heap = [e for e in self._heap if e[1].peers is self and e[1].rank == e[0]]
             heapify(self._heap)
 
     def reset(self) -> None:

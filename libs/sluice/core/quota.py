@@ -49,7 +49,12 @@ class Tree:
 
     def fits(self, node: Node, usage: Mapping[FlavorResource, int]) -> bool:
         """Is all of *usage* available to *node*, borrowing included?"""
-        return all(amount <= node.available(fr) for fr, amount in usage.items())
+        cells = node.cells
+        for fr, amount in usage.items():
+            cell = cells.get(fr)
+            if amount > (node.available(fr) if cell is None else cell.available()):
+                return False
+        return True
 
     def add(self, node: Node, usage: Mapping[FlavorResource, int]) -> None:
         """Charge *usage* to *node* and, above local quota, to its ancestors. It may exceed what is there."""

@@ -220,11 +220,10 @@ class Collector:
             for fr, amount in held.usage.items():
                 used[fr] = used.get(fr, 0) + amount * (now - held.since)
                 by_queue[held.queue] = by_queue.get(held.queue, 0) + amount * (now - held.since)
-        shares = [
-            amount / total
-            for queue, amount in by_queue.items()
-            if (total := sum(n for (q, _, _), n in nominal.items() if q == queue))
-        ]
+        totals: dict[str, int] = {}
+        for (queue, _, _), amount in nominal.items():
+            totals[queue] = totals.get(queue, 0) + amount
+        shares = [amount / total for queue, amount in by_queue.items() if (total := totals.get(queue, 0))]
         return {
             "workloads": len(self.lives),
             "admitted": len(waits),
@@ -280,7 +279,7 @@ class Split:
                 handler(self.outside if self._is_elsewhere(event) else self.inside, event, at)
 
     def _is_elsewhere(self, event: Any) -> bool:
-        if isinstance(event, WorkloadCreated | VariantCreated):
+        if type(event) in _MADE:
             record = event.workload
             known = record.parent if record.parent is not None else record.replaces
             if known is not None:
@@ -292,6 +291,8 @@ class Split:
             return elsewhere
         return event.workload in self._elsewhere
 
+
+_MADE = frozenset({WorkloadCreated, VariantCreated})
 
 _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
     Admitted: Collector._admitted,

@@ -124,6 +124,8 @@ class VirtualCell:
     _index: int = 0
     _follows: bool = False
     _all: list[Side] = field(init=False)
+    _readers: dict[str, list[Side]] = field(default_factory=dict)
+    """Subject, or `job.` for those of all jobs -> who folds it."""
     reach: Reach | None = None
     """Whose jobs run; others do nothing once no log is followed any more. None: all."""
 
@@ -308,8 +310,12 @@ class VirtualCell:
     def _hear(self, suffix: str, events: Sequence[Event], speaker: Side | None = None) -> None:
         self.seq += 1
         seq, at = self.seq, self.now
-        for side in self.sides.values():
-            if side is not speaker and side.reads(suffix):
+        root = "job." if suffix.startswith("job.") else suffix
+        readers = self._readers.get(root)
+        if readers is None:
+            readers = self._readers[root] = [side for side in self.sides.values() if side.reads(suffix)]
+        for side in readers:
+            if side is not speaker:
                 apply, state = side.decider.apply, side.state
                 for event in events:
                     apply(state, event, seq, at)
@@ -359,12 +365,12 @@ class VirtualCell:
         if writer == "checks":
             self._ask(events, at)
             return
-        for event in events if writer == "variants" else ():
-            self.names.hear(event)
+        if writer in ("slices", "variants") and "checks" in self.sides:
+            for event in events:
+                self.names.hear(event)
         if writer != "slices":
             return
         for event in events:
-            self.names.hear(event)
             if isinstance(event, JobResumed):
                 last = self._running.get(event.job)
                 number = 0 if last is None else last.incarnation + (event.attempt <= last.attempt)

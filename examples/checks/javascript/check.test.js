@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { rm, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 
-import { check } from "./check.js";
+import { check, watch } from "./check.js";
 import { keyToken, subjectToken } from "./controller.js";
 
 const request = (labels = {}, cpu = 1000) => ({
@@ -22,6 +23,13 @@ test("a label holds it", async () => {
 
 test("there is a limit", async () => {
   assert.equal((await check(request({}, 2_000_000))).state, "Rejected");
+});
+
+test("an approval is taken back", async (context) => {
+  assert.equal(await watch(request()), undefined);
+  context.after(() => rm("denied.txt"));
+  await writeFile("denied.txt", "train\n");
+  assert.equal((await watch(request())).state, "Retry");
 });
 
 test("names become tokens", () => {

@@ -8,6 +8,9 @@
 //   { state: "Rejected", message }                    never
 //   { state: "Pending", message, recheckSeconds }     not decided: called again
 // `signal` is aborted when the request is withdrawn. What it throws is shown as Pending, and tried again.
+//
+// The option `watch` is a second function, called for what is approved, at once and then every `watchSeconds`, as
+// long as it holds its quota: Retry and Rejected take the approval back, nothing or Ready leaves it.
 
 import { connect, headers, StringCodec } from "nats";
 import { randomBytes } from "node:crypto";
@@ -19,7 +22,9 @@ const TTL_S = 5;
 const RECHECK_S = 60;
 const BACKOFF_MOST_S = 300;
 const SKEW_MS = 60_000;
+const WATCH_S = 60;
 const FINAL = new Set(["Ready", "Retry", "Rejected"]);
+const REFUSED = new Set(["Retry", "Rejected"]);
 const text = StringCodec();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const log = (event, more = {}) => console.error(JSON.stringify({ time: new Date().toISOString(), event, ...more }));
@@ -60,8 +65,8 @@ function nearest() {
 }
 
 export class Controller {
-  constructor(name, check, { url, cell, concurrency = 100 } = {}) {
-    Object.assign(this, { name, check, concurrency });
+  constructor(name, check, { url, cell, concurrency = 100, watch, watchSeconds = WATCH_S } = {}) {
+    Object.assign(this, { name, check, concurrency, watch, watchSeconds });
     this.url = url ?? process.env.SLUICE_NATS_URL ?? process.env.NATS_URL;
     const near = this.url ? { cell: "main" } : nearest();
     this.url ??= near.url;
@@ -182,6 +187,7 @@ export class Controller {
     if (this.active) {
       // Let what is at work finish, then hand over.
       this.queue = [];
+      for (const held of this.held.values()) if (approved(held)) end(held); // watches may wait for long
       for (let n = 0; n < 100 && this.running; n++) await sleep(100);
     }
     for (const held of this.held.values()) end(held);
@@ -238,6 +244,14 @@ export class Controller {
     }
     held.request = request;
     if ((request.state ?? "Pending") === "Pending" && !held.busy && !FINAL.has(held.said?.state)) this.enqueue(held);
+    else this.tend(held, 0);
+  }
+
+  // Look at an approved workload, in so many seconds.
+  tend(held, seconds) {
+    if (!this.watch || held.busy || held.abort.signal.aborted || !approved(held)) return;
+    clearTimeout(held.timer);
+    held.timer = setTimeout(() => held.busy || this.enqueue(held), seconds * 1000);
   }
 
   enqueue(held) {
@@ -256,12 +270,14 @@ export class Controller {
         .finally(() => {
           this.running--;
           held.busy = false;
+          this.tend(held, this.watchSeconds);
           this.next();
         });
     }
   }
 
   async perform(held) {
+    if (approved(held)) return this.look(held);
     let answer;
     try {
       answer = await this.check(held.request, held.abort.signal);
@@ -276,6 +292,15 @@ export class Controller {
     await this.say(held, answer);
     if (answer.state === "Pending" && !held.abort.signal.aborted) {
       held.timer = setTimeout(() => held.busy || this.enqueue(held), (answer.recheckSeconds ?? RECHECK_S) * 1000);
+    }
+  }
+
+  async look(held) {
+    try {
+      const answer = await this.watch(held.request, held.abort.signal);
+      if (REFUSED.has(answer?.state) && !held.abort.signal.aborted) await this.say(held, answer);
+    } catch (error) {
+      if (!held.abort.signal.aborted) log("watch failed", { workload: name(held.request), error: error.stack });
     }
   }
 
@@ -308,6 +333,9 @@ export class Controller {
 }
 
 const name = (request) => `${request.workload.namespace}/${request.workload.name}`;
+
+// Has the check passed, and was that not taken back?
+const approved = (held) => held.request.state === "Ready" && !REFUSED.has(held.said?.state);
 
 function requestKey({ controller, workload, check }) {
   return [controller, workload.namespace, workload.name, check].map(keyToken).join(".");

@@ -1,4 +1,4 @@
-import { check } from "./check.js";
+import { check, watch } from "./check.js";
 import { Controller } from "./controller.js";
 
-await new Controller("example.com/hello", check).run();
+await new Controller("example.com/hello", check, { watch, watchSeconds: 5 }).run();

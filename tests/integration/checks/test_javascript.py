@@ -96,6 +96,32 @@ async def test_requests_are_answered(cell: Cell, start: Callable[[], subprocess.
     assert replica.wait(10) == 0
 
 
+@pytest.mark.nats
+async def test_an_approval_is_taken_back(
+    cell: Cell, project: Path, start: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    """What was approved is watched, also by the next replica; once taken back it is left alone."""
+    await Bucket(cell.client.log, "heartbeats", memory=True).ensure()
+    one = await cell.ask("one", controller=NAME)
+    other = await cell.ask("other", controller=NAME)
+    replica = start()
+    await eventually(lambda: _states(cell, 2))
+    for request in (one, other):
+        await cell.put(msgspec.structs.replace(request, state="Ready", admitted=True))
+    replica.kill()
+    (project / "denied.txt").write_text(f"{one.workload.job}\n")
+    replica = start()
+    verdicts = await eventually(lambda: _states(cell, 3))
+    assert [(v.workload, v.state, v.requeue_after_seconds) for v in verdicts[2:]] == [
+        ("default/one", "Retry", 60)
+    ]
+    (project / "denied.txt").write_text(f"{one.workload.job} {other.workload.job}\n")
+    verdicts = await eventually(lambda: _states(cell, 4))
+    assert [(v.workload, v.state) for v in verdicts[3:]] == [("default/other", "Retry")]
+    replica.terminate()
+    assert replica.wait(10) == 0
+
+
 async def _states(cell: Cell, number: int) -> list[object] | None:
     found = await cell.verdicts(controller=NAME)
     return list(found) if len(found) >= number else None

@@ -43,7 +43,12 @@ class Shop:
         system.start("check_webhook", {"CHECK_WEBHOOK_SECRETS_DIR": str(secret.parent)})
         url = f"http://127.0.0.1:{self.provider}"
         system.start(
-            "check_provisioning", {"CHECK_PROVISIONING_URL": url, "CHECK_PROVISIONING_POLL_S": "0.1"}
+            "check_provisioning",
+            {
+                "CHECK_PROVISIONING_URL": url,
+                "CHECK_PROVISIONING_POLL_S": "0.1",
+                "CHECK_PROVISIONING_ON_REVOKED": "Retry",
+            },
         )
         script = str(EXAMPLES / "provisioning/provider.py")
         system.start("provider", command=(script, "--port", str(self.provider), "--delay", "0.2"))
@@ -125,6 +130,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield made
 
 
+AGAIN = 'test "$SLUICE_ATTEMPT" -gt 1 || sleep 600'
+"""A job whose first start would go on for longer than any test."""
 BUDGET = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Budget"}
 WEBHOOK = {"apiVersion": "sluice.dev/v1alpha1", "kind": "WebhookCheckConfig"}
 PROVISIONING = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig"}
@@ -143,8 +150,7 @@ def test_a_budget_holds_releases_and_evicts(shop: Shop) -> None:
         "retryAfterSeconds": 1,
     }
     shop.queue("money", "sluice.dev/budget", BUDGET, spec)
-    # The first start would go on for longer than any budget lasts.
-    job = shop.submit("money", "spender", 'test "$SLUICE_ATTEMPT" -gt 1 || sleep 600')
+    job = shop.submit("money", "spender", AGAIN)
     shop.is_in(job, "QuotaReserved")
     shop.says(job, "Budget 'money' is used up: 0.00 of 0.00 EUR used; the period ends ")
     assert not shop.job(job).get("attempts")
@@ -191,6 +197,7 @@ def test_a_webhook_holds_hangs_and_releases(shop: Shop) -> None:
         "signingSecret": "approvals",
         "timeoutSeconds": 1,
         "pollSeconds": 1,
+        "recheckSeconds": 1,
         "retryStrategy": {"backoffLimitCount": 1000, "backoffBaseSeconds": 1, "backoffMaxSeconds": 1},
     }
     shop.queue("hooked", "sluice.dev/webhook", WEBHOOK, spec)
@@ -203,6 +210,18 @@ def test_a_webhook_holds_hangs_and_releases(shop: Shop) -> None:
     shop.http(shop.webhook, "/say/asker", {"state": "Ready", "message": "Ann has approved it"})
     shop.is_in(job, "Succeeded")
     shop.wait(lambda: "Cancel default/asker" in json.loads(shop.http(shop.webhook, "/asked")))
+
+    # While it runs, the endpoint changes its mind, and changes it back.
+    watched = shop.submit("hooked", "watched", AGAIN)
+    shop.http(shop.webhook, "/say/watched", {"state": "Ready"})
+    shop.is_in(watched, "Running")
+    shop.http(
+        shop.webhook, "/say/watched", {"state": "Retry", "requeueAfterSeconds": 1, "message": "not now"}
+    )
+    shop.wait(lambda: shop.job(watched).get("evictions"))
+    assert "not now" in shop.run("describe", "job", watched).ok().out
+    shop.http(shop.webhook, "/say/watched", {"state": "Ready"})
+    shop.is_in(watched, "Succeeded")
 
     # Without the right secret nobody is let in.
     (Path(shop.system.directory) / "secrets/approvals").write_text("wrong")
@@ -236,3 +255,12 @@ def test_provisioning_fails_retries_and_tells_pods_where_to_go(shop: Shop) -> No
     ]
     assert f"DELETE {name}-1" in history
     assert json.loads(shop.http(shop.provider, "/v1/provisioningrequests")) == {"items": []}
+
+    # Capacity that is taken away while the job runs: it is stopped, and asks anew.
+    kept = shop.submit("machines", "kept", AGAIN)
+    shop.is_in(kept, "Running")
+    name = f"default/{shop.job(kept)['workload']}-machines"
+    shop.http(shop.provider, f"/v1/provisioningrequests/{name}-1/CapacityRevoked", {})
+    shop.wait(lambda: shop.job(kept).get("evictions"))
+    shop.is_in(kept, "Succeeded")
+    assert f"POST {name}-2 ok" in json.loads(shop.http(shop.provider, "/history"))

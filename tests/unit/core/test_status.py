@@ -281,6 +281,21 @@ def test_checks_follow_the_assigned_flavors():
     assert states(view) == [("a", "Pending", "", None), ("c", "Ready", "ok", None)]
 
 
+def test_a_check_added_after_the_admission_is_not_shown():
+    """It is not asked (AC1); once the workload has lost its quota it concerns it like all others."""
+    queue = cluster_queue(
+        resourceGroups=[QUOTA], admissionChecksStrategy={"admissionChecks": [{"name": "a"}]}
+    )
+    view = cell(queue, created(), reserved())
+    view.tell(CheckStateChanged(workload=W, check="a", state="Ready", cause=0), admitted())
+    view.tell(cluster_queue(resourceGroups=[QUOTA], admissionChecksStrategy=CHECKS))
+    assert states(view) == [("a", "Ready", "", None)]
+    view.tell(CheckStateChanged(workload=W, check="a", state="Pending", cause=0))
+    assert states(view) == [("a", "Pending", "", None)]
+    view.tell(EVICTED, RELEASED)
+    assert [name for name, *_ in states(view)] == ["a", "c"]
+
+
 def test_an_eviction_resets_checks():
     """Retries are counted, all else is forgotten (AC4)."""
     queue = cluster_queue(resourceGroups=[QUOTA], admissionChecksStrategy=CHECKS)

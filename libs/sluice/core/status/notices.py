@@ -113,7 +113,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", "PreemptionGated", event.message)
         case RequeueBackoffStarted():
             wait_s = max(0, event.requeue_at - at) // MICROS_PER_S
-            message = f"Attempt {event.count} failed, requeued after {wait_s}s"
+            # Counted are attempts whose pods were not ready in time; a check's Retry is none.
+            failed = f", failed attempts: {event.count}" if event.count else ""
+            message = f"Requeued after {wait_s}s{failed}"
             return Notice(seq, at, "Normal", "RequeueBackoffStarted", message)
         case Requeued():
             return Notice(seq, at, "Normal", f"Requeued{event.reason}", event.message)

@@ -100,8 +100,12 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     flavors = None
     if workload.assignment is not None:
         flavors = [flavor for assigned in workload.assignment for flavor in assigned.flavors.values()]
+    names = relevant_checks(spec, flavors)
+    if workload.admitted_at is not None:
+        # One added since then is not asked.
+        names = [name for name in names if name in workload.checks]
     since = workload.record.created_at if workload.reserved_at is None else workload.reserved_at
-    return sync_states(workload.checks.values(), relevant_checks(spec, flavors), since)
+    return sync_states(workload.checks.values(), names, since)
 
 
 # Conditions

@@ -159,6 +159,7 @@ class WhatIf:
         return all(c.divergence is None for c in self.followed)
 
 
+@unhurried()
 def what_if(
     source: Source,
     changes: Changes,

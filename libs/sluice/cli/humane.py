@@ -146,6 +146,29 @@ def _verdict(event: Fields) -> str:
     return f"{what} for attempt {event.get('attempt')}: {_said(event, 'reason', 'message')}"
 
 
+def _sizes(event: Fields) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in event.get("pods", {}).items()) or "none"
+
+
+def _names(event: Fields) -> str:
+    victims = list(event.get("victims", ()))
+    more = f" and {len(victims) - 3} more" if len(victims) > 3 else ""
+    return f"{', '.join(map(str, victims[:3]))}{more}" if victims else "nobody"
+
+
+def _needed(event: Fields) -> str:
+    """Return what it asks for; keys are `flavor/resource`, amounts base units."""
+    usage = event.get("usage", {})
+    found = [f"{format_value(fr.rpartition('/')[2], n)} {fr}" for fr, n in usage.items()]
+    return ", ".join(found) or "nothing"
+
+
+def _trees(event: Fields) -> str:
+    names = [*event.get("cohorts", ()), *event.get("clusterQueues", ())]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(map(str, names[:3]))}{more}" if names else "no tree"
+
+
 _TEXTS: dict[str, Callable[[Fields], str]] = {
     "WorkloadCreated": _created,
     "WorkloadUpdated": _updated,
@@ -184,6 +207,33 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "ControllerSeen": lambda _: "it is there",
     "ControllerLost": lambda _: "its heartbeat has stopped",
     "AdmissionCheckStatusChanged": lambda e: _status(e),
+    "BlockedOnPreemptionGates": lambda e: _said(e, "message") or "its preemption gate is closed",
+    "ExecutorLost": lambda _: "its heartbeat has stopped",
+    "ExecutorSeen": lambda _: "it is there",
+    "FlavorScanAdvanced": lambda _: "the next attempt goes on behind the flavors tried",
+    "JobResized": lambda e: f"attempt {e.get('attempt')} may run {_sizes(e)}",
+    "ParentAdmitted": lambda e: f"runs as {e.get('variant')}, {_reserved(e)}",
+    "ParentDeactivated": lambda e: _said(e, "reason", "message"),
+    "ParentEvicted": lambda e: _said(e, "reason", "causeReason", "causeMessage"),
+    "ParentMarked": lambda _: "has variants, which queue for it",
+    "ParentReleased": lambda _: "has stopped",
+    "ParentUnmarked": lambda _: "is an ordinary workload again",
+    "PendingPreemptionsIssued": lambda e: f"preempts {_names(e)} now",
+    "PreemptionGateClosed": lambda e: f"may not preempt any more ({e.get('gate')})",
+    "PreemptionGateOpened": lambda e: f"may preempt ({e.get('gate')})",
+    "PreemptionIssued": lambda e: f"waits for {_names(e)} to stop, {_needed(e)} in all",
+    "PreemptionWaitEnded": lambda _: "waits for its victims no more",
+    "ReclaimablePodsUpdated": lambda e: f"pods that have ended: {_sizes(e)}",
+    "RequeueBackoffStarted": lambda e: f"held back, for the {e.get('count')}. time",
+    "TreesSettled": lambda e: f"whoever waits in {_trees(e)} has been looked at",
+    "VariantActivated": lambda e: _said(e, "message") or "active",
+    "VariantCreated": lambda e: f"variant {e.get('variant')} of {e['workload'].get('parent')}",
+    "VariantDeactivated": lambda e: _said(e, "message") or "inactive",
+    "VariantDeleted": lambda e: _said(e, "message") or "gone",
+    "VariantPodsReady": lambda e: "pods ready" if e.get("ready", True) else "pods not ready",
+    "VariantPodsReclaimed": lambda e: f"pods that have ended: {_sizes(e)}",
+    "VariantStopped": lambda e: _said(e, "reason", "message") or "no pod runs any more",
+    "WorkloadSliceReplaced": lambda e: f"by {e.get('by')}",
     "InputsIgnored": lambda e: f"messages {_short(e.get('seqs'))}: {e.get('reason')}",
 }
 

@@ -85,6 +85,8 @@ def sequence_of(source: Source, at: str | None) -> int:
     seq = sequence_at(source, moment)
     if not seq:
         raise RangeError(f"{source.name} begins after {at}")
+    if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
+        click.echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
     return seq
 
 

@@ -36,6 +36,7 @@ from .objects import (
 from .source import Source
 from .states import Progress, fold_at, is_long, unhurried
 from .summary import node_quota, order_of, queue_summary
+from .summary import phase_of as scheduled_phase
 from .why import UnknownWorkloadError
 
 SHOWN = 20
@@ -73,7 +74,12 @@ def look(
 
 
 def overview(source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None) -> Plain:
-    """Return numbers of everything, all cluster queues, and the first jobs that are not over."""
+    """Return numbers of everything, all cluster queues, and the first jobs that are not over.
+
+    Of a long log only what the scheduler knows: one state to load, and of so many jobs nobody reads a list.
+    """
+    if is_long(source):
+        return _of_scheduler(_scheduler(source, seq, snapshots, progress))
     works = [partial(_counts, source, seq, snapshots), partial(_queues, source, seq, snapshots)]
     found, queues = _folded(source, works, progress)
     return found | {"clusterQueues": queues}
@@ -161,6 +167,16 @@ def counts(cell: CellState) -> Plain:
         "presence": picture(cell, ["presence"])["presence"],
         "live": {key: _line(cell, view.jobs[key]) for key in shown[:SHOWN]},
         "more": len(shown) > SHOWN,
+    }
+
+
+def _of_scheduler(state: SchedulerState) -> Plain:
+    world = state.world
+    variants = Counter(scheduled_phase(v) for family in world.families.values() for v in family.values())
+    return {
+        "clusterQueues": queues_of(state),
+        "workloads": Counter(scheduled_phase(workload) for workload in world.workloads.values()),
+        "families": {"count": len(world.families), "variants": variants},
     }
 
 

@@ -31,18 +31,22 @@ def state_lines(found: Mapping[str, Any], seq: int, at: str) -> Iterator[str]:
     yield f"State after sequence {seq}, {at}"
     yield ""
     yield from queue_lines(found["clusterQueues"])
-    if found["live"]:
+    if found.get("live"):
         yield ""
         yield from job_lines(found["live"])
-    if found["more"]:
+    if found.get("more"):
         yield "... and more that are not over: `--show jobs`"
     yield ""
-    yield f"Jobs: {_counts(found['jobs'])}"
+    if "jobs" in found:
+        yield f"Jobs: {_counts(found['jobs'])}"
     yield f"Workloads: {_counts(found['workloads'])}"
     if found["families"]["count"]:
         yield f"Families of variants: {found['families']['count']}; variants: " + _counts(
             found["families"]["variants"]
         )
+    if "jobs" not in found:
+        yield "The log is long: `--show jobs`, slices, variants, checks or a NAME has the rest."
+        return
     if found["sliced"]["count"]:
         growing = found["sliced"]["growing"]
         yield f"Elastic jobs: {found['sliced']['count']}, {growing} with a slice that waits"

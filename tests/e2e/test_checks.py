@@ -214,6 +214,7 @@ def test_a_check_that_is_never_answered(cell: System) -> None:
         assert text in described
         assert "EvictedDueToAdmissionCheck" in described
         assert second["retryCount"] == 1
+        assert "3 s, by its annotation" in queue.run("check", "describe", queue.full("a")).ok().out
         why = queue.run("why", f"default/{job}").ok().out
         assert "not answered yet; Retry after 3 s" in why
         a.say(second, "Pending", message="a person is asked")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from sluice.events.check_protocol import CheckRequest, ControllerHeartbeat
 from sluice.events.dispatch import key_token
 from sluice.events.query import ListRequest
@@ -203,11 +204,24 @@ async def _description(api: Api, check: str) -> Lines:
         line("Active", row.active),
         line("Parameters", f"{parameters['kind']}/{parameters['name']}" if parameters else "<none>"),
         line("Preemption", spec.get("preemptionPolicy") or "Anytime"),
+        line("Answer timeout", await _answer_timeout(api, row.check)),
         *await _queues(api, check),
         line("Requests", _counts(row)),
         *_waiting(row),
         *conditions(row.check),
     ]
+
+
+async def _answer_timeout(api: Api, check: Object) -> str:
+    """Return how long the check may go unanswered, and who says so."""
+    said, where = (
+        dig(check, "metadata", "annotations", ANSWER_TIMEOUT_SECONDS, default=None),
+        "its annotation",
+    )
+    if said is None:
+        settings, where = await api.get("Configuration", "default"), "the Configuration"
+        said = dig(settings or {}, "spec", "admissionChecks", "answerTimeoutSeconds", default=0)
+    return f"{said} s, by {where}" if int(said) else "<none>"
 
 
 async def _replica(api: Api, controller: str) -> Lines:

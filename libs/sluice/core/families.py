@@ -57,9 +57,11 @@ def siblings(world: World, workload: Workload) -> list[Workload]:
 
 def admitted_sibling(world: World, workload: Workload) -> Workload | None:
     """Return the variant that runs, or has not stopped yet, instead of this one."""
-    for other in siblings(world, workload):
-        if other.assignment is not None and other.admitted_at is not None:
-            return other
+    parent = workload.record.parent
+    if parent is not None:
+        for other in world.families.get(parent, {}).values():
+            if other.admitted_at is not None and other.assignment is not None and other is not workload:
+                return other
     return None
 
 
@@ -128,10 +130,14 @@ def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str])
 
 def backs_off(world: World, workload: Workload) -> bool:
     """Must the variant wait because the pods of a sibling were not ready in time (CA15)?"""
-    return any(
-        other.held_for == PODS_READY_TIMEOUT and other.active and other.assignment is None
-        for other in siblings(world, workload)
-    )
+    parent = workload.record.parent
+    if parent is None:
+        return False
+    for other in world.families.get(parent, {}).values():
+        timed_out = other.held_for == PODS_READY_TIMEOUT and other is not workload
+        if timed_out and other.active and other.assignment is None:
+            return True
+    return False
 
 
 def past_execution_s(world: World, workload: Workload) -> int:
@@ -139,10 +145,14 @@ def past_execution_s(world: World, workload: Workload) -> int:
     return workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
 
 
-def queue_identity(workload: Workload, uid: str) -> str:
+def queue_identity(workload: Workload) -> str:
     """Return what breaks ties in the queue: siblings stand together, the most preferred first (CA6)."""
     record = workload.record
-    return uid if record.parent is None else f"{record.parent_uid}/{record.preference:04}/{uid}"
+    if record.parent is None:
+        return workload.uid
+    if not workload.identity:
+        workload.identity = f"{record.parent_uid}/{record.preference:04}/{workload.uid}"
+    return workload.identity
 
 
 def migration_message(preemptor: Workload) -> str:

@@ -369,6 +369,7 @@ def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at:
     workload = state.world.workloads.get(event.workload)
     if workload is not None and event.preference is not None:
         workload.record = msgspec.structs.replace(workload.record, preference=event.preference)
+        workload.identity = ""
     fold(state, as_workload_event(event), seq, at)
 
 

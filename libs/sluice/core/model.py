@@ -95,6 +95,8 @@ class Workload:
     """Those it queues with; None when it does not queue. Derived, never dumped."""
     rank: tuple[int, Micros, str] = field(default=(0, 0, ""), repr=False, compare=False)
     """Its place in the queue, while it queues: (-priority, queue time, uid). Derived, never dumped."""
+    identity: str = ""
+    """Kept by `families.queue_identity`. Derived from the record, never dumped."""
     equivalence: str = ""
     """Kept by `state.peer_key`. Derived from the record, never dumped."""
     changed_by: int = 0

@@ -53,7 +53,7 @@ def new_state() -> SchedulerState:
 
     def rank_of(workload: Workload) -> Rank:
         time = queue_time(workload, queue_order_timestamp(workload, world.config))
-        return (-workload.priority, time, queue_identity(workload, workload.uid))
+        return (-workload.priority, time, queue_identity(workload))
 
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(world, workload, world.cluster_queues[queue])

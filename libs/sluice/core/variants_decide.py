@@ -68,7 +68,7 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
     events = _handshake(family)
     if events or family.leaving:
         return events
-    events = _spread(family)
+    events = _spread(state, family)
     events += _switch(family, policy, at)
     if any(isinstance(event, ParentDeactivated) for event in events):
         return events
@@ -85,7 +85,9 @@ def family_deadline(state: State, family: Family) -> Micros | None:
     times = []
     for variant in family.variants.values():
         wanted = _wanted(policy, variant)
-        if wanted is None or desired(family, policy, variant, _FOREVER)[0] == variant.active:
+        if wanted is None or not (wanted.create_delay_s or wanted.delete_delay_s is not None):
+            continue
+        if desired(family, policy, variant, _FOREVER)[0] == variant.active:
             continue
         if not variant.active and wanted.create_delay_s:
             times.append(family.since + wanted.create_delay_s * MICROS)
@@ -111,16 +113,18 @@ def _without_policy(state: State, family: Family) -> list[Event]:
         if not family.leaving:
             return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT)]
         return []
-    events: list[Event] = [_delete(family, variant) for variant in family.ordered()]
+    events: list[Event] = [_delete(family, variant) for variant in family.variants.values()]
     events.append(ParentUnmarked(cause=family.cause, workload=family.key))
     return events
 
 
 def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
+    if family.marked and state.whole.get(family.key) is policy:
+        return []
     events: list[Event] = []
     if not family.marked:
         events.append(ParentMarked(cause=family.cause, workload=family.key))
-    for variant in family.ordered():
+    for variant in family.variants.values():
         if _wanted(policy, variant) is None:
             events += _remove(family, variant)
     made = state.made
@@ -135,6 +139,8 @@ def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
             )
         elif present.record.preference != preference:
             events.append(VariantUpdated(cause=family.cause, workload=present.key, preference=preference))
+    if not events and len(family.variants) == len(policy.wanted):
+        state.whole[family.key] = policy
     return events
 
 
@@ -197,7 +203,7 @@ def _handshake(family: Family) -> list[Event]:
     return [
         # Evicted before the parent was admitted: nothing was started.
         VariantStopped(cause=family.cause, workload=variant.key)
-        for variant in family.ordered()
+        for variant in family.variants.values()
         if variant.evicted and variant.admitted_at is not None and not variant.stopped
     ]
 
@@ -261,7 +267,7 @@ def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
     if any(v.admitted_at is not None and v.evicted for v in family.variants.values()):
         return []  # until the handshake is over, nobody is admitted, and nobody is not
     events: list[Event] = []
-    for variant in family.ordered():
+    for variant in family.variants.values():
         active, why = desired(family, policy, variant, at)
         if active == variant.active:
             continue
@@ -284,10 +290,10 @@ def _failed_for_good(family: Family) -> Variant | None:
     """Return the variant for whose failure the whole job is over: out of time, of attempts, of variants."""
     if not family.active:
         return None
-    for variant in family.ordered():
+    for variant in family.variants.values():
         if variant.failed and not variant.rejected:
             return variant
-    rejected = [variant for variant in family.ordered() if variant.rejected]
+    rejected = [variant for variant in family.variants.values() if variant.rejected]
     return rejected[-1] if rejected and len(rejected) == len(family.variants) else None
 
 
@@ -300,7 +306,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
     wanted = _wanted(policy, variant)
     delay_s = wanted.create_delay_s if wanted is not None else 0
     is_due = at >= family.since + delay_s * MICROS
-    admitted = next((v for v in family.ordered() if v.runs), None)
+    admitted = next((v for v in family.variants.values() if v.runs), None)
     if admitted is None:
         if not is_due:
             return False, f"createDelaySeconds: {delay_s}"
@@ -329,7 +335,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
 def _admit(family: Family) -> list[Event]:
     if family.running is not None or not family.active:
         return []
-    admitted = next((variant for variant in family.ordered() if variant.runs), None)
+    admitted = next((variant for variant in family.variants.values() if variant.runs), None)
     if admitted is None or admitted.assignment is None:
         return []
     return [
@@ -348,11 +354,12 @@ def _admit(family: Family) -> list[Event]:
 _SHARED = ("queue_name", "priority", "priority_class", "maximum_execution_time_s", "pod_sets")
 
 
-def _spread(family: Family) -> list[Event]:
+def _spread(state: State, family: Family) -> list[Event]:
     """Copy to variants what has changed in their parent."""
     events: list[Event] = []
     parent = family.record
-    for variant in family.ordered():
+    shared = state.spread.get(family.key) is parent
+    for variant in family.variants.values() if not shared else ():
         changes = {
             name: getattr(parent, name)
             for name in _SHARED
@@ -361,6 +368,8 @@ def _spread(family: Family) -> list[Event]:
         }
         if changes:
             events.append(VariantUpdated(cause=family.cause, workload=variant.key, **changes))
+    if not events:
+        state.spread[family.key] = parent
     running = family.variants.get(family.running) if family.running is not None else None
     if running is not None and not running.evicted:
         if family.ready != running.ready:
@@ -387,7 +396,7 @@ def _same(one: object, other: object) -> bool:
 def _gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
     """Open the gate of the first variant that is blocked, one at a time (CA11)."""
     if family.close_gates:
-        return [_close(family, v) for v in family.ordered() if v.gate_at is not None]
+        return [_close(family, v) for v in family.variants.values() if v.gate_at is not None]
     events: list[Event] = []
     holder = _gate_holder(family)
     if holder is not None and holder.gate_at is not None:
@@ -425,12 +434,12 @@ def _close(family: Family, variant: Variant, *, spent: bool = False) -> Preempti
 
 
 def _gate_holder(family: Family) -> Variant | None:
-    return next((variant for variant in family.ordered() if variant.gate_at is not None), None)
+    return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
 
 
 def _next_gate(family: Family) -> Variant | None:
     """Return whose gate is to be opened next: who has not had a turn in this round before who has."""
-    waiting = [v for v in family.ordered() if v.active and v.assignment is None and v.gate_at is None]
+    waiting = [v for v in family.variants.values() if v.active and v.assignment is None and v.gate_at is None]
     if any(gate != GATE_CONCURRENT_ADMISSION for v in waiting for gate in v.record.preemption_gates):
         return None  # a gate that the job was born with keeps all of them from preempting
     return first_candidate([v for v in waiting if not v.spent]) or first_candidate(

@@ -171,6 +171,7 @@ def _gone(
     _leave(state, family)
     for key in family.variants:
         state.of_variant.pop(key, None)
+    state.altered(family)
     state.todo.pop(family.key, None)
     state.arm(family.key, None)
 
@@ -327,6 +328,7 @@ def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros
         return
     variant = family.variants[record.key] = Variant(record, event.variant, active=record.active)
     family.arrange()
+    state.altered(family)
     _joins_queue(family, variant)
     state.of_variant[record.key] = family
     state.touch(family, event.cause)
@@ -342,6 +344,7 @@ def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
     found[1].record = msgspec.structs.replace(found[1].record, **changes)
+    state.altered(found[0])
     if event.preference is not None:
         found[0].arrange()
     state.touch(found[0], event.cause)
@@ -409,6 +412,7 @@ def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros
     family = state.of_variant.pop(event.workload, None)
     if family is not None:
         del family.variants[event.workload]
+        state.altered(family)
         state.touch(family, event.cause)
 
 

@@ -146,6 +146,15 @@ class State:
     heap: list[tuple[Micros, WorkloadKey]] = field(default_factory=list)
     at: Micros = 0
     """Of the event that is folded now."""
+    whole: dict[WorkloadKey, Policy] = field(default_factory=dict)
+    """Family -> the policy that its variants are exactly those of. Saves time, changes no decision."""
+    spread: dict[WorkloadKey, WorkloadRecord] = field(default_factory=dict)
+    """Family -> the record of the parent with which its variants share all they should. As `whole`."""
+
+    def altered(self, family: Family) -> None:
+        """Note that the family's variants are not those that they were."""
+        self.whole.pop(family.key, None)
+        self.spread.pop(family.key, None)
 
     def policy_of(self, family: Family) -> Policy | None:
         """Return the policy that the workload is subject to, None if it is an ordinary one."""

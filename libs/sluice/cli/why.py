@@ -16,7 +16,7 @@ from sluice.log.subjects import COMMITS
 from sluice.replay import causes, tracing
 from sluice.replay.source import Source
 from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
-from sluice.replay.trying import Laboratory
+from sluice.replay.trying import Laboratory, Outcome
 from sluice.replay.why import Others, explain, find
 from sluice.replay.why_text import plain_words
 
@@ -33,6 +33,7 @@ from .replay_options import (
     show_json,
     source_of,
 )
+from .suggest import did_you_mean
 from .table import one_line
 
 
@@ -181,7 +182,7 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
         return
     name = f"{record.namespace}/{record.name}"
     if outcome.reserved is None:
-        click.echo(f"{name} would wait: {outcome.reason or 'PendingEvaluation'}: {outcome.message}")
+        click.echo(f"{name} would wait: {_waits_for(fold.state, record, outcome)}")
         return
     flavors = "; ".join(
         f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
@@ -191,6 +192,18 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
     click.echo(f"{name} would {done} in {outcome.reserved.cluster_queue}: {flavors}")
     for event in outcome.preempted:
         click.echo(f"  It would preempt {event.workload} ({event.rule}).")
+
+
+def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> str:
+    """Return reason and message; who never comes to a queue is told why not."""
+    queues = state.world.local_queues
+    local = queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is None:
+        near = did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
+        return f"Misconfigured: LocalQueue {record.queue_name} doesn't exist.{near}"
+    if local.cluster_queue not in state.world.cluster_queues:
+        return f"Misconfigured: ClusterQueue {local.cluster_queue} doesn't exist"
+    return ": ".join(filter(None, (outcome.reason or "PendingEvaluation", outcome.message)))
 
 
 def _record(

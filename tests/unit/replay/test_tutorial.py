@@ -104,3 +104,7 @@ def test_simulate_says_where_and_whom(tmp_path: Path, capsys, monkeypatch):
 
     job.write_text(text.replace("CPUS", "99"))
     assert "would wait" in run(["simulate", "-f", str(job), "--at", "20", *LOG], capsys)[1]
+
+    job.write_text(text.replace("CPUS", "1").replace("queueName: serving", "queueName: servnig"))
+    out = run(["simulate", "-f", str(job), "--at", "20", *LOG], capsys)[1]
+    assert 'LocalQueue servnig doesn\'t exist. Did you mean "serving"?' in out

@@ -19,6 +19,7 @@ from . import (
     fold_rate,
     idle_latency,
     migration,
+    migration_agents,
     replay,
     resize,
     restart,
@@ -102,6 +103,10 @@ BENCHES: dict[str, Bench] = {
             f"freed capacity to running: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms "
             f"(told to stop after {f['to_stop_p50_ms']} ms)"
         ),
+    ),
+    "migration-agents": Bench(
+        migration_agents.run,
+        lambda f: f"a process ends to the moved one begun: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms",
     ),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(replay.run, _replay_key, "states under 2 s, what-if 50 times faster than what it covers"),

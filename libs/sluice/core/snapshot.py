@@ -129,6 +129,8 @@ class _State(_Part, frozen=True):
     not_ready: list[WorkloadKey]
     statuses: dict[str, Status]
     local_statuses: dict[str, Status]
+    issuing: list[tuple[WorkloadKey, int]]
+    """Claimants that may preempt now, with the cause: a state need not be settled."""
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -178,6 +180,7 @@ def _freeze(state: SchedulerState) -> _State:
         not_ready=sorted(state.not_ready),
         statuses=state.statuses,
         local_statuses=state.local_statuses,
+        issuing=sorted(world.claims.due.items()),
     )
 
 
@@ -261,6 +264,7 @@ def _thaw(data: _State) -> SchedulerState:
     for key in world.local_queues:
         queues.refresh_local(state, key)
     _thaw_verdicts(state, data)
+    world.claims.due = dict(data.issuing)
     state.not_ready = dict.fromkeys(data.not_ready)
     state.lifecycle = lifecycle.rebuild(world, data.at)
     return state

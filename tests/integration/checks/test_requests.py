@@ -104,7 +104,7 @@ async def test_a_long_outage_costs_repetition_not_requests(cell: Cell) -> None:
         await eventually(cell.did)
         cell.server.kill()
         await eventually(lambda: ("end", "a", 1) in cell.did())
-        assert process.numbers.active == 0
+        await eventually(lambda: process.numbers.active == 0)
         cell.gate.touch()
         await asyncio.to_thread(cell.server.start)
         assert await eventually(lambda: cell.said("a")) == ["Ready"]

@@ -6,12 +6,11 @@ the log is folded from its beginning.
 
 import zlib
 from collections import deque
-from typing import Any
 
 import msgspec
 import structlog
 
-from sluice.core.config import KINDS, Objects, Stored, manifest_of, object_key
+from sluice.core.config import Objects
 from sluice.core.status import snapshot as views
 from sluice.events.base import JobKey, Micros
 from sluice.log.errors import EventLogError
@@ -58,11 +57,7 @@ def dump(world: World) -> bytes:
     changes, jobs = world.changes, world.jobs
     return msgspec.msgpack.encode(
         _Snapshot(
-            objects=[
-                (kind, stored.seq, msgspec.Raw(msgspec.msgpack.encode(manifest_of(kind, stored.object))))
-                for kind, found in world.objects.by_kind.items()
-                for stored in found.values()
-            ],
+            objects=world.objects.rows(),
             terminating=[(kind, key, seq) for (kind, key), seq in world.objects.terminating.items()],
             view=views.dump(world.view),
             changed=changes.changed,
@@ -85,12 +80,7 @@ def load(data: bytes, seq: int, at: Micros) -> World:
         msgspec.DecodeError, LookupError: the bytes are of another version, or damaged.
     """
     found = _DECODER.decode(data)
-    objects = Objects()
-    for kind, changed, raw in found.objects:
-        whole: Any = msgspec.msgpack.decode(raw, type=KINDS[kind])
-        key = object_key(kind, whole.metadata.namespace, whole.metadata.name)
-        objects.by_kind[kind][key] = Stored(whole, changed)
-    objects.terminating = {(kind, key): freed for kind, key, freed in found.terminating}
+    objects = Objects.of_rows(found.objects, found.terminating)
     return World(
         objects=objects,
         view=views.load(found.view),

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sluice.log.processes import exists
 from sluice.log.server import EmbeddedServer
 from sluice.sdk.place import CellState, Place, ProcessState
 
@@ -248,12 +249,8 @@ def _code_root() -> Path:
 
 def is_running(pid: int) -> bool:
     """Tell whether a process lives; one that has ended and was not waited for yet does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    if not exists(pid):
         return False
-    except PermissionError:
-        return True
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return True

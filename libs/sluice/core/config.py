@@ -16,9 +16,9 @@ A Namespace with local queues or unfinished jobs is refused, all else is deleted
 that terminates admits nothing new, as one with stopPolicy Hold.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -110,6 +110,10 @@ class Stored:
         return self.object.metadata.deletion_timestamp is not None
 
 
+Row = tuple[str, int, msgspec.Raw]
+"""An object in a snapshot: kind, sequence of its last change, and its manifest as MessagePack."""
+
+
 @dataclass(slots=True)
 class Objects:
     """All configuration objects, by kind and key, in order of creation."""
@@ -150,6 +154,29 @@ class Objects:
         """Note that what happened at *seq* freed the object of a user, maybe its last."""
         if (kind, key) in self.terminating:
             self.terminating[kind, key] = seq
+
+    def rows(self) -> list[Row]:
+        """Return all objects for a snapshot; `of_rows` reads them."""
+        return [
+            (kind, stored.seq, msgspec.Raw(msgspec.msgpack.encode(manifest_of(kind, stored.object))))
+            for kind, found in self.by_kind.items()
+            for stored in found.values()
+        ]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row], terminating: Iterable[tuple[str, str, int]]) -> Self:
+        """Return the objects of a snapshot; *terminating*: kind, key, and what last let go of it.
+
+        Raises:
+            msgspec.DecodeError, LookupError: they are of another version, or damaged.
+        """
+        objects = cls()
+        for kind, changed, raw in rows:
+            whole = msgspec.msgpack.decode(raw, type=KINDS[kind])
+            key = object_key(kind, whole.metadata.namespace, whole.metadata.name)
+            objects.by_kind[kind][key] = Stored(whole, changed)
+        objects.terminating = {(kind, key): freed for kind, key, freed in terminating}
+        return objects
 
     def get(self, kind: str, key: str) -> Stored | None:
         return self.by_kind[kind].get(key)

@@ -21,6 +21,7 @@ from typing import IO
 import msgspec
 
 from .errors import AlreadyRunningError, ServerError
+from .processes import exists
 
 MAX_PAYLOAD = 8 * 1024 * 1024
 """Bytes of one message, headers included."""
@@ -95,21 +96,11 @@ def _read_state(directory: Path, wait_s: float) -> ServerState | None:
     while True:
         with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
             state = msgspec.json.decode((directory / "server.json").read_bytes(), type=ServerState)
-            if _alive(state.pid):
+            if exists(state.pid):
                 return state
         if time.monotonic() > deadline:
             return None
         time.sleep(0.01)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class EmbeddedServer:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from sluice.core.config import KINDS, Objects, Stored, manifest_of, object_key
+from sluice.core.config import Objects
 from sluice.core.slices_intake import job_of
 from sluice.core.status import WorkloadView
 from sluice.core.status import snapshot as views
@@ -109,11 +109,7 @@ class CellFold:
         return msgspec.msgpack.encode(
             _Snapshot(
                 view=views.dump(state.view, history=_waits),
-                objects=[
-                    (kind, stored.seq, msgspec.Raw(msgspec.msgpack.encode(manifest_of(kind, stored.object))))
-                    for kind, found in state.objects.by_kind.items()
-                    for stored in found.values()
-                ],
+                objects=state.objects.rows(),
                 terminating=[(kind, key, seq) for (kind, key), seq in state.objects.terminating.items()],
                 refused=list(state.refused.items()),
                 presence=list(state.presence.items()),
@@ -122,12 +118,7 @@ class CellFold:
 
     def load(self, data: bytes) -> CellState:
         found = _DECODER.decode(data)
-        objects = Objects()
-        for kind, changed, raw in found.objects:
-            whole: Any = msgspec.msgpack.decode(raw, type=KINDS[kind])
-            key = object_key(kind, whole.metadata.namespace, whole.metadata.name)
-            objects.by_kind[kind][key] = Stored(whole, changed)
-        objects.terminating = {(kind, key): freed for kind, key, freed in found.terminating}
+        objects = Objects.of_rows(found.objects, found.terminating)
         return CellState(views.load(found.view), objects, dict(found.refused), dict(found.presence))
 
 

@@ -4,6 +4,7 @@ It answers what others write: the scheduler admits a variant, and only then can 
 judged when the controller has gone on to later inputs, twice, as one leader may have crashed in between.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -45,9 +46,9 @@ class _Settling(Observer):
             self._came,
         )
 
+    @abstractmethod
     def wrong(self, state: State, family: Family) -> Iterator[str]:
         """Say what is wrong with a family that the controller has nothing to add to."""
-        raise NotImplementedError
 
     def settled(self, state: State) -> Iterable[str]:  # noqa: ARG002
         self._decided = True

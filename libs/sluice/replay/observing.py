@@ -1,5 +1,6 @@
 """The shape of an invariant that is looked at event by event; `invariants` has those that there are."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -7,14 +8,15 @@ from sluice.events.base import Event
 from sluice.log.decider import Decider
 
 
-class Observer:
+class Observer(ABC):
     """One invariant. `hears`: what it wants to hear of, and who is told; texts say what is wrong."""
 
     name: ClassVar[str]
     decider: ClassVar[type[Decider[Any]]]
 
+    @abstractmethod
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        raise NotImplementedError
+        """Return kinds of events, each with what is asked when one has been folded."""
 
     def settled(self, state: Any) -> Iterable[str]:  # noqa: ARG002
         """Look at the state behind a whole step."""

@@ -17,6 +17,8 @@ from typing import IO
 
 import msgspec
 
+from sluice.log.processes import exists
+
 DIRECTORY = ".sluice"
 DEMO = "demo"
 
@@ -96,22 +98,12 @@ class Place:
         deadline = time.monotonic() + wait_s
         while self.held():
             state = self.read()
-            if state is not None and _alive(state.pid):
+            if state is not None and exists(state.pid):
                 return state
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.02)
         return None
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def find(start: Path) -> Place | None:

@@ -64,9 +64,10 @@ def keys(world: World, kind: str) -> Iterable[str]:
     if kind == "Workload":
         return world.view.workloads
     if kind == "Variant":
-        return [w.key for parent in world.view.workloads.values() for w in parent.variants.values()]
+        view = world.view
+        return [key for parent in view.parents for key in view.workloads[parent].variants]
     if kind == "Slice":
-        return [key for key, workload in world.view.workloads.items() if is_slice(workload)]
+        return world.view.slices
     if kind == "Agent":
         return [name for who, name in world.presence if who == "agent"]
     raise UnknownKindError(kind)
@@ -140,7 +141,7 @@ def _config_status(world: World, kind: str, key: str) -> Any:
         case "ClusterQueue" if key in world.view.cluster_queues:
             return cluster_queue_status(world.view.cluster_queues[key])
         case "LocalQueue" if key in world.view.local_queues:
-            return local_queue_status(world.view.local_queues[key])
+            return local_queue_status(world.view, world.view.local_queues[key])
         case "Cohort":
             return cohort_status(world.view, key)
         case "Namespace":
@@ -164,7 +165,7 @@ def _check_status(world: World, name: str) -> Any:
         state.at or workload.reserved_at or 0
         for queue in world.view.cluster_queues.values()
         if queue.spec is not None and queue.spec.admission_checks_strategy is not None
-        for workload in queue.workloads.values()
+        for workload in map(world.view.workloads.__getitem__, queue.workloads)
         if workload.admitted_at is None
         for state in check_states(workload)
         if state.name == name and state.state == PENDING

@@ -33,6 +33,7 @@ class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
     objects: list[tuple[str, int, msgspec.Raw]]
     terminating: list[tuple[str, str, int]]
     view: bytes
+    histories: views.Rows
     changed: dict[str, dict[str, int]]
     gone: list[Gone]
     forgotten: int
@@ -60,6 +61,7 @@ def dump(world: World) -> bytes:
             objects=world.objects.rows(),
             terminating=[(kind, key, seq) for (kind, key), seq in world.objects.terminating.items()],
             view=views.dump(world.view),
+            histories=views.dump_histories(world.view),
             changed=changes.changed,
             gone=list(changes.gone),
             forgotten=changes.forgotten,
@@ -83,7 +85,7 @@ def load(data: bytes, seq: int, at: Micros) -> World:
     objects = Objects.of_rows(found.objects, found.terminating)
     return World(
         objects=objects,
-        view=views.load(found.view),
+        view=views.load(found.view, found.histories),
         changes=Changes(found.changed, found.gone, found.forgotten),
         jobs=Jobs({job.key: job for job in found.jobs}, found.rejected, found.offers, deque(found.refused)),
         presence={(each.kind, each.name): each for each in found.presence},

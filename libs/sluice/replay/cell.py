@@ -17,7 +17,6 @@ import msgspec
 
 from sluice.core.config import Objects
 from sluice.core.slices_intake import job_of
-from sluice.core.status import WorkloadView
 from sluice.core.status import snapshot as views
 from sluice.core.status.view import View
 from sluice.events import config, job, slices
@@ -29,7 +28,7 @@ from sluice.log.subjects import COMMITS, names
 REFUSED = 1_000
 """Jobs that are known only because their manifest was refused: so many are remembered."""
 
-_FOLD = 1
+_FOLD = 2
 """Raise it when the same entries are folded to another cell."""
 
 
@@ -105,10 +104,10 @@ class CellFold:
         return None
 
     def dump(self, state: CellState) -> bytes:
-        """Return the cell as bytes, with histories only where something is read from them: they are large."""
+        """Return the cell as bytes, without histories: nothing is said from them here."""
         return msgspec.msgpack.encode(
             _Snapshot(
-                view=views.dump(state.view, history=_waits),
+                view=views.dump(state.view),
                 objects=state.objects.rows(),
                 terminating=[(kind, key, seq) for (kind, key), seq in state.objects.terminating.items()],
                 refused=list(state.refused.items()),
@@ -120,11 +119,6 @@ class CellFold:
         found = _DECODER.decode(data)
         objects = Objects.of_rows(found.objects, found.terminating)
         return CellState(views.load(found.view), objects, dict(found.refused), dict(found.presence))
-
-
-def _waits(workload: WorkloadView) -> bool:
-    """Tell whether what a reservation waits for is said from its history."""
-    return workload.holds_quota and workload.admitted_at is None
 
 
 def _refused(cell: CellState, event: slices.Rejected, seq: int, at: Micros) -> None:

@@ -197,7 +197,7 @@ def check_plain(cell: CellState, name: str) -> Plain:
         workload.key
         for queue in cell.view.cluster_queues.values()
         if queue.spec is not None and queue.spec.admission_checks_strategy is not None
-        for workload in queue.workloads.values()
+        for workload in map(cell.view.workloads.__getitem__, queue.workloads)
         if workload.admitted_at is None
         and any(s.name == name and s.state != "Ready" for s in check_states(workload))
     ]
@@ -205,12 +205,14 @@ def check_plain(cell: CellState, name: str) -> Plain:
 
 
 def families(cell: CellState) -> Iterator[WorkloadView]:
-    return (workload for workload in cell.view.workloads.values() if workload.parent)
+    return (cell.view.workloads[key] for key in cell.view.parents)
 
 
 def sliced(cell: CellState) -> Iterator[JobView]:
     """Yield the jobs that are made of slices."""
-    return (job for job in cell.view.jobs.values() if any(is_slice(w) for w in job.workloads.values()))
+    owners = (cell.view.workloads[key].record.job for key in cell.view.slices)
+    keys = dict.fromkeys(owner.key for owner in owners if owner is not None)
+    return (cell.view.jobs[key] for key in keys)
 
 
 def cohorts(cell: CellState) -> list[str]:

@@ -311,7 +311,7 @@ def test_an_eviction_resets_checks():
 
 def counts(view):
     queue, local = view.cluster_queues["cq"], view.local_queues["ns/lq"]
-    status, local_status = cluster_queue_status(queue), local_queue_status(local)
+    status, local_status = cluster_queue_status(queue), local_queue_status(view, local)
     names = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
     assert [status[n] for n in names] == [local_status[n] for n in names]
     (flavor,) = status["flavorsUsage"]
@@ -386,7 +386,7 @@ def test_an_inactive_cluster_queue_makes_its_local_queues_inactive():
     view = cell(cluster_queue(stopPolicy="Hold"))
     (active,) = cluster_queue_status(view.cluster_queues["cq"])["conditions"]
     assert (active["status"], active["reason"]) == ("False", "Stopped")
-    (active,) = local_queue_status(view.local_queues["ns/lq"])["conditions"]
+    (active,) = local_queue_status(view, view.local_queues["ns/lq"])["conditions"]
     assert (active["status"], active["reason"]) == ("False", "ClusterQueueIsInactive")
 
 

@@ -10,11 +10,14 @@ import pytest
 
 from services.api.world import World
 from sluice.cli.main import main
+from sluice.core.status import WorkloadView
 from sluice.core.status.job_status import job_status
+from sluice.core.status.shelf import as_stored
+from sluice.events.base import Event, Micros
 from sluice.log.contract import Entry
 from sluice.replay.cell import CellFold, CellState
 from sluice.replay.differing import differences
-from sluice.replay.frames import Film, Place
+from sluice.replay.frames import Film, Place, _of_entry
 from sluice.replay.objects import SECTIONS, about, known_names, picture
 from sluice.replay.overview import UnknownNameError, between, look, look_at
 from sluice.replay.source import FileSource, ListSource
@@ -75,6 +78,49 @@ def test_a_snapshot_and_the_rest_are_the_whole(log: ListSource) -> None:
         film._shots = (shot for shot in film._shots if shot.place.seq > seq)
         film.at(Place(log.end, 1 << 20))
         assert picture(film.cell(film.at(Place(log.end, 1 << 20)).place)) == whole
+
+
+def events_of(source: ListSource) -> list[tuple[Event, int, Micros]]:
+    """Return all that the cell's state is folded from, with where and when."""
+    shots = (shot for entry in commits(source) for shot in _of_entry(entry, b""))
+    return [(s.event, s.place.seq, s.at) for s in shots if s.event is not None]
+
+
+def test_each_event_finds_all_that_it_needs_in_a_snapshot(log: ListSource) -> None:
+    """One event folded on what nobody has looked at gives, byte for byte, what it gives in a running cell."""
+    fold, whole = CellFold(), CellState()
+    for event, seq, at in events_of(log):
+        again = fold.load(fold.dump(whole))
+        for state in (whole, again):
+            fold.apply(state, event, seq, at)
+        assert fold.dump(again) == fold.dump(whole), event
+    assert picture(again) == picture(whole)
+
+
+def test_many_events_find_what_they_need_in_a_snapshot(log: ListSource) -> None:
+    """Wherever it was taken, and although nobody looked at it before the end."""
+    fold, events = CellFold(), events_of(log)
+    whole, stored = CellState(), []
+    for number, (event, seq, at) in enumerate(events):
+        fold.apply(whole, event, seq, at)
+        if number % 11 == 0:
+            stored.append((number, fold.dump(whole)))
+    for number, data in stored:
+        again = fold.load(data)
+        for event, seq, at in events[number + 1 :]:
+            fold.apply(again, event, seq, at)
+        assert fold.dump(again) == fold.dump(whole)
+        assert picture(again) == picture(whole)
+
+
+def test_only_what_is_asked_for_is_read_from_a_snapshot() -> None:
+    """A look at one job opens its workloads and their queue, and no other job's."""
+    source = ListSource(incident())
+    fold = CellFold()
+    cell = fold.load(fold.dump(cell_at(source, source.end).state))
+    assert about(cell, "train-4")
+    opened = [key for key, found in as_stored(cell.view.workloads) if isinstance(found, WorkloadView)]
+    assert opened == ["default/job-train-4-45d14"]
 
 
 def test_the_film_shows_the_state_after_each_event_both_ways(log: ListSource) -> None:

@@ -54,8 +54,7 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
             local = state.local_queue(f"{event.namespace}/{event.name}")
             _detach(state, local)
             local.spec, local.changed_seq, local.active = None, seq, None
-            if not (local.pending or local.reserving):
-                state.local_queues.pop(local.key, None)
+            state.drop_if_unused(local)
         case "AdmissionCheck":
             state.checks.pop(event.name, None)
         case "Cohort":

@@ -45,6 +45,9 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Mi
     workload.parent = isinstance(event, ParentMarked)
     if workload.parent:
         labels[CONCURRENT_ADMISSION_PARENT] = "true"
+        state.parents[workload.key] = None
+    else:
+        state.parents.pop(workload.key, None)
     workload.record = msgspec.structs.replace(workload.record, labels=labels)
     enqueue(workload)
 

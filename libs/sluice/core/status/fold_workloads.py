@@ -50,6 +50,7 @@ from .records import (
     Transition,
     WorkloadView,
 )
+from .slices import is_slice
 from .state import State
 
 REPLACED = "WorkloadSliceReplaced"
@@ -68,6 +69,7 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
     queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
     workload = state.workloads[key] = WorkloadView(record, key, queue, active=record.active)
     workload.history.append(Transition(seq, at, event))
+    queue.users += 1
     if record.job is not None:
         job = state.jobs.get(record.job.key)
         if job is None:
@@ -78,6 +80,8 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
             job.attempt, job.running = 0, False
             job.executor = job.reason = job.message = ""
         job.workloads[key] = workload
+    if is_slice(workload):
+        state.slices[key] = None
     enqueue(workload)
 
 
@@ -91,12 +95,21 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         changes["maximum_execution_time_s"] = event.maximum_execution_time_s
     dequeue(workload)
     workload.record = msgspec.structs.replace(workload.record, **changes)
+    if is_slice(workload):
+        state.slices[workload.key] = None
+    else:
+        state.slices.pop(workload.key, None)
     workload.peers = None
     # Another spec, another verdict.
     workload.pending = None
     workload.generation += 1
     if event.queue_name is not None:
-        workload.local_queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
+        left = workload.local_queue
+        queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
+        workload.local_queue = queue
+        queue.users += 1
+        left.users -= 1
+        state.drop_if_unused(left)
     if event.active is not None:
         set_active(workload, event.active, at)
     if event.pod_sets is not None and workload.assignment is not None:
@@ -126,13 +139,14 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.assignment = event.pod_sets
     workload.reserved_at = at
     workload.reserved_generation = workload.generation
+    workload.pending_victims = len(event.pending_victims) if event.preemptions_pending else None
     replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
     workload.beside = replaced if replaced is not None and replaced.holds_quota else None
     workload.charge = _charge(workload)
     workload.evicted = False
     workload.pending = None
     workload.requeue_at = workload.order_at = None
-    queue.workloads[workload.key] = workload
+    queue.workloads[workload.key] = None
     add(queue.reservation, workload.charge)
     workload.local_queue.reserving += 1
     if workload.conditions:
@@ -303,11 +317,12 @@ def _deleted(state: State, event: WorkloadDeleted, seq: int, at: Micros) -> None
     for key in workload.variants:
         _deleted(state, msgspec.structs.replace(event, workload=key), seq, at)
     dequeue(workload)
+    state.parents.pop(workload.key, None)
+    state.slices.pop(workload.key, None)
     if workload.holds_quota:
         _give_back(workload)
-    queue = workload.local_queue
-    if queue.spec is None and not (queue.pending or queue.reserving):
-        state.local_queues.pop(queue.key, None)
+    workload.local_queue.users -= 1
+    state.drop_if_unused(workload.local_queue)
     job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
     if job is not None:
         job.workloads.pop(event.workload, None)
@@ -351,6 +366,7 @@ def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, 
     workload = state.workloads.get(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
+        workload.pending_victims = None
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
@@ -419,13 +435,23 @@ def enqueue(workload: WorkloadView) -> None:
         and workload.finished_at is None
         and not workload.parent
     ):
-        workload.local_queue.pending[workload.key] = workload
-        workload.local_queue.version += 1
+        queue, parent = workload.local_queue, workload.record.parent
+        if parent is not None and workload.key not in queue.pending:
+            queue.families[parent] = queue.families.get(parent, 0) + 1
+        queue.pending[workload.key] = None
+        queue.version += 1
 
 
 def dequeue(workload: WorkloadView) -> None:
-    if workload.local_queue.pending.pop(workload.key, None) is not None:
-        workload.local_queue.version += 1
+    queue, parent = workload.local_queue, workload.record.parent
+    if workload.key not in queue.pending:
+        return
+    del queue.pending[workload.key]
+    queue.version += 1
+    if parent is not None:
+        queue.families[parent] -= 1
+        if not queue.families[parent]:
+            del queue.families[parent]
 
 
 def _give_back(workload: WorkloadView) -> None:

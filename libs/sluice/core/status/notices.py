@@ -59,17 +59,11 @@ def notices(workload: WorkloadView) -> list[Notice]:
 
 def pending_preemptions(workload: WorkloadView) -> str:
     """Return what to say of preemptions that its reservation waits with (AC6), '' if there are none."""
-    for transition in reversed(workload.history):
-        match transition.event:
-            case QuotaReserved() as event:
-                return preemptions_text(event) if event.preemptions_pending else ""
-            case PendingPreemptionsIssued():
-                return ""
-    return ""
+    return "" if workload.pending_victims is None else preemptions_text(workload.pending_victims)
 
 
-def preemptions_text(event: QuotaReserved) -> str:
-    return f"The preemption of {len(event.pending_victims)} workload(s) is pending until its checks allow it"
+def preemptions_text(victims: int) -> str:
+    return f"The preemption of {victims} workload(s) is pending until its checks allow it"
 
 
 def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> Notice:
@@ -78,7 +72,7 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> No
     match event:
         case QuotaReserved():
             message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
-            pending = f". {preemptions_text(event)}" if event.preemptions_pending else ""
+            pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
             return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
         case Admitted():
             queue = workload.cluster_queue.name if workload.cluster_queue is not None else ""

@@ -101,7 +101,7 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
         return {}
     version = sum(local.version for local in queue.local_queues.values())
     if queue.order is None or queue.order[0] != version:
-        pending = [w for local in queue.local_queues.values() for w in local.pending.values()]
+        pending = [view.workloads[key] for local in queue.local_queues.values() for key in local.pending]
         pending.sort(key=lambda workload: _order(view, workload))
         queue.order = (version, {workload.key: place for place, workload in enumerate(pending, 1)})
     return queue.order[1]

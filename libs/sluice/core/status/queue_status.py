@@ -6,7 +6,6 @@ from typing import Any
 from sluice.api.kueue import ResourceGroup
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.inadmissible import stopped
-from sluice.events.base import WorkloadKey
 
 from .charges import add
 from .records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
@@ -30,14 +29,14 @@ def cluster_queue_status(queue: ClusterQueueView) -> Status:
     }
 
 
-def local_queue_status(queue: LocalQueueView) -> Status:
+def local_queue_status(view: State, queue: LocalQueueView) -> Status:
     """Return counts, the queue's part of its cluster queue's usage, and the condition Active."""
     cluster_queue = queue.cluster_queue
     nominal = nominal_quota(cluster_queue) if cluster_queue is not None else {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
     if queue.reserving and cluster_queue is not None:
-        for workload in cluster_queue.workloads.values():
+        for workload in map(view.workloads.__getitem__, cluster_queue.workloads):
             if workload.local_queue is queue:
                 add(reservation, workload.charge)
                 if workload.admitted_at is not None:
@@ -54,15 +53,8 @@ def local_queue_status(queue: LocalQueueView) -> Status:
 
 def _pending(queue: LocalQueueView) -> int:
     """Return how many jobs wait: a family counts once, and not while one of its variants runs (CA14)."""
-    parents: set[WorkloadKey] = set()
-    plain = 0
-    for workload in queue.pending.values():
-        parent = workload.record.parent
-        if parent is None:
-            plain += 1
-        elif parent not in queue.running_parents:
-            parents.add(parent)
-    return plain + len(parents)
+    waiting = sum(1 for parent in queue.families if parent not in queue.running_parents)
+    return len(queue.pending) - sum(queue.families.values()) + waiting
 
 
 def cohort_status(view: State, name: str) -> Status:

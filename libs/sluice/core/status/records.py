@@ -65,6 +65,8 @@ class WorkloadView:
     """The slice that this one is to replace, while both hold quota."""
     reserved_at: Micros | None = None
     reserved_generation: int = 0
+    pending_victims: int | None = None
+    """So many are preempted when its checks allow it; None when no preemption is pending (AC6)."""
     released_at: Micros | None = None
     admitted_at: Micros | None = None
     unadmitted_at: Micros | None = None
@@ -136,7 +138,12 @@ class LocalQueueView:
     cluster_queue: "ClusterQueueView | None" = None
     """The one that `spec` names."""
     changed_seq: int = 0
-    pending: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
+    users: int = 0
+    """Workloads that name it; without any, and without a manifest, it is gone."""
+    pending: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Who waits here; by key, so that a queue can be had without them."""
+    families: dict[WorkloadKey, int] = field(default_factory=dict)
+    """Parent -> how many of `pending` are its variants."""
     reserving: int = 0
     admitted: int = 0
     version: int = 0
@@ -159,8 +166,8 @@ class ClusterQueueView:
     changed_seq: int = 0
     terminating: bool = False
     local_queues: dict[str, LocalQueueView] = field(default_factory=dict)
-    workloads: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
-    """Those that hold its quota."""
+    workloads: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Those that hold its quota, by key."""
     admitted: int = 0
     reservation: dict[FlavorResource, int] = field(default_factory=dict)
     usage: dict[FlavorResource, int] = field(default_factory=dict)

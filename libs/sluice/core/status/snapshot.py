@@ -1,22 +1,22 @@
 """The view as bytes and back, so that a start need not fold the whole log.
 
-Each record is written as an array of its fields, made from the dataclass itself, so that no field can be
-forgotten; queues that records refer to are named by their number, workloads by their key. `VERSION` says
-which bytes this code reads: it changes by itself with the fields, and is raised by hand when folding the
-same events leads to another state.
+Each record is a row by itself: an array of its fields, made from the dataclass, so that no field can be
+forgotten; other records are named by their key. A row is read when somebody asks for its record
+(`shelf.Shelf`), and one that nobody asked for is written again as it is. Equal records have equal rows,
+whatever else is in the view. `VERSION` says which bytes this code reads: it changes by itself with the
+fields, and is raised by hand when folding the same events leads to another state.
 """
 
 import dataclasses
 import operator
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, get_type_hints
 
 import msgspec
 
 from sluice.api import kueue
 from sluice.events.commit import AnyEvent
-from sluice.events.slices import WorkloadRecord
 
 from .records import (
     ActiveState,
@@ -27,12 +27,16 @@ from .records import (
     Transition,
     WorkloadView,
 )
+from .shelf import Shelf, as_stored
 from .view import View
 
-_FOLD = 5
+_FOLD = 6
 """Raise it when the same events are folded to another state."""
 
+Rows = dict[str, msgspec.Raw]
+
 _Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
+_History = list[tuple[int, int, AnyEvent]]
 
 
 class _Record[T]:
@@ -43,12 +47,16 @@ class _Record[T]:
         self.names = [f.name for f in dataclasses.fields(kind) if f.name not in without]  # type: ignore[arg-type]
         types = [(name, instead.get(name, hints[name])) for name in self.names]
         self.part: Any = msgspec.defstruct(f"{kind.__name__}Part", types, array_like=True, gc=False)
-        self.parts: Any = list.__class_getitem__(self.part)
         self.schema = repr(types)
         self.values = operator.attrgetter(*self.names)
+        self._decode = msgspec.msgpack.Decoder(self.part).decode
 
-    def dump(self, found: T, **instead: Any) -> Any:
-        return self.part(*[instead[n] if n in instead else getattr(found, n) for n in self.names])
+    def row(self, found: T, **instead: Any) -> msgspec.Raw:
+        values = [instead[n] if n in instead else getattr(found, n) for n in self.names]
+        return msgspec.Raw(_encode(self.part(*values)))
+
+    def read(self, row: msgspec.Raw) -> Any:
+        return self._decode(row)
 
     def fill(self, record: T, part: Any, *, but: Iterable[str]) -> None:
         """Set the fields of *record*; those of *but* name other records and are left alone."""
@@ -57,45 +65,36 @@ class _Record[T]:
                 setattr(record, name, getattr(part, name))
 
 
+_encode = msgspec.msgpack.Encoder().encode
+
 _WORKLOAD = _Record(
     WorkloadView,
-    without=("peers", "variants"),
-    # None: the one that the history begins with.
-    record=WorkloadRecord | None,
-    local_queue=int,
-    cluster_queue=int | None,
-    pending=int | None,
+    without=("peers", "history"),
+    local_queue=str,
+    cluster_queue=str | None,
     beside=str | None,
-    history=list[tuple[int, int, AnyEvent]],
+    variants=list[str],
 )
-_LOCAL_QUEUE = _Record(LocalQueueView, cluster_queue=int | None, pending=list[str])
+_LOCAL_QUEUE = _Record(LocalQueueView, cluster_queue=str | None)
 _CLUSTER_QUEUE = _Record(
     ClusterQueueView,
     without=("order",),
     local_queues=list[str],
-    workloads=list[str],
-    verdicts=list[tuple[_Peers, int]],
+    verdicts=list[tuple[_Peers, PendingReason]],
 )
 _JOB = _Record(JobView, workloads=list[str])
 
-_SHARED = {
-    f.name: f.default_factory()
-    for f in dataclasses.fields(WorkloadView)
-    if f.default_factory is not dataclasses.MISSING and f.default_factory() is f.default_factory()
-}
-"""Dictionaries of a workload that are one for all of them while they are empty."""
+_HISTORIES = msgspec.msgpack.Decoder(_History)
 
 _Snapshot: Any = msgspec.defstruct(
     "_Snapshot",
     [
-        ("workloads", _WORKLOAD.parts),
-        ("variants", dict[str, list[str]]),
-        ("jobs", _JOB.parts),
-        ("local_queues", _LOCAL_QUEUE.parts),
-        ("known_local_queues", int),
-        ("cluster_queues", _CLUSTER_QUEUE.parts),
-        ("known_cluster_queues", int),
-        ("pending", list[PendingReason]),
+        ("workloads", Rows),
+        ("jobs", Rows),
+        ("parents", list[str]),
+        ("slices", list[str]),
+        ("local_queues", Rows),
+        ("cluster_queues", Rows),
         ("cohorts", dict[str, kueue.CohortSpec]),
         ("checks", dict[str, ActiveState]),
         ("config", kueue.ConfigurationSpec),
@@ -111,75 +110,16 @@ VERSION = zlib.crc32(
 )
 
 
-class _Numbers[T]:
-    """Numbers records, each once: those of the view first, then those that only others still refer to."""
-
-    def __init__(self, known: Iterable[T] = ()) -> None:
-        self.all: list[T] = []
-        self._of: dict[int, int] = {}
-        for record in known:
-            self.of(record)
-
-    def of(self, record: T) -> int:
-        found = self._of.get(id(record))
-        if found is None:
-            found = self._of[id(record)] = len(self.all)
-            self.all.append(record)
-        return found
-
-
-def dump(view: View, history: Callable[[WorkloadView], bool] = lambda _: True) -> bytes:
-    """Return the view as bytes that `load` of the same VERSION reads.
-
-    *history*: whose history is kept; without any, a view takes a third of the room.
-    """
-    verdicts: _Numbers[PendingReason] = _Numbers()
-    local_queues = _Numbers(view.local_queues.values())
-    cluster_queues = _Numbers(view.cluster_queues.values())
-
-    def workload_part(workload: WorkloadView) -> Any:
-        queue, pending = workload.cluster_queue, workload.pending
-        kept = workload.history if history(workload) else []
-        return _WORKLOAD.dump(
-            workload,
-            history=kept,
-            record=None if _created_as(kept) is workload.record else workload.record,
-            local_queue=local_queues.of(workload.local_queue),
-            cluster_queue=None if queue is None else cluster_queues.of(queue),
-            pending=None if pending is None else verdicts.of(pending),
-            beside=None if workload.beside is None else workload.beside.key,
-        )
-
-    def local_queue_part(local: LocalQueueView) -> Any:
-        queue = local.cluster_queue
-        return _LOCAL_QUEUE.dump(
-            local,
-            cluster_queue=None if queue is None else cluster_queues.of(queue),
-            pending=list(local.pending),
-        )
-
-    def cluster_queue_part(queue: ClusterQueueView) -> Any:
-        return _CLUSTER_QUEUE.dump(
-            queue,
-            local_queues=list(queue.local_queues),
-            workloads=list(queue.workloads),
-            verdicts=[(peers, verdicts.of(said)) for peers, said in queue.verdicts.items()],
-        )
-
-    # In this order, since each may refer to more of the next.
-    workloads = [workload_part(workload) for workload in view.workloads.values()]
-    local_parts = [local_queue_part(local) for local in local_queues.all]
-    cluster_parts = [cluster_queue_part(queue) for queue in cluster_queues.all]
-    return msgspec.msgpack.encode(
+def dump(view: View) -> bytes:
+    """Return the view as bytes that `load` of the same VERSION reads; without histories, which are large."""
+    return _encode(
         _Snapshot(
-            workloads=workloads,
-            variants={key: list(w.variants) for key, w in view.workloads.items() if w.variants},
-            jobs=[_JOB.dump(job, workloads=list(job.workloads)) for job in view.jobs.values()],
-            local_queues=local_parts,
-            known_local_queues=len(view.local_queues),
-            cluster_queues=cluster_parts,
-            known_cluster_queues=len(view.cluster_queues),
-            pending=verdicts.all,
+            workloads=workload_rows(view),
+            jobs=job_rows(view),
+            parents=list(view.parents),
+            slices=list(view.slices),
+            local_queues=local_queue_rows(view),
+            cluster_queues=cluster_queue_rows(view),
             cohorts=view.cohorts,
             checks=view.checks,
             config=view.config,
@@ -189,11 +129,24 @@ def dump(view: View, history: Callable[[WorkloadView], bool] = lambda _: True) -
     )
 
 
-def load(data: bytes) -> View:
+def dump_histories(view: View) -> Rows:
+    """Return the histories that `dump` leaves out, for `load` to have them again."""
+    unread = view.workloads.histories if isinstance(view.workloads, _Workloads) else {}
+    found: Rows = {}
+    for key, workload in as_stored(view.workloads):
+        if isinstance(workload, WorkloadView):
+            found[key] = msgspec.Raw(_encode(workload.history))
+        elif key in unread:
+            found[key] = unread[key]
+    return found
+
+
+def load(data: bytes, histories: Rows | None = None) -> View:
     """Return the view that was dumped.
 
     Raises:
-        msgspec.DecodeError, LookupError: the bytes are of another version, or damaged.
+        msgspec.DecodeError: the bytes are of another version, or damaged. What is damaged inside a row is
+            found when it is read.
     """
     found = _DECODER.decode(data)
     view = View()
@@ -201,70 +154,155 @@ def load(data: bytes) -> View:
     for name, value in found.counters.items():
         setattr(view, name, value)
     view.totals = dict(found.totals)
-    cluster_queues = [ClusterQueueView(part.name) for part in found.cluster_queues]
-    local_queues = [LocalQueueView(part.key) for part in found.local_queues]
-    known = view.workloads
-    for part in found.workloads:
-        known[part.key] = _workload(part, local_queues, cluster_queues, found.pending)
-    for part in found.workloads:
-        if part.beside is not None:
-            known[part.key].beside = known[part.beside]
-    for parent, variants in found.variants.items():
-        view.workloads[parent].variants = {key: known[key] for key in variants}
-    for part in found.jobs:
-        job = view.jobs[part.key] = JobView(*_JOB.values(part))
-        job.workloads = {key: known[key] for key in part.workloads}
-    for local, part in zip(local_queues, found.local_queues, strict=True):
-        _LOCAL_QUEUE.fill(local, part, but=("cluster_queue", "pending"))
-        local.cluster_queue = None if part.cluster_queue is None else cluster_queues[part.cluster_queue]
-        local.pending = {key: known[key] for key in part.pending}
-    view.local_queues = {local.key: local for local in local_queues[: found.known_local_queues]}
-    for queue, part in zip(cluster_queues, found.cluster_queues, strict=True):
-        _CLUSTER_QUEUE.fill(queue, part, but=("local_queues", "workloads", "verdicts"))
-        queue.local_queues = {key: view.local_queues[key] for key in part.local_queues}
-        queue.workloads = {key: known[key] for key in part.workloads}
-        queue.verdicts = {peers: found.pending[number] for peers, number in part.verdicts}
-    view.cluster_queues = {queue.name: queue for queue in cluster_queues[: found.known_cluster_queues]}
+    view.parents, view.slices = dict.fromkeys(found.parents), dict.fromkeys(found.slices)
+    reader = _Reader(view)
+    view.workloads = _Workloads(found.workloads, reader, {} if histories is None else histories)
+    view.jobs = Shelf(found.jobs, reader.job)
+    view.local_queues = Shelf(found.local_queues, reader.local_queue)
+    view.cluster_queues = Shelf(found.cluster_queues, reader.cluster_queue)
     return view
 
 
-def _created_as(history: Sequence[Transition]) -> Any:
-    """Return the record that the history begins with; None when it begins otherwise."""
-    return getattr(history[0].event, "workload", None) if history else None
+# Writing
+
+
+def workload_rows(view: View) -> Rows:
+    """Return the workloads as their rows."""
+
+    def row(workload: WorkloadView) -> msgspec.Raw:
+        queue = workload.cluster_queue
+        return _WORKLOAD.row(
+            workload,
+            local_queue=workload.local_queue.key,
+            cluster_queue=None if queue is None else queue.name,
+            beside=None if workload.beside is None else workload.beside.key,
+            variants=list(workload.variants),
+        )
+
+    return {k: row(w) if isinstance(w, WorkloadView) else w for k, w in as_stored(view.workloads)}
+
+
+def job_rows(view: View) -> Rows:
+    """Return the jobs as their rows."""
+    return {
+        key: _JOB.row(job, workloads=list(job.workloads)) if isinstance(job, JobView) else job
+        for key, job in as_stored(view.jobs)
+    }
+
+
+def local_queue_rows(view: View) -> Rows:
+    """Return the local queues as their rows."""
+
+    def row(local: LocalQueueView) -> msgspec.Raw:
+        queue = local.cluster_queue
+        return _LOCAL_QUEUE.row(local, cluster_queue=None if queue is None else queue.name)
+
+    return {k: row(q) if isinstance(q, LocalQueueView) else q for k, q in as_stored(view.local_queues)}
+
+
+def cluster_queue_rows(view: View) -> Rows:
+    """Return the cluster queues as their rows."""
+
+    def row(queue: ClusterQueueView) -> msgspec.Raw:
+        return _CLUSTER_QUEUE.row(
+            queue, local_queues=list(queue.local_queues), verdicts=list(queue.verdicts.items())
+        )
+
+    return {k: row(q) if isinstance(q, ClusterQueueView) else q for k, q in as_stored(view.cluster_queues)}
+
+
+# Reading
+
+
+class _Reader:
+    """Reads rows into one view; what they name is read with them, but for a queue's workloads."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._verdicts: dict[PendingReason, PendingReason] = {}
+        """Each once, as all workloads of one verdict share it."""
+        self._gone: dict[str, ClusterQueueView] = {}
+        """Queues that the view no longer has, of which finished workloads say the name."""
+
+    def workload(self, row: msgspec.Raw, history: msgspec.Raw | None) -> WorkloadView:
+        known = self._view.workloads
+        values = list(_WORKLOAD.values(_WORKLOAD.read(row)))
+        values.insert(_PEERS, None)
+        values.insert(
+            _HISTORY, [] if history is None else [Transition(*each) for each in _HISTORIES.decode(history)]
+        )
+        values[_LOCAL] = self._view.local_queues[values[_LOCAL]]
+        if values[_QUEUE] is not None:
+            values[_QUEUE] = self._cluster(values[_QUEUE])
+        if values[_PENDING] is not None:
+            values[_PENDING] = self._verdicts.setdefault(values[_PENDING], values[_PENDING])
+        if values[_BESIDE] is not None:
+            values[_BESIDE] = known.get(values[_BESIDE])
+        # One that is gone since leaves its family with the next event.
+        if values[_VARIANTS]:
+            values[_VARIANTS] = {k: w for k in values[_VARIANTS] if (w := known.get(k)) is not None}
+        for index, empty in _EMPTIES:
+            if not values[index]:
+                values[index] = empty
+        return WorkloadView(*values)
+
+    def job(self, _: str, row: msgspec.Raw) -> JobView:
+        part, known = _JOB.read(row), self._view.workloads
+        job = JobView(*_JOB.values(part))
+        job.workloads = {key: w for key in part.workloads if (w := known.get(key)) is not None}
+        return job
+
+    def local_queue(self, key: str, row: msgspec.Raw) -> LocalQueueView:
+        part = _LOCAL_QUEUE.read(row)
+        # There before what it names is read: its cluster queue names it, too.
+        local = self._view.local_queues[key] = LocalQueueView(part.key)
+        _LOCAL_QUEUE.fill(local, part, but=("cluster_queue",))
+        local.cluster_queue = None if part.cluster_queue is None else self._cluster(part.cluster_queue)
+        return local
+
+    def cluster_queue(self, key: str, row: msgspec.Raw) -> ClusterQueueView:
+        part = _CLUSTER_QUEUE.read(row)
+        queue = self._view.cluster_queues[key] = ClusterQueueView(part.name)
+        _CLUSTER_QUEUE.fill(queue, part, but=("local_queues", "verdicts"))
+        queue.local_queues = {local: self._view.local_queues[local] for local in part.local_queues}
+        queue.verdicts = {peers: self._verdicts.setdefault(said, said) for peers, said in part.verdicts}
+        return queue
+
+    def _cluster(self, name: str) -> ClusterQueueView:
+        found: ClusterQueueView | None = self._view.cluster_queues.get(name)
+        return self._gone.setdefault(name, ClusterQueueView(name)) if found is None else found
+
+
+class _Workloads(Shelf[Any, WorkloadView]):
+    """Workloads, with those of their histories that nobody has asked for yet."""
+
+    __slots__ = ("histories",)
+
+    def __init__(self, rows: Rows, reader: _Reader, histories: Rows) -> None:
+        super().__init__(rows, lambda key, row: reader.workload(row, histories.pop(key, None)))
+        self.histories = histories
 
 
 _FIELDS = [f.name for f in dataclasses.fields(WorkloadView)]
-_LEFT_OUT = [(i, _SHARED.get(name)) for i, name in enumerate(_FIELDS) if name not in _WORKLOAD.names]
-_LOCAL, _QUEUE, _PENDING, _BESIDE, _RECORD, _HISTORY = (
-    _FIELDS.index(name) for name in ("local_queue", "cluster_queue", "pending", "beside", "record", "history")
+_PEERS, _LOCAL, _QUEUE, _PENDING, _BESIDE, _VARIANTS, _HISTORY = (
+    _FIELDS.index(name)
+    for name in ("peers", "local_queue", "cluster_queue", "pending", "beside", "variants", "history")
 )
-_EMPTIES = [(_FIELDS.index(name), empty) for name, empty in _SHARED.items()]
+_EMPTIES = [
+    (index, f.default_factory())
+    for index, f in enumerate(dataclasses.fields(WorkloadView))
+    if f.default_factory is not dataclasses.MISSING and f.default_factory() is f.default_factory()
+]
+"""Dictionaries of a workload that are one for all of them while they are empty."""
 
-
-def _workload(
-    part: Any,
-    local_queues: Sequence[LocalQueueView],
-    cluster_queues: Sequence[ClusterQueueView],
-    verdicts: Sequence[PendingReason],
-) -> WorkloadView:
-    """Return a workload but for the workloads that it names; in one go, as there are very many."""
-    values = list(_WORKLOAD.values(part))
-    for index, value in _LEFT_OUT:
-        values.insert(index, value)
-    values[_LOCAL] = local_queues[values[_LOCAL]]
-    if values[_QUEUE] is not None:
-        values[_QUEUE] = cluster_queues[values[_QUEUE]]
-    if values[_PENDING] is not None:
-        values[_PENDING] = verdicts[values[_PENDING]]
-    values[_BESIDE] = None
-    if values[_HISTORY]:
-        values[_HISTORY] = [Transition(*each) for each in values[_HISTORY]]
-    if values[_RECORD] is None:
-        values[_RECORD] = _created_as(values[_HISTORY])
-    for index, empty in _EMPTIES:
-        if not values[index]:
-            values[index] = empty
-    return WorkloadView(*values)
-
-
-__all__ = ["VERSION", "dump", "load"]
+__all__ = [
+    "VERSION",
+    "Rows",
+    "cluster_queue_rows",
+    "dump",
+    "dump_histories",
+    "job_rows",
+    "load",
+    "local_queue_rows",
+    "workload_rows",
+]

@@ -13,6 +13,10 @@ class State:
     def __init__(self) -> None:
         self.workloads: dict[WorkloadKey, WorkloadView] = {}
         self.jobs: dict[JobKey, JobView] = {}
+        self.parents: dict[WorkloadKey, None] = {}
+        """Workloads that have variants instead of queueing themselves (CA4)."""
+        self.slices: dict[WorkloadKey, None] = {}
+        """Workloads that are slices of elastic jobs (WS1)."""
         self.cluster_queues: dict[str, ClusterQueueView] = {}
         self.local_queues: dict[str, LocalQueueView] = {}
         self.cohorts: dict[str, kueue.CohortSpec] = {}
@@ -48,6 +52,11 @@ class State:
         if queue is None:
             queue = self.local_queues[key] = LocalQueueView(key)
         return queue
+
+    def drop_if_unused(self, queue: LocalQueueView) -> None:
+        """Forget a local queue that has no manifest, and that nobody names."""
+        if queue.spec is None and not queue.users:
+            self.local_queues.pop(queue.key, None)
 
     def cluster_queue(self, name: str) -> ClusterQueueView:
         """Return the cluster queue, made if need be."""

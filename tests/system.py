@@ -76,7 +76,7 @@ class Service:
         self.process.send_signal(signal.SIGCONT)
         self.paused = False
 
-    def stop(self, timeout_s: float = 10) -> int:
+    def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM, then SIGKILL; returns the exit code."""
         if self.alive:
             self.process.terminate()

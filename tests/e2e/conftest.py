@@ -15,6 +15,7 @@ import pytest
 
 from sluice.cli.main import main
 from tests.system import System
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("cell")) as system:
         for service in ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check"):
             system.start(service)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         env = {"SLUICE_NATS_URL": system.url}
         while True:
             said = sluice("status", "-o", "json", env=env)
@@ -79,17 +80,6 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def run(cell: System) -> Sluice:
     """The command, against the module's cell."""
     return lambda *arguments, stdin="": sluice(*arguments, stdin=stdin, env={"SLUICE_NATS_URL": cell.url})
-
-
-def eventually(check: Callable[[], object], timeout_s: float = 45.0) -> Any:
-    """Return the first true answer of *check*."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = check()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"still {found!r}"
-        time.sleep(0.03)
 
 
 def queue_yaml(name: str, cpu: int = 2, namespace: str = "default", flavor: str = "") -> str:

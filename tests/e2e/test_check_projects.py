@@ -11,8 +11,9 @@ import yaml
 
 from tests.node import installed
 from tests.system import ROOT, System
+from tests.waiting import wait_until
 
-from .conftest import Sluice, eventually
+from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 
@@ -66,17 +67,17 @@ def test_a_new_check_holds_and_releases(
     run("apply", "-f", str(project / "manifests.yaml")).ok()
     assert "False" in run("check", "list").ok().out
     controller = start(project)
-    eventually(lambda: _listed(run, name)["active"] == "True", 20)
+    wait_until(lambda: _listed(run, name)["active"] == "True")
     assert _listed(run, name)["queues"] == [name]
 
-    said = run("submit", "-f", str(project / "job.yaml"), "--wait", "--timeout", "30s").ok()
+    said = run("submit", "-f", str(project / "job.yaml"), "--wait", "--timeout", "120s").ok()
     assert "Succeeded" in said.out + said.err
 
     held = yaml.safe_load((project / "job.yaml").read_text())
     held["metadata"]["name"] = f"{name}-held"
     held["spec"]["template"]["metadata"]["labels"]["hold"] = "true"
     run("submit", "-f", "-", stdin=yaml.safe_dump(held)).ok()
-    told = eventually(lambda: _told(run, f"{name}-held", "held by the label of its pods"), 20)
+    told = wait_until(lambda: _told(run, f"{name}-held", "held by the label of its pods"))
     assert "Pending" in told
     assert _listed(run, name)["pending"] == 1
     described = run("check", "describe", name).ok().out
@@ -85,8 +86,8 @@ def test_a_new_check_holds_and_releases(
 
     # A person agrees; the controller's opinion is not asked any more.
     run("check", "approve", f"{name}-held", name).ok()
-    eventually(lambda: _phase(run, f"{name}-held") == "Succeeded", 20)
-    eventually(lambda: _listed(run, name)["pending"] == 0)
+    wait_until(lambda: _phase(run, f"{name}-held") == "Succeeded")
+    wait_until(lambda: _listed(run, name)["pending"] == 0)
 
     controller.terminate()
     assert controller.wait(10) == 0
@@ -96,6 +97,7 @@ WATCHED = """
 import os
 from pathlib import Path
 
+from tests.waiting import wait_until
 from sluice.sdk.checks import Controller, Pending, Ready, Request, Retry, Settings, Verdict
 
 app = Controller("example.com/watched", Settings(ttl_s=1))
@@ -123,21 +125,21 @@ def test_an_approval_is_taken_back(run: Sluice, start: Start, tmp_path: Path) ->
     (project / "check.py").write_text(WATCHED)
     run("apply", "-f", str(project / "manifests.yaml")).ok()
     first = start(project)
-    eventually(lambda: _listed(run, "watched")["active"] == "True", 20)
+    wait_until(lambda: _listed(run, "watched")["active"] == "True")
     gate = tmp_path / "gate"
     waiting = f"while [ ! -e {gate} ]; do sleep 0.1; done"
     run("submit", "-q", "watched", "--name", "long", "--cpu", "1", "--", "sh", "-c", waiting).ok()
-    eventually(lambda: _phase(run, "long") == "Running", 20)
+    wait_until(lambda: _phase(run, "long") == "Running")
 
     first.kill()
     (project / "revoked").touch()
     start(project)
-    eventually(lambda: "taken back" in run("events", "job", "long").out, 30)
-    eventually(lambda: _told(run, "long", "revoked"), 30)
+    wait_until(lambda: "taken back" in run("events", "job", "long").out)
+    wait_until(lambda: _told(run, "long", "revoked"))
     (project / "revoked").unlink()
-    eventually(lambda: _phase(run, "long") == "Running", 30)
+    wait_until(lambda: _phase(run, "long") == "Running")
     gate.touch()
-    eventually(lambda: _phase(run, "long") == "Succeeded", 20)
+    wait_until(lambda: _phase(run, "long") == "Succeeded")
 
 
 def _listed(run: Sluice, name: str) -> dict[str, object]:

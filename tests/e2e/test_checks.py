@@ -10,8 +10,9 @@ import pytest
 
 from tests.controllers import Controller, Request, approve, silent
 from tests.system import System
+from tests.waiting import PATIENCE_S, wait_until
 
-from .conftest import Said, eventually, sluice
+from .conftest import Said, sluice
 
 pytestmark = pytest.mark.nats
 
@@ -32,7 +33,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             system.start(service)
         work = system.directory / "work"
         system.start("agent", {"AGENT_NAME": "one", "AGENT_WORK_DIR": str(work), "AGENT_GRACE_S": "1"})
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         env = {"SLUICE_NATS_URL": system.url}
         while sluice("apply", "-f", "-", stdin=CONFIGURATION, env=env).code:
             assert time.monotonic() < deadline, system.tail_logs()
@@ -125,7 +126,7 @@ class Queue:
 
     def wait(self, condition: Any) -> Any:
         try:
-            return eventually(condition, timeout_s=20)
+            return wait_until(condition)
         except AssertionError as error:
             text = self.run("log", "tail", "--no-follow", "-n", "60").out
             raise AssertionError(f"{error}\n{text}\n{self.cell.tail_logs(5)}") from error

@@ -9,8 +9,9 @@ import pytest
 
 from tests.controllers import Controller, silent
 from tests.system import ROOT, System
+from tests.waiting import PATIENCE_S, wait_until
 
-from .conftest import eventually, sluice
+from .conftest import sluice
 
 pytestmark = pytest.mark.nats
 
@@ -27,7 +28,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             work = system.directory / name
             env = {"AGENT_NAME": name, "AGENT_WORK_DIR": str(work), "AGENT_GRACE_S": "1"}
             system.start("agent", env, label=f"agent-{name}")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             said = sluice("status", "-o", "json", env={"SLUICE_NATS_URL": system.url})
             if said.code == 0 and sum(s["role"] == "leader" for s in said.json["services"]) == 4:
@@ -72,7 +73,7 @@ class Story:
 
     def wait(self, check: Any) -> Any:
         try:
-            return eventually(check, timeout_s=20)
+            return wait_until(check)
         except AssertionError as error:
             text = self.run("describe", "jobs").out
             raise AssertionError(f"{error}\n{text}\n{self.cell.tail_logs()}") from error

@@ -2,7 +2,9 @@
 
 import pytest
 
-from .conftest import eventually, queue_yaml
+from tests.waiting import wait_until
+
+from .conftest import queue_yaml
 
 pytestmark = pytest.mark.nats
 
@@ -86,7 +88,7 @@ def test_delete_waits_for_users(run):
     assert 'ClusterQueue "a7"' in first.err
 
     run("delete", "lq/a7", "cq/a7").ok()
-    eventually(lambda: run("get", "rf", "a7-flavor").code == 1)
+    wait_until(lambda: run("get", "rf", "a7-flavor").code == 1)
     missing = run("delete", "cq", "a7")
     assert missing.code == 1
     assert "NotFound" in missing.err
@@ -127,6 +129,6 @@ def test_names_with_dots(run):
     def phase():
         return run("get", "job", "job.with.dots", "-o", "{.status.phase}").out.strip()
 
-    eventually(lambda: phase() == "Admitted")
+    wait_until(lambda: phase() == "Admitted")
     run("job", "finish", "job.with.dots").ok()
-    eventually(lambda: phase() == "Succeeded")
+    wait_until(lambda: phase() == "Succeeded")

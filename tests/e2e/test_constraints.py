@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import eventually
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.nats
 
@@ -16,7 +16,7 @@ def test_a_job_that_must_not_borrow_waits(run):
     """The cohort has room; the reason names the constraint. Without it the job gets in."""
     run("apply", "-f", "examples/constraints/queues.yaml").ok()
     run("apply", "-f", "examples/constraints/cannot-borrow.yaml").ok()
-    status = eventually(lambda: (s := job(run, "no-borrowing")) and "cannot-borrow" in s["message"] and s)
+    status = wait_until(lambda: (s := job(run, "no-borrowing")) and "cannot-borrow" in s["message"] and s)
     assert status["phase"] == "Queued"
     described = run("describe", "job", "no-borrowing").ok().out
     assert "AdmissionConstraintUnsatisfied" in described
@@ -25,7 +25,7 @@ def test_a_job_that_must_not_borrow_waits(run):
     assert counted["labels"] == {"cluster_queue": "careful", "constraint": "cannot-borrow"}
     assert counted["value"] >= 1
     run("submit", "-q", "careful", "--name", "borrower", "--cpu", "3", "--", "sleep", "5").ok()
-    eventually(lambda: job(run, "borrower")["phase"] == "Admitted")
+    wait_until(lambda: job(run, "borrower")["phase"] == "Admitted")
     run("job", "finish", "borrower").ok()
     run("job", "delete", "no-borrowing").ok()
 
@@ -35,12 +35,12 @@ def test_a_job_that_must_not_preempt_waits(run):
     run("apply", "-f", "examples/constraints/queues.yaml").ok()
     for name, queue in (("low-1", "careful"), ("low-2", "lender")):
         run("submit", "-q", queue, "--name", name, "--cpu", "2", "--", "sleep", "5").ok()
-        eventually(lambda name=name: job(run, name)["phase"] == "Admitted")
+        wait_until(lambda name=name: job(run, name)["phase"] == "Admitted")
     run("apply", "-f", "examples/constraints/cannot-preempt.yaml").ok()
-    eventually(lambda: "cannot-preempt" in job(run, "no-preemption")["message"])
+    wait_until(lambda: "cannot-preempt" in job(run, "no-preemption")["message"])
     assert job(run, "low-1")["phase"] == "Admitted"
     run("job", "finish", "low-1").ok()
-    eventually(lambda: job(run, "no-preemption")["phase"] == "Admitted")
+    wait_until(lambda: job(run, "no-preemption")["phase"] == "Admitted")
     run("job", "finish", "no-preemption").ok()
     run("job", "finish", "low-2").ok()
 
@@ -49,10 +49,10 @@ def test_a_dispatcher_prefers_the_place_that_disturbs_nobody(run):
     """Story 3: of two queues the one with room of its own wins; in the other nobody is preempted."""
     run("apply", "-f", "examples/constraints/queues.yaml").ok()
     run("submit", "-q", "careful", "--name", "busy", "--cpu", "1", "--", "sleep", "5").ok()
-    eventually(lambda: job(run, "busy")["phase"] == "Admitted")
+    wait_until(lambda: job(run, "busy")["phase"] == "Admitted")
     run("apply", "-f", "examples/constraints/placement.yaml").ok()
-    eventually(lambda: job(run, "place-lender")["phase"] == "Admitted")
-    waits = eventually(lambda: (s := job(run, "place-careful")) and s["message"] and s)
+    wait_until(lambda: job(run, "place-lender")["phase"] == "Admitted")
+    waits = wait_until(lambda: (s := job(run, "place-careful")) and s["message"] and s)
     assert waits["phase"] == "Queued"
     assert "cannot-borrow" in waits["message"]
     run("job", "delete", "place-careful").ok()
@@ -71,11 +71,11 @@ metadata: {name: fixed}
 spec: {queueName: lender, replicas: 1, resources: {cpu: 1}, command: [sleep, "5"]}
 """
     run("submit", "-f", "-", stdin=manifest).ok()
-    eventually(lambda: job(run, "fixed")["phase"] == "Admitted")
+    wait_until(lambda: job(run, "fixed")["phase"] == "Admitted")
     changed = manifest.replace("replicas: 1", "replicas: 1, admissionConstraints: {borrowing: Never}")
     run("submit", "-f", "-", stdin=changed)
     path = 'spec.admissionConstraints.borrowing: Invalid value: "Never": field is immutable'
-    eventually(lambda: path in job(run, "fixed")["message"])
+    wait_until(lambda: path in job(run, "fixed")["message"])
     assert job(run, "fixed")["phase"] == "Admitted"
     wrong = manifest.replace("name: fixed", 'name: wrong, annotations: {kueue.x-k8s.io/cannot-borrow: "yes"}')
     said = run("submit", "-f", "-", stdin=wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import eventually
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.nats
 
@@ -43,12 +43,12 @@ def test_a_running_job_grows_and_shrinks(run, agent):
     """Stories 1 and 2: processes come and go at the upper end, all others keep their pid; quota follows."""
     run("apply", "-f", "examples/elastic/queue.yaml").ok()
     run("apply", "-f", "examples/elastic/job.yaml").ok()
-    began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    began = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
 
     run("job", "scale", "demo-slice", "5").ok()
-    grown = eventually(lambda: len(found := pids(agent, "demo-slice")) == 5 and found)
+    grown = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 5 and found)
     assert {index: grown[index] for index in began} == began
-    assert eventually(lambda: str(used(run)) == "5")
+    assert wait_until(lambda: str(used(run)) == "5")
     slices = run("get", "job", "demo-slice", "-o", "json").ok().json["status"]["slices"]
     assert [s["state"] for s in slices] == ["Replaced", "Admitted"]
     assert slices[1]["replaces"] == slices[0]["name"]
@@ -58,13 +58,13 @@ def test_a_running_job_grows_and_shrinks(run, agent):
     assert finished["message"].startswith("Replaced to accommodate a workload (UID: ")
 
     run("job", "scale", "demo-slice", "2").ok()
-    shrunk = eventually(lambda: len(found := pids(agent, "demo-slice")) == 2 and found)
+    shrunk = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 2 and found)
     assert shrunk == {index: began[index] for index in (0, 1)}
-    assert eventually(lambda: str(used(run)) == "2")
+    assert wait_until(lambda: str(used(run)) == "2")
 
     # More than the queue can ever have: it waits, and what runs goes on.
     run("job", "scale", "demo-slice", "9").ok()
-    waits = eventually(
+    waits = wait_until(
         lambda: (
             len(s := run("get", "job", "demo-slice", "-o", "json").ok().json["status"]["slices"]) == 3 and s
         )
@@ -84,7 +84,7 @@ def test_a_running_job_grows_and_shrinks(run, agent):
     assert "UpdatedWorkload" in described
 
     run("job", "scale", "demo-slice", "3").ok()
-    again = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    again = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
     assert shrunk.items() <= again.items()
     lines = run("describe", "job", "demo-slice").ok().lines
     begin = lines.index("Slices:")
@@ -99,8 +99,8 @@ def test_a_running_job_grows_and_shrinks(run, agent):
     assert counted["sluice_workload_slices_resized_total", "elastic", "pending"] == 1
 
     run("job", "delete", "demo-slice").ok()
-    eventually(lambda: not any(psutil.pid_exists(pid) and _runs(pid) for pid in again.values()))
-    eventually(lambda: run("get", "slices", "-o", "json").ok().json["items"] == [])
+    wait_until(lambda: not any(psutil.pid_exists(pid) and _runs(pid) for pid in again.values()))
+    wait_until(lambda: run("get", "slices", "-o", "json").ok().json["items"] == [])
     assert run("get", "wl", "-o", "json").ok().json["items"] == []
 
 
@@ -113,7 +113,7 @@ def slices_of(run, word):
             row[0]: row for line in said.lines[1:] if (row := re.split(r"  +", line.strip()))
         }
 
-    return eventually(rows)
+    return wait_until(rows)
 
 
 def totals(run):
@@ -140,20 +140,20 @@ def test_an_elastic_job_keeps_a_pod(run, agent):
     """Shrinking to nothing is refused with the field's path, and what runs goes on; so is opting out."""
     run("apply", "-f", "examples/elastic/queue.yaml").ok()
     run("apply", "-f", "examples/elastic/job.yaml").ok()
-    began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    began = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
     assert run("job", "scale", "demo-slice", "--", "-1").code == 2
     refused = run("job", "scale", "demo-slice", "0")
     assert refused.code == 1
     assert "podSets: Invalid value: 0: an elastic job keeps at least" in refused.err
-    eventually(lambda: "podSets: Invalid value: 0: an elastic job keeps at least" in job_message(run))
+    wait_until(lambda: "podSets: Invalid value: 0: an elastic job keeps at least" in job_message(run))
     manifest = Path("examples/elastic/job.yaml").read_text()
     plain = manifest.replace("annotations:", "#")
     assert plain != manifest
     run("submit", "-f", "-", stdin=plain)
-    eventually(lambda: "metadata.annotations[kueue.x-k8s.io/elastic-job]" in job_message(run))
+    wait_until(lambda: "metadata.annotations[kueue.x-k8s.io/elastic-job]" in job_message(run))
     assert pids(agent, "demo-slice") == began
     run("job", "delete", "demo-slice").ok()
-    eventually(lambda: not pids(agent, "demo-slice"))
+    wait_until(lambda: not pids(agent, "demo-slice"))
 
 
 def job_message(run):
@@ -163,13 +163,13 @@ def job_message(run):
 def test_growth_keeps_the_flavor(run, agent):
     """What began on the small flavor stays there: growth beyond it waits, as KEP-77's last test says."""
     run("apply", "-f", "examples/elastic/sticky.yaml").ok()
-    began = eventually(lambda: len(found := pids(agent, "sticky")) == 2 and found)
+    began = wait_until(lambda: len(found := pids(agent, "sticky")) == 2 and found)
     run("job", "scale", "sticky", "5").ok()
     text = "could not assign sticky-large flavor since the original workload is assigned: sticky-small"
-    eventually(lambda: text in run("describe", "job", "sticky").ok().out or text in wide(run))
+    wait_until(lambda: text in run("describe", "job", "sticky").ok().out or text in wide(run))
     assert pids(agent, "sticky") == began
     run("job", "scale", "sticky", "3").ok()
-    eventually(lambda: began.items() <= (found := pids(agent, "sticky")).items() and len(found) == 3)
+    wait_until(lambda: began.items() <= (found := pids(agent, "sticky")).items() and len(found) == 3)
     run("job", "delete", "sticky").ok()
 
 
@@ -181,11 +181,11 @@ def test_growth_preempts_and_is_preempted_whole(run, agent):
     """The larger slice preempts what is less important (WS6); a more important job stops all of it."""
     run("apply", "-f", "examples/elastic/queue.yaml").ok()
     rigid(run, "low", cpu=2, priority=-10)
-    eventually(lambda: len(pids(agent, "low")) == 1)
+    wait_until(lambda: len(pids(agent, "low")) == 1)
     run("apply", "-f", "examples/elastic/job.yaml").ok()
-    began = eventually(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
+    began = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 3 and found)
     run("job", "scale", "demo-slice", "6").ok()
-    grown = eventually(lambda: len(found := pids(agent, "demo-slice")) == 6 and found)
+    grown = wait_until(lambda: len(found := pids(agent, "demo-slice")) == 6 and found)
     assert began.items() <= grown.items()
     assert not pids(agent, "low")
 
@@ -193,13 +193,13 @@ def test_growth_preempts_and_is_preempted_whole(run, agent):
     run("job", "scale", "demo-slice", "7").ok()
     slices_of(run, "7 (1 gated)")
     rigid(run, "high", cpu=6, priority=10)
-    eventually(lambda: len(pids(agent, "high")) == 1 and not pids(agent, "demo-slice"))
+    wait_until(lambda: len(pids(agent, "high")) == 1 and not pids(agent, "demo-slice"))
     status = run("get", "job", "demo-slice", "-o", "json").ok().json["status"]
     assert [s["state"] for s in status["slices"]].count("Pending") == 1
     assert not [s for s in status["slices"] if s["state"] == "Admitted"]
     run("job", "scale", "demo-slice", "4").ok()
     run("job", "finish", "high").ok()
-    eventually(lambda: len(pids(agent, "demo-slice")) == 4)
+    wait_until(lambda: len(pids(agent, "demo-slice")) == 4)
     for name in ("demo-slice", "low", "high"):
         run("job", "delete", name).ok()
 
@@ -250,7 +250,7 @@ def test_growth_waits_for_its_checks(run, agent, cell, tmp_path):
     metadata = {"name": "checked", "annotations": {"kueue.x-k8s.io/elastic-job": "true"}}
     job = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
     run("submit", "-f", "-", stdin=json.dumps(job)).ok()
-    began = eventually(lambda: len(found := pids(agent, "checked")) == 2 and found, 30)
+    began = wait_until(lambda: len(found := pids(agent, "checked")) == 2 and found)
 
     answer.unlink()
     run("job", "scale", "checked", "5").ok()
@@ -258,18 +258,18 @@ def test_growth_waits_for_its_checks(run, agent, cell, tmp_path):
     assert ["checked", "QuotaReserved", "5 (3 gated)"] in [row[1:4] for row in shown.values()]
     assert pids(agent, "checked") == began
     answer.write_text("ready")
-    grown = eventually(lambda: len(found := pids(agent, "checked")) == 5 and found, 30)
+    grown = wait_until(lambda: len(found := pids(agent, "checked")) == 5 and found)
     assert began.items() <= grown.items()
 
     # Down in place asks nobody; what is reserved for a growth goes with the job when that is preempted (WS6).
     answer.unlink()
     run("job", "scale", "checked", "2").ok()
-    eventually(lambda: pids(agent, "checked") == began)
+    wait_until(lambda: pids(agent, "checked") == began)
     run("job", "scale", "checked", "4").ok()
     slices_of(run, "4 (2 gated)")
     (tmp_path / "urgent").write_text("ready")
     rigid(run, "urgent", cpu=6, priority=10, queue="checked")
-    eventually(lambda: len(pids(agent, "urgent")) == 1 and not pids(agent, "checked"), 30)
+    wait_until(lambda: len(pids(agent, "urgent")) == 1 and not pids(agent, "checked"))
     for name in ("checked", "urgent"):
         run("job", "delete", name).ok()
     cell.kill(controller)

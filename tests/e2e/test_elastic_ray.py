@@ -12,8 +12,9 @@ import pytest
 
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from tests.system import System
+from tests.waiting import wait_until
 
-from .conftest import Sluice, eventually
+from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 
@@ -84,30 +85,30 @@ def test_an_autoscaler_changes_worker_groups(run: Sluice, ray: Ray) -> None:
     """Each change of `replicas` is a resize: up by a slice, gated till then; down in place."""
     run("apply", "-f", "examples/elastic/queue.yaml").ok()
     run("submit", "-f", "-", stdin=CLUSTER).ok()
-    eventually(lambda: ray.pods("demo-ray") == {"head": (1, 0), "small": (1, 0), "large": (1, 0)})
+    wait_until(lambda: ray.pods("demo-ray") == {"head": (1, 0), "small": (1, 0), "large": (1, 0)})
 
     # Six cpus in all: the head one, the groups two and one each.
     run("submit", "-f", "-", stdin=CLUSTER.replace("replicas: 1\n    minReplicas: 1", "replicas: 3\n")).ok()
-    eventually(lambda: ray.pods("demo-ray")["small"] == (3, 0))
+    wait_until(lambda: ray.pods("demo-ray")["small"] == (3, 0))
     assert slices(run, "demo-ray") == ["Replaced", "Admitted"]
 
     # More of the large ones than there is quota: they stay gated, whatever the small ones do meanwhile.
     run("job", "scale", "demo-ray", "large=2").ok()
-    eventually(lambda: ray.pods("demo-ray")["large"] == (1, 1))
+    wait_until(lambda: ray.pods("demo-ray")["large"] == (1, 1))
     run("job", "scale", "demo-ray", "small=2").ok()
     run("job", "scale", "demo-ray", "small=1").ok()
-    eventually(lambda: ray.pods("demo-ray") == {"head": (1, 0), "small": (1, 0), "large": (2, 0)})
+    wait_until(lambda: ray.pods("demo-ray") == {"head": (1, 0), "small": (1, 0), "large": (2, 0)})
 
     run("job", "scale", "demo-ray", "large=0").ok()
-    eventually(lambda: ray.pods("demo-ray")["large"] == (0, 0))
+    wait_until(lambda: ray.pods("demo-ray")["large"] == (0, 0))
     assert slices(run, "demo-ray") == ["Replaced", "Replaced", "Admitted"]
     assert ray.began == [("demo-ray", 1)]
-    eventually(lambda: run("get", "job", "demo-ray", "-o", "{.status.phase}").ok().out.strip() == "Running")
+    wait_until(lambda: run("get", "job", "demo-ray", "-o", "{.status.phase}").ok().out.strip() == "Running")
 
     assert "podSets[head]: Forbidden" in run("job", "scale", "demo-ray", "head=2").err
     run("job", "delete", "demo-ray").ok()
-    eventually(lambda: not ray.pods("demo-ray"))
-    eventually(lambda: run("get", "slices", "-o", "json").ok().json["items"] == [])
+    wait_until(lambda: not ray.pods("demo-ray"))
+    wait_until(lambda: run("get", "slices", "-o", "json").ok().json["items"] == [])
 
 
 def test_a_ray_job_grows(run: Sluice, ray: Ray) -> None:
@@ -132,12 +133,12 @@ spec:
 """
     run("submit", "-f", "-", stdin=manifest).ok()
     began = {"head": (1, 0), "small": (1, 0), "large": (1, 0), "submitter": (1, 0)}
-    eventually(lambda: ray.pods("ray-train") == began)
+    wait_until(lambda: ray.pods("ray-train") == began)
     run("job", "scale", "ray-train", "small=2").ok()
-    eventually(lambda: ray.pods("ray-train") == {**began, "small": (2, 0)})
+    wait_until(lambda: ray.pods("ray-train") == {**began, "small": (2, 0)})
     assert slices(run, "ray-train") == ["Replaced", "Admitted"]
     run("job", "finish", "ray-train").ok()
-    eventually(lambda: not ray.pods("ray-train"))
+    wait_until(lambda: not ray.pods("ray-train"))
 
 
 def test_a_job_set_is_not_elastic(run: Sluice) -> None:

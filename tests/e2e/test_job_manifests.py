@@ -6,7 +6,9 @@ import sys
 import pytest
 import yaml
 
-from .conftest import eventually, queue_yaml
+from tests.waiting import wait_until
+
+from .conftest import queue_yaml
 
 pytestmark = pytest.mark.nats
 
@@ -33,7 +35,7 @@ def test_a_job_shows_the_manifest_in_force(run):
     run("apply", "-f", "-", stdin=queue_yaml("m1", cpu=1)).ok()
     run("submit", "-f", "-", stdin=job_yaml("m1-first", "m1")).ok()
     run("submit", "-f", "-", stdin=job_yaml("m1-waits", "m1")).ok()
-    eventually(lambda: [phase(run, "m1-first"), phase(run, "m1-waits")] == ["Admitted", "Queued"])
+    wait_until(lambda: [phase(run, "m1-first"), phase(run, "m1-waits")] == ["Admitted", "Queued"])
     shown = got(run, "m1-waits")
     assert list(shown) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert shown["spec"]["command"] == ["sleep", "9"]
@@ -43,13 +45,13 @@ def test_a_job_shows_the_manifest_in_force(run):
     assert workload["spec"]["podSets"][0]["count"] == 1
 
     run("submit", "-f", "-", stdin=job_yaml("m1-waits", "m1", replicas=3, label="two")).ok()
-    eventually(lambda: got(run, "m1-waits")["spec"]["replicas"] == 3)
+    wait_until(lambda: got(run, "m1-waits")["spec"]["replicas"] == 3)
     edited = got(run, "m1-waits")
     assert (edited["metadata"]["uid"], edited["metadata"]["labels"]) == (uid, {"edit": "two"})
 
     refused = job_yaml("m1-waits", "m1", replicas=7).replace("queueName", "priorityClassName: no, queueName")
     run("submit", "-f", "-", stdin=refused).ok()
-    eventually(lambda: "Not found" in got(run, "m1-waits")["status"].get("message", ""))
+    wait_until(lambda: "Not found" in got(run, "m1-waits")["status"].get("message", ""))
     assert got(run, "m1-waits")["spec"]["replicas"] == 3
     assert phase(run, "m1-waits") == "Queued"
 
@@ -70,11 +72,11 @@ spec:
       restartPolicy: Never
 """
     run("submit", "-f", "-", stdin=batch + "---" + job_yaml("m2-own", "m2")).ok()
-    eventually(lambda: phase(run, "m2-own") == "Queued")
+    wait_until(lambda: phase(run, "m2-own") == "Queued")
     run("job", "scale", "m2-batch", "4").ok()
     run("job", "scale", "m2-own", "5").ok()
-    eventually(lambda: got(run, "m2-batch")["status"]["pods"] == 4)
-    eventually(lambda: got(run, "m2-own")["status"]["pods"] == 5)
+    wait_until(lambda: got(run, "m2-batch")["status"]["pods"] == 4)
+    wait_until(lambda: got(run, "m2-own")["status"]["pods"] == 5)
     assert got(run, "m2-batch")["spec"]["parallelism"] == 4
     assert got(run, "m2-own")["spec"]["replicas"] == 5
 
@@ -83,15 +85,15 @@ def test_a_name_is_used_again(run):
     """A job under the name of one that is over is another one, from the moment it was submitted."""
     run("apply", "-f", "-", stdin=queue_yaml("m3")).ok()
     run("submit", "-f", "-", stdin=job_yaml("m3-again", "m3")).ok()
-    eventually(lambda: phase(run, "m3-again") == "Admitted")
+    wait_until(lambda: phase(run, "m3-again") == "Admitted")
     run("job", "finish", "m3-again", "--failed", "-m", "disk full").ok()
-    eventually(lambda: phase(run, "m3-again") == "Failed")
+    wait_until(lambda: phase(run, "m3-again") == "Failed")
     first = got(run, "m3-again")
 
     run("submit", "-f", "-", stdin=job_yaml("m3-again", "m3", label="new")).ok()
     late = run("wait", "job", "m3-again", "--for", "succeeded", "--timeout", "300ms")
     assert late.code == 3, "the end of the first is not the end of the second"
-    eventually(lambda: phase(run, "m3-again") == "Admitted")
+    wait_until(lambda: phase(run, "m3-again") == "Admitted")
     second = got(run, "m3-again")
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
     assert "message" not in second["status"]
@@ -102,10 +104,10 @@ def test_a_refused_job_is_shown_until_it_is_deleted(run):
     run("apply", "-f", "-", stdin=queue_yaml("m4")).ok()
     refused = job_yaml("m4-bad", "m4").replace("queueName", "priorityClassName: nope, queueName")
     run("submit", "-f", "-", stdin=refused).ok()
-    eventually(lambda: phase(run, "m4-bad") == "Rejected")
+    wait_until(lambda: phase(run, "m4-bad") == "Rejected")
     assert "nope" in run("describe", "job", "m4-bad").ok().out
     run("delete", "job", "m4-bad").ok()
-    eventually(lambda: run("get", "job", "m4-bad").code == 1)
+    wait_until(lambda: run("get", "job", "m4-bad").code == 1)
 
 
 def test_watch_keeps_places_up_to_date(run, cell):
@@ -114,7 +116,7 @@ def test_watch_keeps_places_up_to_date(run, cell):
     names = [f"m5-{number}" for number in range(4)]
     for name in names:
         run("submit", "-q", "m5", "--name", name, "--", "sleep", "5").ok()
-    eventually(lambda: [phase(run, name) for name in names] == ["Admitted", "Queued", "Queued", "Queued"])
+    wait_until(lambda: [phase(run, name) for name in names] == ["Admitted", "Queued", "Queued", "Queued"])
     command = [sys.executable, "-m", "sluice.cli.main", "-s", cell.url, "get", "jobs", "-w"]
     watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

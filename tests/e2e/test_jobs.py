@@ -8,7 +8,9 @@ import threading
 import nats
 import pytest
 
-from .conftest import eventually, queue_yaml, sluice
+from tests.waiting import wait_until
+
+from .conftest import queue_yaml, sluice
 
 pytestmark = pytest.mark.nats
 
@@ -28,7 +30,7 @@ def test_a_job_goes_through_the_queue(run):
     """Two fit, the third waits in first place, and follows when one ends."""
     run("apply", "-f", "-", stdin=queue_yaml("j1")).ok()
     submit(run, "j1", "j1-a", "j1-b", "j1-c", "j1-d")
-    eventually(lambda: phases(run, "j1-a", "j1-b", "j1-c", "j1-d") == ["Admitted"] * 2 + ["Queued"] * 2)
+    wait_until(lambda: phases(run, "j1-a", "j1-b", "j1-c", "j1-d") == ["Admitted"] * 2 + ["Queued"] * 2)
 
     assert run("get", "job", "j1-c", "-o", "{.status.queuePosition}").ok().out.strip() == "1"
     assert run("get", "job", "j1-d", "-o", "{.status.queuePosition}").ok().out.strip() == "2"
@@ -37,9 +39,9 @@ def test_a_job_goes_through_the_queue(run):
     assert "WaitingForQuota" in row
 
     run("job", "finish", "j1-a").ok()
-    eventually(lambda: phases(run, "j1-a", "j1-c", "j1-d") == ["Succeeded", "Admitted", "Queued"])
+    wait_until(lambda: phases(run, "j1-a", "j1-c", "j1-d") == ["Succeeded", "Admitted", "Queued"])
     run("job", "finish", "j1-b", "--failed", "-m", "disk full").ok()
-    eventually(lambda: phases(run, "j1-b", "j1-d") == ["Failed", "Admitted"])
+    wait_until(lambda: phases(run, "j1-b", "j1-d") == ["Failed", "Admitted"])
     assert "disk full" in run("describe", "job", "j1-b").ok().out
 
 
@@ -47,7 +49,7 @@ def test_describe_tells_why(run):
     """A pending job's description has the reason, its place and its history; the queue's has bars."""
     run("apply", "-f", "-", stdin=queue_yaml("j2", cpu=1)).ok()
     submit(run, "j2", "j2-a", "j2-b")
-    eventually(lambda: phases(run, "j2-a", "j2-b") == ["Admitted", "Queued"])
+    wait_until(lambda: phases(run, "j2-a", "j2-b") == ["Admitted", "Queued"])
 
     job = run("describe", "job", "j2-b").ok().out
     assert "Position:         1 in j2" in job
@@ -125,7 +127,7 @@ spec:
 """
     name = run("submit", "-f", "-", stdin=manifest).ok().out.split()[0].split("/")[1]
     assert name.startswith("sample-")
-    eventually(lambda: phases(run, name) == ["Admitted"])
+    wait_until(lambda: phases(run, name) == ["Admitted"])
     assert run("get", "job", name, "-o", "{.status.pods}").ok().out.strip() == "3"
 
     named = manifest.replace("generateName: sample-", "name: sample")
@@ -137,9 +139,9 @@ def test_deleting_a_job_takes_everything_with_it(run):
     """Job and workload are gone, the quota is free."""
     run("apply", "-f", "-", stdin=queue_yaml("j6", cpu=1)).ok()
     submit(run, "j6", "j6-a", "j6-b")
-    eventually(lambda: phases(run, "j6-b") == ["Queued"])
+    wait_until(lambda: phases(run, "j6-b") == ["Queued"])
     run("delete", "job", "j6-b").ok()
-    eventually(lambda: phases(run, "j6-b") == [None])
+    wait_until(lambda: phases(run, "j6-b") == [None])
     assert "j6-b" not in run("get", "wl").out
     assert run("delete", "job", "j6-b").code == 1
 
@@ -148,14 +150,14 @@ def test_a_queue_in_use_terminates(run):
     """Deleted while a workload holds its quota: it goes when that has ended."""
     run("apply", "-f", "-", stdin=queue_yaml("j7")).ok()
     submit(run, "j7", "j7-a")
-    eventually(lambda: phases(run, "j7-a") == ["Admitted"])
+    wait_until(lambda: phases(run, "j7-a") == ["Admitted"])
 
     said = run("delete", "cq", "j7").ok()
     assert said.lines == ["clusterqueue.kueue.x-k8s.io/j7 terminating"]
     assert "1 workload holding its quota" in said.err
     assert "Terminating" in run("get", "cq", "j7").ok().out
     run("job", "finish", "j7-a").ok()
-    eventually(lambda: run("get", "cq", "j7").code == 1)
+    wait_until(lambda: run("get", "cq", "j7").code == 1)
 
 
 def test_rejected_messages_are_listed(run, cell):
@@ -174,7 +176,7 @@ def test_rejected_messages_are_listed(run, cell):
     asyncio.run(publish())
     run("apply", "-f", "-", stdin=queue_yaml("j8")).ok()
     submit(run, "j8", "j8-a")
-    eventually(lambda: phases(run, "j8-a") == ["Admitted"])
+    wait_until(lambda: phases(run, "j8-a") == ["Admitted"])
 
     listed = run("log", "rejected").ok().out
     assert "default/garbage" in listed
@@ -185,7 +187,7 @@ def test_the_log_reads_like_a_story(run):
     """tail in lines, show in full, ranges, filters."""
     run("apply", "-f", "-", stdin=queue_yaml("j9")).ok()
     submit(run, "j9", "j9-a")
-    eventually(lambda: phases(run, "j9-a") == ["Admitted"])
+    wait_until(lambda: phases(run, "j9-a") == ["Admitted"])
 
     lines = run("log", "tail", "-n", "500", "--no-follow", "j9-a").ok().lines
     words = [line.split()[3] for line in lines]
@@ -248,10 +250,10 @@ def test_an_agent_says_what_it_serves(run, cell, tmp_path):
     """Flavors and host come from its heartbeat; who is not there any more says nothing."""
     env = {"AGENT_NAME": "picky", "AGENT_FLAVORS": "nowhere,elsewhere", "AGENT_WORK_DIR": str(tmp_path)}
     agent = cell.start("agent", env)
-    eventually(lambda: "nowhere,elsewhere" in run("get", "agents").out)
+    wait_until(lambda: "nowhere,elsewhere" in run("get", "agents").out)
     assert "nowhere, elsewhere" in run("describe", "agent", "picky").ok().out
     status = run("get", "agent", "picky", "-o", "json").ok().json["status"]
     assert status["flavors"] == ["nowhere", "elsewhere"]
     assert status["host"]
     cell.kill(agent)
-    eventually(lambda: "<unknown>" in run("get", "agents").out)
+    wait_until(lambda: "<unknown>" in run("get", "agents").out)

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import Sluice, eventually
+from tests.waiting import wait_until
+
+from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 
@@ -83,7 +85,7 @@ class Checked:
         """Let a job run that anybody of high priority may preempt."""
         self.answer(name, "ready")
         self.submit(name, cpu)
-        eventually(lambda: self.runs(name))
+        wait_until(lambda: self.runs(name))
 
     def describe(self, job: str) -> str:
         return self.run("describe", "job", job).ok().out
@@ -92,7 +94,7 @@ class Checked:
         for job in jobs:
             self.run("job", "delete", job).ok()
             (self.answers / job).unlink(missing_ok=True)
-        eventually(lambda: not any(self.runs(job) for job in jobs))
+        wait_until(lambda: not any(self.runs(job) for job in jobs))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +115,7 @@ def processes(cell):
 def checked(run, processes):
     found = Checked(run, *processes)
     found.configure()
-    eventually(lambda: _is_active(run))
+    wait_until(lambda: _is_active(run))
     return found
 
 
@@ -126,7 +128,7 @@ def test_a_victim_runs_until_the_check_has_passed(checked):
     """Quota is reserved beside the victim; it is stopped when the check is Ready, and only then."""
     checked.start("low", 2)
     checked.submit("high", 2, "--priority-class", "urgent")
-    eventually(lambda: checked.phase("high") == "QuotaReserved")
+    wait_until(lambda: checked.phase("high") == "QuotaReserved")
     expected = "The preemption of 1 workload(s) is pending until its checks allow it"
     assert expected in checked.describe("high")
     assert "pending until late says Ready" in checked.run("why", "high").ok().out
@@ -134,7 +136,7 @@ def test_a_victim_runs_until_the_check_has_passed(checked):
     assert not checked.runs("high")
 
     checked.answer("high", "ready")
-    eventually(lambda: checked.runs("high"))
+    wait_until(lambda: checked.runs("high"))
     assert not checked.runs("low"), "admitted beside its victim"
     assert checked.phase("low") != "Admitted"
     checked.end("high", "low")
@@ -144,35 +146,35 @@ def test_a_check_can_ask_for_the_preemption(checked):
     """PreemptionRequired stops the victim although the check has not passed; the place is kept."""
     checked.start("low", 2)
     checked.submit("high", 2, "--priority-class", "urgent")
-    eventually(lambda: checked.phase("high") == "QuotaReserved")
+    wait_until(lambda: checked.phase("high") == "QuotaReserved")
     checked.answer("high", "preempt")
-    eventually(lambda: not checked.runs("low"))
+    wait_until(lambda: not checked.runs("low"))
     assert checked.phase("high") == "QuotaReserved"
     assert not checked.runs("high")
     checked.answer("high", "ready")
-    eventually(lambda: checked.runs("high"))
+    wait_until(lambda: checked.runs("high"))
     checked.end("high", "low")
 
 
 def test_quota_taken_away_before_the_admission(checked):
     """The reservation is given up and said so; with the quota back the job runs."""
     checked.submit("late", 2)
-    eventually(lambda: checked.phase("late") == "QuotaReserved")
+    wait_until(lambda: checked.phase("late") == "QuotaReserved")
     checked.configure(cpu=1)
     checked.answer("late", "ready")
-    eventually(lambda: checked.phase("late") == "Queued")
+    wait_until(lambda: checked.phase("late") == "Queued")
     assert "The reserved quota is no longer enough" in checked.describe("late")
     checked.configure(cpu=2)
-    eventually(lambda: checked.runs("late"))
+    wait_until(lambda: checked.runs("late"))
     checked.end("late")
 
 
 def test_a_flavor_taken_away_before_the_admission(checked):
     """What was reserved on it is given up; the job gets the flavor that the queue has now."""
     checked.submit("late", 2)
-    eventually(lambda: checked.phase("late") == "QuotaReserved")
+    wait_until(lambda: checked.phase("late") == "QuotaReserved")
     checked.configure(flavor="second")
     checked.answer("late", "ready")
-    eventually(lambda: checked.runs("late"))
+    wait_until(lambda: checked.runs("late"))
     assert "second" in checked.describe("late")
     checked.end("late")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.system import ROOT, System
+from tests.waiting import PATIENCE_S, wait_until
 
-from .conftest import Said, eventually, sluice
+from .conftest import Said, sluice
 
 pytestmark = pytest.mark.nats
 
@@ -113,7 +114,7 @@ class Shop:
 
     def wait(self, condition: Any) -> Any:
         try:
-            return eventually(condition, timeout_s=30)
+            return wait_until(condition)
         except AssertionError as error:
             text = self.run("log", "tail", "--no-follow", "-n", "40").out
             raise AssertionError(f"{error}\n{text}\n{self.system.tail_logs(8)}") from error
@@ -123,7 +124,7 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with System(tmp_path_factory.mktemp("shop")) as system:
         made = Shop(system)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while made.run("get", "cq").code:
             assert time.monotonic() < deadline, system.tail_logs()
             time.sleep(0.1)

@@ -55,7 +55,7 @@ AWAY_S = 12.0
 TAKE_OVER_S = 2.0
 """Wanted: the longest time from a leader's kill to another one's lead."""
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """After so long it will not come any more."""
 
 

@@ -69,7 +69,7 @@ class Probe:
         answers = await self._ask(service, "status", Status, enough, wait_s, REPEAT_S)
         return answers if enough(answers) else None
 
-    async def digests(self, service: str, pids: Collection[int], wait_s: float = 15.0) -> dict[int, Digest]:
+    async def digests(self, service: str, pids: Collection[int], wait_s: float = 60.0) -> dict[int, Digest]:
         """Return the digests of these replicas, as far as they answer."""
         return await self._ask(
             service, "digest", Digest, lambda answers: answers.keys() >= set(pids), wait_s, 1.0

@@ -37,7 +37,7 @@ from .ledger import Ledger
 from .probe import Probe, leader
 from .world import World
 
-SETTLE_S = 90.0
+SETTLE_S = 150.0
 """Time for the jobs that are left to end, once nothing is damaged any more."""
 
 EXECUTOR_REPORTS = ("JobPodsReady", "JobStopped", "JobFinished")

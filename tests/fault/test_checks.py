@@ -10,7 +10,7 @@ from tests.system import System
 from .checks import CheckPlan, run
 from .run import ENV
 
-pytestmark = [pytest.mark.nats, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 
 
 async def test_every_job_has_one_end_whoever_is_killed(tmp_path: Path) -> None:

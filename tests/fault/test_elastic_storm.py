@@ -21,11 +21,11 @@ from tests.e2e.conftest import sluice
 from tests.held import wrong_with
 from tests.system import Service, System
 
-pytestmark = [pytest.mark.nats, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 
 JOBS = ("a", "b", "c", "d")
 MOST = 6
-SETTLE_S = 60.0
+SETTLE_S = 120.0
 PHASES = 2
 ROUNDS = 3
 QUEUE = """

@@ -10,7 +10,7 @@ from tests.system import System
 from .chaos import DECK
 from .run import ENV, Plan, run
 
-pytestmark = [pytest.mark.nats, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 
 LONG_ONES = ("kill leader and server", "kill agent for long", "pause server", "forget snapshots")
 SHORT = dict.fromkeys(DECK, 1) | {"kill leader": 2} | dict.fromkeys(LONG_ONES, 0)

@@ -26,7 +26,7 @@ from .leftovers import end_leftovers
 from .settings import Settings
 from .supervisor import CHECK_PREFIX, SERVICES, SHIPPED_CHECKS, Supervisor, is_running, tail
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 TEND_EVERY_S = 0.3
 
 

@@ -1,9 +1,7 @@
 """A cell with agents, for tests with real processes."""
 
-import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,6 @@ from tests.system import Service, System
 from tests.unit.core.slices_world import manifest
 
 __all__ = ["client", "scheduler", "system"]
-
-
-async def eventually(what: Callable[[], Any], timeout_s: float = 45.0) -> Any:
-    """Return what *what* returns, once that is true."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = what()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"{what} is not true after {timeout_s} s"
-        await asyncio.sleep(0.02)
 
 
 class Cluster:

@@ -10,6 +10,7 @@ import pytest
 from sluice.cli.client import Api, Target, connect
 from sluice.cli.errors import CliError
 from tests.system import System
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ async def ready(system: System, *, replicas: int) -> None:
     """Wait until so many replicas answer."""
     from sluice.cli.inspect_cell import services
 
-    async with asyncio.timeout(20), connected(system) as api:
+    async with asyncio.timeout(PATIENCE_S), connected(system) as api:
         while True:
             try:
                 await api.status()

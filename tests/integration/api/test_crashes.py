@@ -7,6 +7,7 @@ import pytest
 from sluice.cli.errors import CliError
 from sluice.events.query import ApplyRequest, ListRequest
 from tests.system import System
+from tests.waiting import PATIENCE_S
 
 from .conftest import connected, ready
 from .test_requests import config_events, flavor
@@ -54,7 +55,7 @@ async def test_killed_replicas_lose_nothing_and_do_nothing_twice(tmp_path):
                     except (CliError, TimeoutError):
                         await asyncio.sleep(0.02)
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(kill(), *(apply(worker) for worker in range(3)))
         await ready(system, replicas=1)
 

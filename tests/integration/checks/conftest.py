@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,6 @@ from .app import make
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "example.com/test"
-
-
-async def eventually(condition: Callable[[], Any], timeout_s: float = 45.0) -> Any:
-    """Wait until *condition* (maybe a coroutine function) is true, and return what it is."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            found = condition()
-            if isinstance(found, Awaitable):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.02)
 
 
 @dataclass

@@ -14,8 +14,9 @@ from sluice.cli.check_new import render
 from sluice.sdk.bucket import Bucket
 from tests.nats import nats_server
 from tests.node import installed
+from tests.waiting import eventually
 
-from .conftest import ROOT, Cell, eventually
+from .conftest import ROOT, Cell
 
 __all__ = ["nats_server"]
 

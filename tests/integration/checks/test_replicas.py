@@ -8,8 +8,9 @@ import pytest
 from sluice.events.check_protocol import ControllerHeartbeat
 from sluice.sdk.bucket import Bucket
 from tests.nats import nats_server
+from tests.waiting import eventually
 
-from .conftest import Cell, eventually
+from .conftest import Cell
 
 __all__ = ["nats_server"]
 pytestmark = pytest.mark.nats

@@ -16,8 +16,9 @@ from sluice.log.subjects import verdict_suffix
 from sluice.sdk.checks import Controller, Ready, Request, Retry, Settings, Verdict, source
 from sluice.sdk.checks.said import encode, message_id, to_verdict
 from tests.nats import nats_server
+from tests.waiting import eventually
 
-from .conftest import NAME, Cell, eventually
+from .conftest import NAME, Cell
 
 __all__ = ["nats_server"]
 pytestmark = pytest.mark.nats

@@ -12,6 +12,7 @@ from services.check_common.http import Http, HttpError
 from sluice.api.check_parameters import BudgetPeriod, PrometheusSource
 from sluice.api.periods import period_at
 from tests.unit.checks_shipped.budget_office import HOUR, MONDAY, World
+from tests.waiting import PATIENCE_S
 
 from .conftest import Serve
 
@@ -82,7 +83,7 @@ async def test_the_last_value_counts_until_reading_has_failed_thrice(serve: Serv
         news = asyncio.Event()
         running = asyncio.create_task(Readers(http, world.office, lambda: world.now, news.set).run())
         while len(readings) < 3:
-            await asyncio.wait_for(news.wait(), 20)
+            await asyncio.wait_for(news.wait(), PATIENCE_S)
             news.clear()
             readings.append(world.office.accounts["team-a"].reading)
         running.cancel()

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from sluice.log.server import find_binary
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
@@ -96,7 +97,7 @@ class SecuredCell:
         return process
 
     def _await_ready(self) -> None:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + PATIENCE_S
         while "Server is ready" not in (text := self.server_log.read_text()):
             assert time.monotonic() < deadline, text
             time.sleep(0.01)

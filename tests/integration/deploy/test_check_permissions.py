@@ -13,9 +13,9 @@ from sluice.log.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
 from sluice.sdk.bucket import Bucket
 from tests.node import installed, why_not
+from tests.waiting import wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
-from .test_permissions import eventually
 
 pytestmark = pytest.mark.nats
 
@@ -33,7 +33,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
     with SecuredCell(directory, controllers=(PYTHON, JAVASCRIPT)) as cell:
         for name in SERVICES:
             cell.service(name)
-        eventually(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+        wait_until(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
         yield cell
 
 
@@ -68,7 +68,7 @@ def test_a_controller_does_its_work(
     submitted = cell.sluice("admin", "submit", "-f", str(project / "job.yaml"))
     assert submitted.returncode == 0, submitted.stderr
     job = ("get", "job", f"{language}-job", "-o", "{.status.phase}")
-    eventually(lambda: cell.sluice("viewer", *job).stdout.strip() == "Admitted", 60)
+    wait_until(lambda: cell.sluice("viewer", *job).stdout.strip() == "Admitted", 60)
     assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).stdout
     controller.terminate()
     assert controller.wait(15) == 0, (cell.directory / f"{language}.log").read_text()

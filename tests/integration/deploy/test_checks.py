@@ -13,9 +13,9 @@ from services.check_budget.config import CONTROLLER as BUDGET
 from services.check_provisioning.config import CONTROLLER as PROVISIONING
 from services.check_webhook.config import CONTROLLER as WEBHOOK
 from sluice.cli.supervisor import SHIPPED_CHECKS
+from tests.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
-from .test_permissions import eventually
 
 CONTROLLERS = {"budget": BUDGET, "webhook": WEBHOOK, "provisioning": PROVISIONING}
 DEPLOY = ROOT / "deploy"
@@ -86,7 +86,7 @@ def test_each_works_as_its_own_user(tmp_path: Path) -> None:
             cell.service(f"check_{check}", user_of(check), **more)
         manifests = tmp_path / "q.yaml"
         manifests.write_text(MANIFESTS)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while (applied := cell.sluice("admin", "apply", "-f", str(manifests))).returncode:
             assert time.monotonic() < deadline, applied.stderr
         job = ("submit", "-q", "q", "--name", "held", "--cpu", "1", "--", "true")
@@ -96,11 +96,11 @@ def test_each_works_as_its_own_user(tmp_path: Path) -> None:
             found = json.loads(cell.sluice("viewer", "get", "workloads", "-o", "json").stdout)
             return "Budget 'all' is used up: 0.000 of 0.000 h of cpu used" in json.dumps(found)
 
-        eventually(message, 60)
-        eventually(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text(), 60)
+        wait_until(message, 60)
+        wait_until(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text(), 60)
         budget = json.loads(cell.sluice("viewer", "get", "budget", "all", "-o", "json").stdout)
         assert budget["status"]["usedUp"] is True
         assert budget["status"]["held"] == 1
         for check in CONTROLLERS:
-            eventually(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text(), 60)
+            wait_until(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text(), 60)
         assert [line for line in cell.violations() if line.startswith("check_")] == []

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 from .compose import ROOT, Compose, why_not
 from .secured import SERVICES
 
@@ -34,7 +36,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
         compose.remove()
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
+def eventually(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -2,14 +2,14 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sluice.log.errors import AppendRefusedError
 from sluice.sdk import AsyncClient
+from tests.waiting import PATIENCE_S, wait_until
 
 from .secured import NATS, ROOT, SERVICES, USERS, SecuredCell
 
@@ -31,15 +31,8 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCell]:
         for name in SERVICES:
             # Snapshots at once, so that their permissions are needed, too.
             cell.service(name, SLUICE_SNAPSHOT_EVENTS="5")
-        eventually(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
+        wait_until(lambda: all(cell.probe(name, "--ready").returncode == 0 for name in SERVICES))
         yield cell
-
-
-def eventually(condition: Callable[[], object], timeout_s: float = 45.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.2)
 
 
 def test_users_file_is_current() -> None:
@@ -65,7 +58,7 @@ def test_a_job_runs_from_end_to_end(cell: SecuredCell, tmp_path: Path) -> None:
     assert cell.probe("agent", "--agent", AGENT_NAME="agent-0").returncode == 0
     agent.terminate()
     assert agent.wait(15) == 0
-    eventually(lambda: "snapshot stored" in (cell.directory / "scheduler.log").read_text())
+    wait_until(lambda: "snapshot stored" in (cell.directory / "scheduler.log").read_text())
     assert cell.violations() == []
 
 
@@ -79,7 +72,7 @@ async def test_upstream_publishes_jobs_and_follows_them(cell: SecuredCell) -> No
     }
     async with AsyncClient(cell.url("upstream")) as upstream:
         job = await upstream.submit(manifest)
-        assert (await upstream.wait(job, "Pending", timeout_s=60)).phase == "Pending"
+        assert (await upstream.wait(job, "Pending", timeout_s=PATIENCE_S)).phase == "Pending"
         await upstream.delete(job)
 
 

@@ -14,6 +14,7 @@ from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated
 from sluice.sdk import AsyncClient, NotPublishedError
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.unit.core.slices_world import QUEUE, manifest
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.nats
 
@@ -23,17 +24,17 @@ async def others_go_on(client: AsyncClient, scheduler: RunningScheduler) -> Asyn
     """Around every test: a job submitted before runs on, one submitted after goes through."""
     assert scheduler.runner.role != "stopped"
     await client.submit(manifest("before"))
-    await client.wait("before", "Running", timeout_s=60)
+    await client.wait("before", "Running", timeout_s=PATIENCE_S)
     yield
     await client.submit(manifest("after"))
-    await client.wait("after", "Running", timeout_s=60)
+    await client.wait("after", "Running", timeout_s=PATIENCE_S)
     await client.finish("before", attempt=1)
-    assert (await client.wait("before", timeout_s=60)).success
+    assert (await client.wait("before", timeout_s=PATIENCE_S)).success
 
 
 async def answer(client: AsyncClient, seq: int) -> Event:
     """Return what the cell has written about the message at *seq*."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             async for entries in client.log.read(seq, ["slices"]):
                 for entry in entries:
@@ -139,12 +140,12 @@ async def test_duplicates(client: AsyncClient) -> None:
 async def test_out_of_order(client: AsyncClient) -> None:
     """Sizes and finishes that come late, or of attempts that are over or never were."""
     await client.submit(manifest("bad"))
-    await client.wait("bad", "Running", timeout_s=60)
+    await client.wait("bad", "Running", timeout_s=PATIENCE_S)
     seq = await client.finish("bad", attempt=9)
     assert errors(await answer(client, seq)) == ["attempt: Invalid value: 9: the job's present attempt is 1"]
     await client.scale("bad", 2, generation=5)
     await client.publish("bad", JobStopped(attempt=1))
-    await client.wait("bad", "Running", timeout_s=60)
+    await client.wait("bad", "Running", timeout_s=PATIENCE_S)
     old_size = await client.scale("bad", 1, generation=4)
     old_finish = await client.finish("bad", attempt=1)
     for seq in (old_size, old_finish):
@@ -152,7 +153,7 @@ async def test_out_of_order(client: AsyncClient) -> None:
         assert isinstance(event, InputsIgnored)
         assert event.reason == "Stale"
     await client.finish("bad", attempt=2)
-    assert (await client.wait("bad", timeout_s=60)).success
+    assert (await client.wait("bad", timeout_s=PATIENCE_S)).success
     late = await client.scale("bad", 3)
     assert isinstance(await answer(client, late), InputsIgnored)
 
@@ -160,13 +161,13 @@ async def test_out_of_order(client: AsyncClient) -> None:
 async def test_names_with_dots_and_blanks(client: AsyncClient) -> None:
     """A dot is part of a name; a blank is not allowed in one, and is refused where it can be told."""
     await client.submit(manifest("with.dots"))
-    state = await client.wait("with.dots", "Running", timeout_s=60)
+    state = await client.wait("with.dots", "Running", timeout_s=PATIENCE_S)
     assert state.job == "default/with.dots"
     async for change in client.dispatch():
         if change.job == "default/with.dots":
             break
     await client.finish("with.dots", attempt=1)
-    assert (await client.wait("with.dots", timeout_s=60)).success
+    assert (await client.wait("with.dots", timeout_s=PATIENCE_S)).success
     payload = encode_message(
         message_id="x", source="test", event_type="JobSubmitted", subject="", at=1, data=manifest("a b")
     )

@@ -13,20 +13,9 @@ import pytest
 from sluice.log.frames import Parser
 from sluice.log.jetstream import JetStreamLog
 from sluice.log.wire import Link
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-async def eventually(condition, timeout_s=30.0):
-    """Wait until *condition* (maybe a coroutine function) holds."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            result = condition()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return result
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture

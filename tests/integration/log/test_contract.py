@@ -7,6 +7,7 @@ import pytest
 from sluice.log.errors import MessageTooLargeError, StaleSequenceError
 from sluice.log.jetstream import JetStreamLog
 from sluice.log.memory import MemoryLog
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(params=["memory", pytest.param("jetstream", marks=pytest.mark.nats)])
@@ -23,7 +24,7 @@ async def log(request):
 async def taken(tail, woken, count):
     """Return the next *count* entries of a tail."""
     found = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             woken.clear()
             found += tail.take()

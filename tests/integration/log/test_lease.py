@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from sluice.log.lease import KvLease
-
-from .conftest import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.nats
 

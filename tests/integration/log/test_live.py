@@ -11,8 +11,7 @@ from sluice.log import consumer
 from sluice.log.consumer import HistoryLostError, LogReplacedError
 from sluice.log.errors import StaleSequenceError, UnansweredError
 from sluice.log.writer import CommitWriter
-
-from .conftest import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 
@@ -135,7 +134,7 @@ async def test_commits_survive_kills_of_the_server(nats_server, open_log):
         await eventually(lambda kill=kill: len(written) > 30 * (kill + 1))
         await asyncio.to_thread(nats_server.restart)
     done.set()
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, PATIENCE_S)
 
     from sluice.events.codec import decode_commit
 

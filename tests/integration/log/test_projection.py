@@ -7,8 +7,7 @@ import pytest
 from sluice.events.commit import Step
 from sluice.log.jetstream import read_stream
 from sluice.log.projection import Publisher
-
-from .conftest import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 
@@ -58,7 +57,7 @@ async def publisher(open_log):
 
 
 async def drained(publisher):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await publisher.drain()
 
 

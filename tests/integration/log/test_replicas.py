@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import signal
-import time
 
 import pytest
 
@@ -11,10 +10,10 @@ from sluice.log.bulk import read_all
 from sluice.log.errors import UnansweredError
 from sluice.log.fold import replay
 from sluice.log.jetstream import read_stream
+from tests.waiting import PATIENCE_S, eventually
 
 from .bank import Bank as BankDecider
 from .bank import order
-from .conftest import eventually
 
 pytestmark = pytest.mark.nats
 
@@ -83,36 +82,29 @@ async def started(bank, **env):
     return leader, standby
 
 
-async def until_leading(bank, process):
-    begun = time.monotonic()
-    await bank.until_role(process, "leader")
-    return time.monotonic() - begun
-
-
 async def test_standby_takes_over_when_the_leader_is_killed(nats_server, bank, open_log):
-    """Take-over in under 2 s, with nothing lost and nothing decided twice."""
+    """Take-over with nothing lost and nothing decided twice; how long it takes is `make bench`'s business."""
     leader, standby = await started(bank)
     customer = Customer(await open_log())
     await eventually(lambda: customer.sent > 50)
 
     leader.kill()
-    took = await until_leading(bank, standby)
+    await bank.until_role(standby, "leader")
 
     await eventually(lambda: customer.sent > 100)
     await customer.stop()
-    assert took < 2.0
     await all_served(nats_server, customer.sent)
     await digests_agree(bank, nats_server, [standby])
 
 
-async def test_take_over_is_quicker_when_the_leader_ends_in_order(bank):
-    leader, standby = await started(bank, SLUICE_LEASE_TTL_S="5")
+async def test_a_leader_that_ends_in_order_gives_its_lease_back(bank):
+    """The stand-by leads at once: the lease itself would last for longer than the test."""
+    leader, standby = await started(bank, SLUICE_LEASE_TTL_S="1000")
 
     leader.terminate()
-    took = await until_leading(bank, standby)
+    await bank.until_role(standby, "leader")
 
-    assert leader.wait(5) == 0
-    assert took < 3.0
+    assert leader.wait(PATIENCE_S) == 0
 
 
 async def test_paused_leader_is_fenced(nats_server, bank, open_log):

@@ -9,6 +9,7 @@ from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.system import System
 from tests.unit.core.slices_world import manifest
+from tests.waiting import PATIENCE_S
 
 __all__ = ["client", "scheduler", "system"]
 pytestmark = pytest.mark.nats
@@ -45,9 +46,9 @@ async def test_work_is_run_and_reported(client: AsyncClient, scheduler: RunningS
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("good"))
         await client.submit(manifest("bad"))
-        assert (await client.wait("good", timeout_s=60)).success
+        assert (await client.wait("good", timeout_s=PATIENCE_S)).success
         with pytest.raises(JobFailedError, match="no luck"):
-            await client.wait("bad", timeout_s=60)
+            await client.wait("bad", timeout_s=PATIENCE_S)
     assert sorted(job for job, _, _ in seen) == ["default/bad", "default/good"]
     assert all(flavor == "default" and size > 100 for _, flavor, size in seen)
 
@@ -72,7 +73,7 @@ async def test_work_is_cancelled_when_it_must_stop(client: AsyncClient, schedule
         await client.submit(manifest("a"))
         await began.wait()
         scheduler.evict("a")
-        assert (await client.wait("a", timeout_s=60)).attempt == 2
+        assert (await client.wait("a", timeout_s=PATIENCE_S)).attempt == 2
     assert attempts == [1, 2]
     assert ended.is_set()
 
@@ -92,7 +93,7 @@ async def test_manifest_waits_for_the_server(
 
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("a"))
-        assert (await client.wait("a", timeout_s=60)).success
+        assert (await client.wait("a", timeout_s=PATIENCE_S)).success
 
 
 async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: RunningScheduler) -> None:
@@ -107,9 +108,9 @@ async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: Runn
     async with Running(Executor(client, "mine", run, FAST)):
         await client.submit(manifest("broken"))
         with pytest.raises(JobFailedError, match="executor mine: RuntimeError: out of paper"):
-            await client.wait("broken", timeout_s=60)
+            await client.wait("broken", timeout_s=PATIENCE_S)
         await client.submit(manifest("next"))
-        assert (await client.wait("next", timeout_s=60)).success
+        assert (await client.wait("next", timeout_s=PATIENCE_S)).success
 
 
 async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningScheduler) -> None:
@@ -125,7 +126,7 @@ async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningSch
     executors = [Executor(client, f"e{n}", run, FAST) for n in range(4)]
     tasks = [asyncio.create_task(executor.serve()) for executor in executors]
     jobs = await client.submit_many([manifest(f"j{n}") for n in range(50)])
-    await client.wait_all(jobs, timeout_s=60)
+    await client.wait_all(jobs, timeout_s=PATIENCE_S)
     for executor in executors:
         executor.stop()
     await asyncio.gather(*tasks)

@@ -20,6 +20,7 @@ from sluice.log.runner import Runner, Settings
 from sluice.log.snapshot import MemoryStore, Snapshots
 from tests.examples import examples
 from tests.integration.log.bank import INTEREST_US, Bank, order
+from tests.waiting import PATIENCE_S
 
 
 class Clock:
@@ -63,11 +64,11 @@ async def running(log, **options):
         yield runner
     finally:
         runner.stop()
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, PATIENCE_S)
 
 
 async def eventually(condition):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - nothing else runs in this loop
             await asyncio.sleep(0)
 
@@ -244,7 +245,7 @@ async def test_snapshot_and_tail_are_the_whole_log():
         for n in range(300):
             await log.append("job.a.b", order(f"o{n}", 1 - n % 3))
             if n % 25 == 0:
-                await asyncio.sleep(0.001)
+                await eventually(lambda: caught_up(runner) and runner._snapshot_task is None)
         await eventually(lambda: caught_up(runner))
         live = dump(runner.fold)
 

@@ -39,7 +39,7 @@ async def test_killed_agent_that_comes_back_ends_its_orphans(cluster: Cluster) -
 
 async def test_killed_agent_that_stays_away_leaves_nothing_running(cluster: Cluster) -> None:
     """Its pods have ended before its jobs are given to another agent."""
-    agent = cluster.agent("x", heartbeat_ttl_s="9")
+    agent = cluster.agent("x", heartbeat_ttl_s="25")
     await cluster.run("a", f"trap '' TERM; {FOREVER}")
     await eventually(lambda: "began" in cluster.log("a"))
     cluster.agent("y")

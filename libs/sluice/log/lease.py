@@ -21,6 +21,9 @@ from .subjects import token
 
 log = structlog.get_logger("sluice.log.lease")
 
+LOOK_S = 1.0
+"""A lease that was given back is found at latest after so long, however long leases last."""
+
 
 class LeaseValue(msgspec.Struct, frozen=True):
     """Who leads. `released`: gave it up, anybody may have it."""
@@ -97,7 +100,7 @@ class KvLease:
     def _until_next_try(self) -> float:
         """Return how long to sleep: not beyond the moment at which the lease will be free."""
         left_s = self._seen_at + self.ttl_s - asyncio.get_running_loop().time()
-        return min(self.ttl_s / 4, max(left_s, self.ttl_s / 50))
+        return min(self.ttl_s / 4, LOOK_S, max(left_s, self.ttl_s / 50))
 
     async def _prepare(self) -> None:
         while True:

@@ -37,9 +37,9 @@ class Heads:
         self.count = 0
         self._nominate = cycle.nominate
 
-        def counting(world: World, entry: Entry) -> bool:
+        def counting(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
             self.count += 1
-            return self._nominate(world, entry)
+            return self._nominate(world, entry, may_defer=may_defer)
 
         cycle.nominate = counting
         return self

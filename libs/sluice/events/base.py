@@ -18,11 +18,23 @@ WorkloadKey = NewType("WorkloadKey", str)
 """`namespace/name` of a workload."""
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of the immutable values inside events."""
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of the immutable values inside events.
+
+    Values and events are made from the inside out and never change, so no cycle can go through one: the
+    garbage collector need not walk the millions of them that a state holds.
+    """
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    tag_field="type",
+    gc=False,
+):
     """A fact, past tense. Fields may be added with defaults; a change of meaning gets a new tag.
 
     `cause` is the log sequence of the message that brought the event about; for what time brings about, of

@@ -11,7 +11,7 @@ import yaml
 from sluice.core.model import World
 from sluice.core.scheduler import Scheduler
 from sluice.events.codec import rfc3339
-from sluice.replay import causes, checking, linting, objects, overview, picture, report, tables
+from sluice.replay import causes, checking, differing, linting, objects, overview, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import read_trace
 from sluice.replay.source import FileSource, Source
@@ -155,7 +155,7 @@ def diff(ctx: click.Context, before: str, after: str, file: Path | None, output:
             found = overview.between(source, first, last, progress=show)
         moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
     if output == "json":
-        show_json({"before": first, "after": last, **found})
+        show_json({"before": first, "after": last, **differing.whole(found)})
     else:
         click.echo("\n".join(tables.difference_lines(found, *moments)))
 

@@ -74,6 +74,13 @@ def rfc3339(at: Micros) -> str:
     """Return *at* as RFC 3339 in UTC, to the microsecond: `2026-01-01T00:00:00.000000Z`."""
     seconds, micros = divmod(at, 1_000_000)
     days, second = divmod(seconds, 86_400)
+    hour, rest = divmod(second, 3600)
+    return f"{_date(days)}T{hour:02d}:{rest // 60:02d}:{rest % 60:02d}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _date(days: int) -> str:
+    """Return the date *days* after the epoch; a log is of few of them."""
     # Civil date from days since the epoch, in eras of 400 years that begin on 1 March.
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
@@ -83,8 +90,7 @@ def rfc3339(at: Micros) -> str:
     day = day_of_year - (153 * shifted + 2) // 5 + 1
     month = shifted + 3 if shifted < 10 else shifted - 9
     year = year_of_era + era * 400 + (month <= 2)
-    hour, rest = divmod(second, 3600)
-    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{rest // 60:02d}:{rest % 60:02d}.{micros:06d}Z"
+    return f"{year:04d}-{month:02d}-{day:02d}"
 
 
 def encode_step(step: Step) -> bytes:

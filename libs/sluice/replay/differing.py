@@ -1,14 +1,24 @@
-"""What changed between two pictures of a cell (`objects.picture`): per kind, and what happened to whom.
+"""What changed between two states of a cell: per kind, and what happened to whom.
 
-found = differences(picture(cell_at(source, 20).state), picture(cell_at(source, 40).state))
+found = differences(cell_at(source, 20).state, cell_at(source, 40).state)
 found["evicted"]                    # [{"workload": ..., "times": {"Preempted": 1}}]
 found["jobs"]["changed"]            # {"default/train": {"phase": {"before": "Running", "after": "Queued"}}}
+
+It costs as much as has changed, and objects are described when somebody reads them: of a week that is all of
+the cell, of which a page shows little.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-Picture = Mapping[str, dict[str, Any]]
+from sluice.core.status import JobView, WorkloadView
+from sluice.core.status.job_status import current
+from sluice.core.status.workload_status import check_states
+from sluice.events.base import WorkloadKey
+
+from .cell import CellState
+from .changed import Scope, scope
+from .objects import SECTIONS, evictions_plain, migrations_plain, pods_plain
 
 COMPARED = (
     "jobs",
@@ -24,32 +34,92 @@ COMPARED = (
 """Sections of a picture that are compared; what is left out follows from these."""
 
 
-def differences(before: Picture, after: Picture) -> dict[str, Any]:
+class Described(Mapping[str, Any]):
+    """Objects by key, each described when it is read; one of which nothing is said counts as none.
+
+    `at_most`: how many there are if something is said of all of them.
+    """
+
+    def __init__(self, keys: Iterable[str], describe: Callable[[str], Any]) -> None:
+        self._keys = list(keys)
+        self._describe = describe
+        self._known: dict[str, Any] = {}
+        self.at_most = len(self._keys)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._known:
+            self._known[key] = self._describe(key)
+        found = self._known[key]
+        if not found:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._keys if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
+
+
+def differences(before: CellState, after: CellState) -> dict[str, Any]:
     """Return what was admitted, evicted, migrated, resized and so on, then what changed per section."""
-    old, new = before["workloads"], after["workloads"]
+    differ = scope(before, after)
+    old_ones, new_ones = before.view.workloads, after.view.workloads
+    workloads = [(k, old_ones.get(k), new_ones.get(k)) for k in map(WorkloadKey, differ.workloads)]
     # What befalls a variant befalls its parent; it is listed with the workloads that changed.
-    plain = {key: found for key, found in new.items() if "variant" not in found}
+    plain = [(key, old, new) for key, old, new in workloads if new is not None and not new.variant]
     return {
-        "admitted": [k for k, w in plain.items() if _again(old.get(k), w, "admittedAt")],
-        "evicted": list(_evicted(old, plain)),
-        "migrated": list(_migrated(before["variants"], after["variants"])),
-        "resized": list(_resized(before["jobs"], after["jobs"])),
-        "finished": [k for k, w in plain.items() if _again(old.get(k), w, "finishedAt")],
-        "checksChanged": list(_checks(old, new)),
-        **{name: section(before[name], after[name]) for name in COMPARED},
+        "admitted": [k for k, old, new in plain if _again(old.admitted_at if old else None, new.admitted_at)],
+        "evicted": list(_evicted(plain)),
+        "migrated": list(_migrated(plain)),
+        "resized": list(_resized(before, after, differ.jobs)),
+        "finished": [k for k, old, new in plain if _again(old.finished_at if old else None, new.finished_at)],
+        "checksChanged": list(_checks(workloads)),
+        **{name: section(name, before, after, _keys(name, before, after, differ)) for name in COMPARED},
     }
 
 
-def section(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def whole(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return differences with all objects described, as plain data."""
+    return {k: whole(v) if isinstance(v, Mapping) else v for k, v in found.items()}
+
+
+def _keys(name: str, before: CellState, after: CellState, differ: Scope) -> list[str]:
+    match name:
+        case "workloads" | "variants":
+            return list(differ.workloads)
+        case "jobs":
+            return [*differ.jobs, *dict.fromkeys([*before.refused, *after.refused])]
+        case "slices":
+            return list(differ.jobs)
+        case "clusterQueues":
+            return list(differ.cluster_queues)
+    of = SECTIONS[name]
+    return list(dict.fromkeys([*of.keys(before), *of.keys(after)]))
+
+
+def section(name: str, before: CellState, after: CellState, keys: Iterable[str]) -> dict[str, Described]:
     """Return what came and went, as it was, and for each key that stayed which of its fields changed."""
+    has, one = SECTIONS[name].has, SECTIONS[name].one
+    came: list[str] = []
+    gone: list[str] = []
+    stayed: list[str] = []
+    for key in keys:
+        was, is_ = has(before, key), has(after, key)
+        if was or is_:
+            (stayed if was and is_ else came if is_ else gone).append(key)
+
+    def changed(key: str) -> dict[str, Any]:
+        old, new = one(before, key), one(after, key)
+        return {} if old == new else dict(changes("", old, new))
+
     return {
-        "created": {key: found for key, found in after.items() if key not in before},
-        "gone": {key: found for key, found in before.items() if key not in after},
-        "changed": {
-            key: dict(changes("", before[key], found))
-            for key, found in after.items()
-            if key in before and before[key] != found
-        },
+        "created": Described(came, lambda key: one(after, key)),
+        "gone": Described(gone, lambda key: one(before, key)),
+        "changed": Described(stayed, changed),
     }
 
 
@@ -72,39 +142,55 @@ def _named(value: Any) -> Any:
     return {str(number): member for number, member in enumerate(value)}
 
 
-def _again(before: Mapping[str, Any] | None, after: Mapping[str, Any], field: str) -> bool:
-    return field in after and (before is None or before.get(field) != after[field])
+Pair = tuple[str, WorkloadView | None, WorkloadView]
+"""A workload before and after; None: it was not there."""
 
 
-def _evicted(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, workload in new.items():
-        times = workload.get("evictions", {})
-        had = old.get(key, {}).get("evictions", {})
-        more = {reason: n - had.get(reason, 0) for reason, n in times.items() if n > had.get(reason, 0)}
-        if more:
-            yield {"workload": key, "job": workload.get("job", ""), "times": more}
+def _again(before: int | None, after: int | None) -> bool:
+    return after is not None and before != after
 
 
-def _migrated(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, family in new.items():
-        had = old.get(key, {}).get("migrations", [])
-        # One that was under way at first has its target now.
-        known = [one for one in had if one["to"] is not None]
-        for one in family["migrations"]:
-            if one not in known and one["reason"] == "FlavorMigration":
-                yield {"workload": key, **one}
+def _evicted(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
+    for key, old, new in pairs:
+        if new.evictions:
+            had = {} if old is None else evictions_plain(old)
+            more = {
+                why: n - had.get(why, 0) for why, n in evictions_plain(new).items() if n > had.get(why, 0)
+            }
+            if more:
+                job = new.record.job
+                yield {"workload": key, "job": "" if job is None else job.key, "times": more}
 
 
-def _resized(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, job in new.items():
-        had, has = old.get(key, {}).get("pods"), job.get("pods")
-        if had is not None and has is not None and had != has:
-            yield {"job": key, "before": had, "after": has}
+def _migrated(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
+    for key, old, new in pairs:
+        if new.parent and new.migrations:
+            had = migrations_plain(old) if old is not None and old.parent else []
+            # One that was under way at first has its target now.
+            known = [one for one in had if one["to"] is not None]
+            for one in migrations_plain(new):
+                if one not in known and one["reason"] == "FlavorMigration":
+                    yield {"workload": key, **one}
 
 
-def _checks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, workload in new.items():
-        had, has = old.get(key, {}).get("checks", {}), workload.get("checks", {})
+def _resized(before: CellState, after: CellState, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for key in keys:
+        old: JobView | None = before.view.jobs.get(key)  # type: ignore[call-overload]
+        new: JobView | None = after.view.jobs.get(key)  # type: ignore[call-overload]
+        if old is not None and new is not None:
+            had, has = pods_plain(current(old)), pods_plain(current(new))
+            if had and has and had != has:
+                yield {"job": key, "before": had, "after": has}
+
+
+def _checks(
+    pairs: Iterable[tuple[str, WorkloadView | None, WorkloadView | None]],
+) -> Iterator[dict[str, Any]]:
+    for key, old, new in pairs:
+        if new is None:
+            continue
+        had = {} if old is None else {said.name: said.state for said in check_states(old)}
+        has = {said.name: said.state for said in check_states(new)}
         for check in [*has, *(c for c in had if c not in has)]:
             if had.get(check) != has.get(check):
                 yield {
@@ -115,4 +201,4 @@ def _checks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[dict[str
                 }
 
 
-__all__ = ["COMPARED", "Picture", "changes", "differences", "section"]
+__all__ = ["COMPARED", "Described", "changes", "differences", "section", "whole"]

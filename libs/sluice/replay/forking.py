@@ -172,9 +172,9 @@ def each[T](
 ) -> list[T]:
     """Do works that each read a whole log: *apart*, in a process each where there are such, or in turn.
 
-    *meanwhile*: what this process does itself.
+    *meanwhile*: what this process does itself; an error of it ends the works.
     """
-    if apart and AVAILABLE and len(works) > 1:
+    if apart and AVAILABLE and (len(works) > 1 or meanwhile is not None):
         return side_by_side(works, progress, meanwhile)
     if meanwhile is not None:
         meanwhile()

@@ -5,7 +5,7 @@ found = about(fold.state, "train")                         # whatever has that n
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.core.config import manifest_of
 from sluice.core.status import (
@@ -15,11 +15,10 @@ from sluice.core.status import (
     cluster_queue_status,
     cohort_status,
     conditions,
-    job_status,
     position,
     why_pending,
 )
-from sluice.core.status.job_status import current
+from sluice.core.status.job_status import current, phase_and_why
 from sluice.core.status.queue_status import nominal_quota
 from sluice.core.status.slices import described, is_slice
 from sluice.core.status.workload_status import check_states
@@ -53,7 +52,7 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
         "localQueue": record.queue_name,
         "clusterQueue": queue.name if queue is not None else "",
         "priority": record.priority,
-        "pods": {pods.name: pods.count for pods in record.pod_sets},
+        "pods": pods_plain(workload),
     }
     if record.job is not None:
         found["job"] = record.job.key
@@ -72,7 +71,7 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
         if at is not None:
             found[name] = rfc3339(at)
     if workload.evictions:
-        found["evictions"] = {cause or why: n for (why, cause), n in workload.evictions.items()}
+        found["evictions"] = evictions_plain(workload)
     if states := check_states(workload):
         found["checks"] = {state.name: state.state for state in states}
     if workload.gates:
@@ -97,24 +96,26 @@ def _why(cell: CellState, workload: WorkloadView) -> tuple[str, str]:
 
 def job_plain(cell: CellState, job: JobView) -> Plain:
     """Return a job as its owner sees it."""
-    status = job_status(cell.view, job)
     workload = current(job)
+    record = workload.record
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    phase, reason, message = phase_and_why(cell.view, job, workload)
     found: Plain = {
-        "phase": str(status.phase),
-        "kind": status.kind,
-        "localQueue": status.queue_name,
-        "clusterQueue": status.cluster_queue,
-        "priority": status.priority,
-        "pods": {pods.name: pods.count for pods in workload.record.pod_sets},
-        "workload": status.workload,
-        "attempt": status.attempt,
+        "phase": str(phase),
+        "kind": job.reference.kind,
+        "localQueue": record.queue_name,
+        "clusterQueue": queue.name if queue is not None else "",
+        "priority": record.priority,
+        "pods": pods_plain(workload),
+        "workload": workload.key,
+        "attempt": job.attempt,
         "executor": job.executor,
-        "flavors": list(_flavors(workload)) if workload.holds_quota else [],
-        "evictions": status.evictions,
-        "reason": status.reason,
-        "message": status.message,
+        "flavors": list(_flavors(workload)) if workload.holds_quota else (),
+        "evictions": sum(workload.evictions.values()),
+        "reason": reason,
+        "message": message,
     }
-    return {k: v for k, v in found.items() if v not in ("", 0, [], None) or k == "priority"}
+    return {name: value for name, value in found.items() if value or name == "priority"}
 
 
 def _flavors(workload: WorkloadView) -> dict[str, None]:
@@ -133,11 +134,25 @@ def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
             "flavors": list(variant.record.allowed_flavors),
             **{k: found[k] for k in ("gates", "checks", "reason", "message") if k in found},
         }
-    migrations = [
+    return {"phase": phase_of(parent), "variants": variants, "migrations": migrations_plain(parent)}
+
+
+def migrations_plain(parent: WorkloadView) -> list[Plain]:
+    """Return when its job had to stop, and where it went on."""
+    return [
         {"at": rfc3339(m.evicted_at), "reason": m.reason, "from": m.source, "to": m.target or None}
         for m in parent.migrations
     ]
-    return {"phase": phase_of(parent), "variants": variants, "migrations": migrations}
+
+
+def evictions_plain(workload: WorkloadView) -> dict[str, int]:
+    """Return why it was evicted, and how often."""
+    return {cause or why: n for (why, cause), n in workload.evictions.items()}
+
+
+def pods_plain(workload: WorkloadView) -> dict[str, int]:
+    """Return its pods, by pod set."""
+    return {pods.name: pods.count for pods in workload.record.pod_sets}
 
 
 def queue_plain(queue: ClusterQueueView) -> Plain:
@@ -221,15 +236,6 @@ def cohorts(cell: CellState) -> list[str]:
     return sorted({*cell.view.cohorts, *(name for name in named if name)})
 
 
-def configuration(cell: CellState) -> Plain:
-    """Return `Kind/name` -> what its manifest says, but for metadata that only the server sets."""
-    return {
-        f"{kind}/{key}": configuration_of(cell, kind, key)
-        for kind, stored_ones in cell.objects.by_kind.items()
-        for key in stored_ones
-    }
-
-
 def configuration_of(cell: CellState, kind: str, key: str) -> Plain | None:
     """Return one object of `configuration`; None when there is none."""
     stored = cell.objects.by_kind.get(kind, {}).get(key)
@@ -245,36 +251,96 @@ def configuration_of(cell: CellState, kind: str, key: str) -> Plain | None:
     return {**kept, **manifest}
 
 
-def _refused(cell: CellState) -> Plain:
-    return {key: {"phase": "Rejected", "message": said.message} for key, said in cell.refused.items()}
+# All of a kind
 
 
-def _presence(cell: CellState) -> Plain:
-    return {
-        key: {"present": said.present, "since": rfc3339(said.since)}
-        | ({"message": said.message} if said.message else {})
-        for key, said in sorted(cell.presence.items())
-    }
+class Section(NamedTuple):
+    """All of one kind: the keys that there are, whether there is one, and what is known of one that is."""
+
+    keys: Callable[[CellState], Iterable[str]]
+    has: Callable[[CellState, str], bool]
+    one: Callable[[CellState, str], Any]
 
 
-SECTIONS: Mapping[str, Callable[[CellState], Plain]] = {
-    "clusterQueues": lambda c: {n: queue_plain(q) for n, q in sorted(c.view.cluster_queues.items())},
-    "cohorts": lambda c: {name: cohort_plain(c, name) for name in cohorts(c)},
-    "flavors": lambda c: {n: flavor_plain(c, n) for n in sorted(c.objects.by_kind["ResourceFlavor"])},
-    "jobs": lambda c: {k: job_plain(c, j) for k, j in sorted(c.view.jobs.items())} | _refused(c),
-    "workloads": lambda c: {k: workload_plain(c, w) for k, w in sorted(c.view.workloads.items())},
-    "slices": lambda c: {j.key: described(j) for j in sliced(c)},
-    "variants": lambda c: {w.key: family_plain(c, w) for w in families(c)},
-    "checks": lambda c: {n: check_plain(c, n) for n in sorted(c.objects.by_kind["AdmissionCheck"])},
-    "presence": _presence,
-    "configuration": configuration,
+def _job(cell: CellState, key: str) -> Plain:
+    job: JobView | None = cell.view.jobs.get(key)  # type: ignore[call-overload]
+    if job is not None:
+        return job_plain(cell, job)
+    return {"phase": "Rejected", "message": cell.refused[key].message}  # type: ignore[index]
+
+
+def _has_job(cell: CellState, key: str) -> bool:
+    return key in cell.view.jobs or key in cell.refused
+
+
+def _is_sliced(cell: CellState, key: str) -> bool:
+    job: JobView | None = cell.view.jobs.get(key)  # type: ignore[call-overload]
+    return job is not None and any(is_slice(w) for w in job.workloads.values())
+
+
+def _has_cohort(cell: CellState, key: str) -> bool:
+    queues = cell.view.cluster_queues.values()
+    return key in cell.view.cohorts or any(q.spec is not None and q.spec.cohort_name == key for q in queues)
+
+
+def _presence(cell: CellState, key: str) -> Plain:
+    said = cell.presence[key]
+    found: Plain = {"present": said.present, "since": rfc3339(said.since)}
+    return found | ({"message": said.message} if said.message else {})
+
+
+def _of_kind(kind: str, one: Callable[[CellState, str], Plain]) -> Section:
+    return Section(
+        lambda c: sorted(c.objects.by_kind[kind]), lambda c, key: key in c.objects.by_kind[kind], one
+    )
+
+
+SECTIONS: Mapping[str, Section] = {
+    "clusterQueues": Section(
+        lambda c: sorted(c.view.cluster_queues),
+        lambda c, key: key in c.view.cluster_queues,
+        lambda c, key: queue_plain(c.view.cluster_queues[key]),
+    ),
+    "cohorts": Section(cohorts, _has_cohort, cohort_plain),
+    "flavors": _of_kind("ResourceFlavor", flavor_plain),
+    "jobs": Section(
+        lambda c: [*sorted(c.view.jobs), *(k for k in c.refused if k not in c.view.jobs)], _has_job, _job
+    ),
+    "workloads": Section(
+        lambda c: sorted(c.view.workloads),
+        lambda c, key: key in c.view.workloads,
+        lambda c, key: workload_plain(c, c.view.workloads[key]),  # type: ignore[index]
+    ),
+    "slices": Section(
+        lambda c: [job.key for job in sliced(c)],
+        _is_sliced,
+        lambda c, key: described(c.view.jobs[key]),  # type: ignore[index]
+    ),
+    "variants": Section(
+        lambda c: list(c.view.parents),
+        lambda c, key: key in c.view.parents,
+        lambda c, key: family_plain(c, c.view.workloads[key]),  # type: ignore[index]
+    ),
+    "checks": _of_kind("AdmissionCheck", check_plain),
+    "presence": Section(lambda c: sorted(c.presence), lambda c, key: key in c.presence, _presence),
+    "configuration": Section(
+        lambda c: [f"{kind}/{key}" for kind, stored in c.objects.by_kind.items() for key in stored],
+        lambda c, key: configuration_of(c, *_kind_and_name(key)) is not None,
+        lambda c, key: configuration_of(c, *_kind_and_name(key)),
+    ),
 }
-"""What there is to see, and how it is made; each costs as much as there is of it."""
+"""What there is to see, and how it is made."""
+
+
+def _kind_and_name(key: str) -> tuple[str, str]:
+    kind, _, name = key.partition("/")
+    return kind, name
 
 
 def picture(cell: CellState, sections: Iterable[str] = SECTIONS) -> dict[str, Plain]:
     """Return the sections asked for, each key -> object."""
-    return {name: SECTIONS[name](cell) for name in sections}
+    wanted = {name: SECTIONS[name] for name in sections}
+    return {name: {key: of.one(cell, key) for key in of.keys(cell)} for name, of in wanted.items()}
 
 
 # One thing by its name
@@ -311,7 +377,7 @@ def about(cell: CellState, name: str) -> list[tuple[str, str, Plain]]:
     A name may say its kind, `cohort/company`; one without a namespace is looked for in `default`.
     """
     wanted, name = split_kind(name)
-    key = name if "/" in name else f"default/{name}"
+    key, agent = name if "/" in name else f"default/{name}", f"agent/{name}"
     found: list[tuple[str, str, Plain]] = []
 
     def add(kind: str, there: str, known: Callable[[], Plain | None]) -> None:
@@ -322,11 +388,11 @@ def about(cell: CellState, name: str) -> list[tuple[str, str, Plain]]:
     add("Workload", key, lambda: _workload_whole(cell, key))
     add("ClusterQueue", name, lambda: _queue_whole(cell, name))
     add("LocalQueue", key, lambda: _local_whole(cell, key))
-    add("Cohort", name, lambda: cohort_plain(cell, name) if name in cohorts(cell) else None)
+    add("Cohort", name, lambda: cohort_plain(cell, name) if _has_cohort(cell, name) else None)
     flavors, checks = cell.objects.by_kind["ResourceFlavor"], cell.objects.by_kind["AdmissionCheck"]
     add("ResourceFlavor", name, lambda: flavor_plain(cell, name) if name in flavors else None)
     add("AdmissionCheck", name, lambda: _check_whole(cell, name) if name in checks else None)
-    add("agent", name, lambda: _presence(cell).get(f"agent/{name}"))
+    add("agent", name, lambda: _presence(cell, agent) if agent in cell.presence else None)
     return found
 
 
@@ -348,7 +414,7 @@ def known_names(cell: CellState) -> list[str]:
 def _job_whole(cell: CellState, key: str) -> Plain | None:
     job = cell.view.jobs.get(key)  # type: ignore[call-overload]
     if job is None:
-        return _refused(cell).get(key)
+        return _job(cell, key) if _has_job(cell, key) else None
     found = job_plain(cell, job)
     place = position(cell.view, current(job))
     if place is not None:
@@ -412,4 +478,4 @@ def _check_whole(cell: CellState, name: str) -> Plain:
     return check_plain(cell, name) | {"clusterQueues": queues}
 
 
-__all__ = ["SECTIONS", "about", "known_names", "phase_of", "picture", "split_kind"]
+__all__ = ["SECTIONS", "Section", "about", "known_names", "phase_of", "picture", "split_kind"]

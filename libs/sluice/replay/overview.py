@@ -20,7 +20,7 @@ from sluice.core.status.job_status import phase_of as job_phase
 
 from . import forking
 from .cell import CellFold, CellState
-from .differing import COMPARED, differences
+from .differing import differences
 from .objects import (
     SECTIONS,
     about,
@@ -93,12 +93,27 @@ def look_at(
     Raises:
         UnknownNameError: nothing has.
     """
-    works = [partial(_named, source, seq, snapshots, name), partial(_node, source, seq, snapshots, name)]
-    found, nodes = _folded(source, works, progress)
+    found: Plain = {}
+
+    def see() -> None:
+        found.update(_named(source, seq, snapshots, name, progress))
+        if not ("ClusterQueue" in found or "Cohort" in found):
+            raise _Enough
+
+    try:
+        with unhurried():
+            works = [partial(_node, source, seq, snapshots, name)]
+            nodes = forking.each(works, progress, apart=is_long(source), meanwhile=see)[0]
+    except _Enough:
+        return found
     for kind, known in nodes.items():
         if kind in found:
             _merge(found[kind], known)
     return found
+
+
+class _Enough(Exception):
+    """What is asked for has no quota: the scheduler need not be heard."""
 
 
 def between(source: Source, first: int, last: int, *, progress: Progress | None = None) -> Plain:
@@ -107,9 +122,9 @@ def between(source: Source, first: int, last: int, *, progress: Progress | None 
     Raises:
         RangeError: the log does not have one of them.
     """
-    before = partial(_picture, source, first, True, [*COMPARED])
-    after = partial(_picture, source, last, True, [*COMPARED])
-    return differences(*_folded(source, [before, after], progress))
+    with unhurried():
+        before = _cell(source, first, True, progress)
+        return differences(before, _cell(source, last, True, progress))
 
 
 def _folded(source: Source, works: list[Any], progress: Progress | None) -> list[Plain]:

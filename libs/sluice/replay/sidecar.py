@@ -20,8 +20,8 @@ class Sidecar:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def put(self, fold: Fold[Any]) -> SnapshotInfo:
-        """Store a settled state."""
+    def put(self, fold: Fold[Any]) -> bytes:
+        """Store a settled state; return it as it was dumped."""
         decider = fold.decider
         data = decider.dump(fold.state)
         info = SnapshotInfo(
@@ -37,7 +37,7 @@ class Sidecar:
         name = f"{decider.writer}-{max(fold.upto, fold.own):020d}"
         _write(self.directory / f"{name}.state", zlib.compress(data, 1))
         _write(self.directory / f"{name}.json", msgspec.json.encode(info))
-        return info
+        return data
 
     def infos(self, writer: str) -> Iterator[tuple[SnapshotInfo, Path]]:
         """Yield the snapshots of *writer*, newest first; unreadable ones are left out."""

@@ -170,7 +170,10 @@ def _index(source: FileSource, decider: Decider[Any], every: int, progress: Prog
                     and (fold.own or not decides)
                     and not decider.decide(fold.state, fold.at)
                 ):
-                    source.sidecar.put(fold)
+                    data = source.sidecar.put(fold)
+                    if not decides:
+                        # From here on only what an event touches is read, and written anew the next time.
+                        fold.state = decider.load(data)
                     count += 1
                     due = fold.folded + distance
             if progress is not None and entries:

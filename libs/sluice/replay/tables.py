@@ -1,10 +1,13 @@
 """States and differences as lines for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 SHOWN = 40
 """Lines per kind; JSON has all."""
+COUNTED = 2_000
+"""Of up to so many objects it is counted how many lines they would be."""
 
 Plain = dict[str, Any]
 
@@ -162,39 +165,67 @@ def difference_lines(found: Mapping[str, Any], first: str, last: str) -> Iterato
     """Yield what changed between two states (`differing.differences`), per kind."""
     yield f"From {first}"
     yield f"to   {last}"
-    blocks = {
-        "Jobs": _job_changes(found["jobs"]),
-        "Admitted": [_key(key, found) for key in found["admitted"]],
-        "Evicted": [f"{one['workload']}: {_times(one['times'])}" for one in found["evicted"]],
-        "Migrated": [
-            f"{one['workload']}: {one['from']} → {one['to'] or '...'}, {one['at']}"
-            for one in found["migrated"]
-        ],
-        "Resized": [
-            f"{one['job']}: {plain_text(one['before'])} → {plain_text(one['after'])}"
-            for one in found["resized"]
-        ],
-        "Finished": list(found["finished"]),
-        "Variants": _variant_changes(found["variants"]),
-        "Slices": _plain_changes(found["slices"]),
-        "Checks of workloads": [
-            f"{one['workload']}: {one['check']} {one['before'] or '-'} → {one['after'] or '-'}"
-            for one in found["checksChanged"]
-        ],
-        "Admission checks": _plain_changes(found["checks"]),
-        "Cluster queues": _plain_changes(found["clusterQueues"], hidden=("reserving",)),
-        "Agents and controllers": _plain_changes(found["presence"], hidden=("since", "message")),
-        "Configuration": _plain_changes(found["configuration"]),
-    }
-    if not any(blocks.values()):
-        yield "Nothing has changed."
-    for title, lines in blocks.items():
-        if lines:
+    evicted = (f"{one['workload']}: {_times(one['times'])}" for one in found["evicted"])
+    migrated = (
+        f"{one['workload']}: {one['from']} → {one['to'] or '...'}, {one['at']}" for one in found["migrated"]
+    )
+    resized = (
+        f"{one['job']}: {plain_text(one['before'])} → {plain_text(one['after'])}" for one in found["resized"]
+    )
+    said = (
+        f"{one['workload']}: {one['check']} {one['before'] or '-'} → {one['after'] or '-'}"
+        for one in found["checksChanged"]
+    )
+    blocks = (
+        ("Jobs", _job_changes(found["jobs"]), _size(found["jobs"])),
+        ("Admitted", (_key(key, found) for key in found["admitted"]), len(found["admitted"])),
+        ("Evicted", evicted, len(found["evicted"])),
+        ("Migrated", migrated, len(found["migrated"])),
+        ("Resized", resized, len(found["resized"])),
+        ("Finished", iter(found["finished"]), len(found["finished"])),
+        ("Variants", _variant_changes(found["variants"]), _size(found["variants"])),
+        ("Slices", _plain_changes(found["slices"]), _size(found["slices"])),
+        ("Checks of workloads", said, len(found["checksChanged"])),
+        ("Admission checks", _plain_changes(found["checks"]), _size(found["checks"])),
+        (
+            "Cluster queues",
+            _plain_changes(found["clusterQueues"], hidden=("reserving",)),
+            _size(found["clusterQueues"]),
+        ),
+        (
+            "Agents and controllers",
+            _plain_changes(found["presence"], hidden=("since", "message")),
+            _size(found["presence"]),
+        ),
+        ("Configuration", _plain_changes(found["configuration"]), _size(found["configuration"])),
+    )
+    nothing = True
+    for title, lines, size in blocks:
+        page = list(_page(lines, size))
+        if page:
+            nothing = False
             yield ""
             yield f"{title}:"
-            yield from (f"  {line}" for line in lines[:SHOWN])
-            if len(lines) > SHOWN:
-                yield f"  ... and {len(lines) - SHOWN} more: `-o json` has all"
+            yield from (f"  {line}" for line in page)
+    if nothing:
+        yield "Nothing has changed."
+
+
+def _page(lines: Iterator[str], size: int) -> Iterator[str]:
+    """Yield the first lines, and how many more there are; of very many objects (*size*) not to the line."""
+    yield from islice(lines, SHOWN)
+    following = next(lines, None)
+    if following is None:
+        return
+    if size <= COUNTED:
+        yield f"... and {1 + sum(1 for _ in lines)} more: `-o json` has all"
+    else:
+        yield f"... and more, of up to {size}: `-o json` has all"
+
+
+def _size(found: Mapping[str, Any]) -> int:
+    """Return how many objects came, went and may have changed."""
+    return sum(part.at_most for part in found.values())
 
 
 def _key(key: str, found: Mapping[str, Any]) -> str:
@@ -206,33 +237,35 @@ def _times(times: Mapping[str, int]) -> str:
     return ", ".join(reason if n == 1 else f"{reason} {n} times" for reason, n in times.items())
 
 
-def _job_changes(found: Plain) -> list[str]:
-    lines = [f"+ {key}: {_state(job)}" for key, job in found["created"].items()]
-    lines += [f"- {key}: was {_state(job)}" for key, job in found["gone"].items()]
+def _job_changes(found: Plain) -> Iterator[str]:
+    yield from (f"+ {key}: {_state(job)}" for key, job in found["created"].items())
+    yield from (f"- {key}: was {_state(job)}" for key, job in found["gone"].items())
     for key, fields in found["changed"].items():
         shown = [f"{k} {_change(c)}" for k, c in fields.items() if k.partition(".")[0] not in _VERBOSE]
         if shown:
-            lines.append(f"~ {key}: {', '.join(shown)}")
-    return lines
+            yield f"~ {key}: {', '.join(shown)}"
 
 
-def _variant_changes(found: Plain) -> list[str]:
-    lines = [f"+ {key}" for key in found["created"]] + [f"- {key}" for key in found["gone"]]
+def _variant_changes(found: Plain) -> Iterator[str]:
+    yield from _came_and_went(found)
     for key, fields in found["changed"].items():
         for path, change in fields.items():
             parts = path.split(".")
             if parts[0] == "variants" and parts[-1] in ("phase", "active"):
-                lines.append(f"~ {key}: {'.'.join(parts[1:-1])} {parts[-1]} {_change(change)}")
-    return lines
+                yield f"~ {key}: {'.'.join(parts[1:-1])} {parts[-1]} {_change(change)}"
 
 
-def _plain_changes(found: Plain, hidden: Sequence[str] = ()) -> list[str]:
-    lines = [f"+ {key}" for key in found["created"]] + [f"- {key}" for key in found["gone"]]
+def _plain_changes(found: Plain, hidden: Sequence[str] = ()) -> Iterator[str]:
+    yield from _came_and_went(found)
     for key, fields in found["changed"].items():
         shown = [f"{path} {_change(c)}" for path, c in fields.items() if path not in hidden]
         if shown:
-            lines.append(f"~ {key}: {', '.join(shown)}")
-    return lines
+            yield f"~ {key}: {', '.join(shown)}"
+
+
+def _came_and_went(found: Plain) -> Iterator[str]:
+    yield from (f"+ {key}" for key in found["created"])
+    yield from (f"- {key}" for key in found["gone"])
 
 
 def _state(job: Plain) -> str:

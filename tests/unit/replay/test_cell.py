@@ -6,17 +6,21 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from services.api.world import World
+from sluice.api.kueue import ClusterQueue
 from sluice.cli.main import main
+from sluice.core.config import Stored, manifest_of
 from sluice.core.status import WorkloadView
 from sluice.core.status.job_status import job_status
 from sluice.core.status.shelf import as_stored
 from sluice.events.base import Event, Micros
 from sluice.log.contract import Entry
 from sluice.replay.cell import CellFold, CellState
-from sluice.replay.differing import differences
+from sluice.replay.differing import COMPARED, changes, differences
+from sluice.replay.differing import whole as all_of
 from sluice.replay.frames import Film, Place, _of_entry
 from sluice.replay.objects import SECTIONS, about, known_names, picture
 from sluice.replay.overview import UnknownNameError, between, look, look_at
@@ -176,8 +180,8 @@ def test_the_next_event_about_a_job_is_found() -> None:
     assert film.find(found[0][0], "train-4", back=True) is None
 
 
-def whole(source: ListSource, seq: int) -> dict[str, dict[str, object]]:
-    return picture(cell_at(source, seq).state)
+def whole(source: ListSource, seq: int) -> CellState:
+    return cell_at(source, seq).state
 
 
 def test_differences_of_a_preemption() -> None:
@@ -203,23 +207,70 @@ def test_differences_of_a_preemption() -> None:
 def test_differences_of_other_services(story: Callable[[], list[Entry]], what: str) -> None:
     """Migrations, resizes and checks are found between some two points of a log that has them."""
     source = ListSource(story())
-    pictures = [whole(source, entry.seq) for entry in commits(source)]
-    found = [
-        one for before, after in itertools.pairwise(pictures) for one in differences(before, after)[what]
-    ]
+    states = [whole(source, entry.seq) for entry in commits(source)]
+    found = [one for before, after in itertools.pairwise(states) for one in differences(before, after)[what]]
     assert found
 
 
 def test_configuration_that_changed_is_told_by_its_path() -> None:
     """A quota goes by the names of its flavor and resource."""
     source = ListSource(incident())
-    old = whole(source, 20)
-    new = whole(source, 20)
-    queue: dict = new["configuration"]["ClusterQueue/research"]  # type: ignore[assignment]
+    old, new = whole(source, 20), whole(source, 20)
+    stored = new.objects.by_kind["ClusterQueue"]["research"]
+    queue = manifest_of("ClusterQueue", stored.object)
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 24
+    new.objects.by_kind["ClusterQueue"]["research"] = Stored(msgspec.convert(queue, ClusterQueue), stored.seq)
     changed = differences(old, new)["configuration"]["changed"]["ClusterQueue/research"]
     path = "spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota"
     assert changed == {path: {"before": 16, "after": 24}}
+
+
+def compared(before: dict[str, dict], after: dict[str, dict]) -> dict[str, dict]:
+    """Return what came, went and changed between two whole pictures, object by object."""
+    return {
+        name: {
+            "created": {key: one for key, one in after[name].items() if key not in before[name]},
+            "gone": {key: one for key, one in before[name].items() if key not in after[name]},
+            "changed": {
+                key: dict(changes("", before[name][key], one))
+                for key, one in after[name].items()
+                if key in before[name] and before[name][key] != one
+            },
+        }
+        for name in COMPARED
+    }
+
+
+def test_differences_leave_nothing_out(log: ListSource) -> None:
+    """Between any two states they are those of the whole pictures, folded on or read from snapshots."""
+    fold, entries = CellFold(), commits(log)
+    seqs = [entry.seq for entry in entries[:: max(1, len(entries) // 12)]] + [log.end]
+    stored = {seq: fold.dump(whole(log, seq)) for seq in seqs}
+    pictures = {seq: picture(whole(log, seq)) for seq in seqs}
+    for first, last in itertools.combinations(seqs, 2):
+        want = compared(pictures[first], pictures[last])
+        for before, after in (
+            (fold.load(stored[first]), fold.load(stored[last])),
+            (whole(log, first), fold.load(stored[last])),
+        ):
+            found = all_of(differences(before, after))
+            assert {name: found[name] for name in COMPARED} == want
+            assert found["admitted"] == [
+                key
+                for key, one in pictures[last]["workloads"].items()
+                if "variant" not in one
+                and "admittedAt" in one
+                and one["admittedAt"] != pictures[first]["workloads"].get(key, {}).get("admittedAt")
+            ]
+
+
+def test_what_did_not_change_is_not_read() -> None:
+    """Two states a message apart are compared without opening the jobs that it is not about."""
+    source, fold = ListSource(incident()), CellFold()
+    before, after = (fold.load(fold.dump(whole(source, seq))) for seq in (33, 34))
+    all_of(differences(before, after))
+    opened = [key for key, one in as_stored(before.view.workloads) if isinstance(one, WorkloadView)]
+    assert len(opened) < len(before.view.workloads) / 2
 
 
 def test_everything_is_found_by_its_name(log: ListSource) -> None:

@@ -50,8 +50,7 @@ def job_status(view: State, job: JobView) -> JobStatus:
     """Return the job's status, from its current workload."""
     workload = current(job)
     queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    phase = _phase(workload, job)
-    reason, message = _because(view, workload, phase)
+    phase, reason, message = phase_and_why(view, job, workload)
     return JobStatus(
         key=job.key,
         kind=job.reference.kind,
@@ -97,6 +96,12 @@ def phase_of(job: JobView) -> Phase:
     return _phase(current(job), job)
 
 
+def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Phase, str, str]:
+    """Return phase, reason and message of a job with that current workload, not its place in the queue."""
+    phase = _phase(workload, job)
+    return (phase, *_because(view, workload, phase))
+
+
 def _phase(workload: WorkloadView, job: JobView) -> Phase:
     conditions = workload.conditions
     finished = conditions.get("Finished")
@@ -129,4 +134,4 @@ def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, st
     return said.reason, said.message
 
 
-__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status", "phase_of"]
+__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status", "phase_and_why", "phase_of"]

@@ -97,10 +97,24 @@ spec: {queueName: x, replicas: -1, command: [sleep], resources: {cpu: much}}
     assert "spec.replicas" in said.err
     assert "spec.resources" in said.err
 
+    assert "not NAME=AMOUNT" in run("submit", "-q", "j4", "--resource", "gpu", "--", "true").err
+    much = run("submit", "-q", "j4", "--name", "x", "--gpu", "2x", "--", "true")
+    assert "spec.resources[nvidia.com/gpu]: Invalid value" in much.err
+
     run("apply", "-f", "-", stdin=queue_yaml("j4")).ok()
     warned = run("submit", "-q", "j44", "--name", "j4-lost", "--dry-run", "--", "sleep", "1").ok()
     assert 'no local queue "j44"' in warned.err
     assert 'Did you mean "j4"?' in warned.err
+
+
+def test_a_command_line_can_want_any_resource(run):
+    """GPUs by an option of their own, others by name; the cell sees what was asked for."""
+    sets = ("--gpu", "2", "--memory", "1Gi", "--resource", "amd.com/gpu=3")
+    run("submit", "-q", "nowhere", "--name", "j4-wants", *sets, "--", "true").ok()
+    job = wait_until(lambda: (said := run("get", "job", "j4-wants", "-o", "json")).code == 0 and said.json)
+    wants = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "2", "amd.com/gpu": "3"}
+    assert job["spec"]["resources"] == wants
+    run("delete", "job", "j4-wants").ok()
 
 
 def test_batch_jobs_of_kubernetes_go_through(run):

@@ -40,6 +40,11 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 @click.option("--name", metavar="NAME", help="Name of the job made from a command line.")
 @click.option("--cpu", default="1", show_default=True, help="CPUs per process of that job.")
 @click.option("--memory", default="", help="Memory per process, e.g. 512Mi.")
+@click.option("--gpu", default="", metavar="COUNT", help="GPUs per process, as nvidia.com/gpu.")
+@click.option(
+    "--resource", "resources", multiple=True, metavar="NAME=AMOUNT",
+    help="Another resource per process, e.g. amd.com/gpu=2; may be given several times.",
+)  # fmt: skip
 @click.option("--replicas", type=click.IntRange(1), default=1, help="Processes of that job.")
 @click.option(
     "--priority-class", default="", metavar="NAME", shell_complete=complete_priority_classes,
@@ -60,6 +65,8 @@ def submit(
     name: str | None,
     cpu: str,
     memory: str,
+    gpu: str,
+    resources: tuple[str, ...],
     replicas: int,
     priority_class: str,
     count: int,
@@ -78,6 +85,7 @@ def submit(
     Examples:
       sluice submit -f job.yaml --wait
       sluice submit -q team-a --cpu 2 --follow -- python train.py --epochs 3
+      sluice submit -q team-a --gpu 2 --memory 64Gi -- python train.py
       sluice submit -q team-a --count 20 -- sleep 5
       kubectl create job x --image=y --dry-run=client -o yaml | sluice submit -q team-a -f -
     """
@@ -92,14 +100,10 @@ def submit(
             raise CliError(
                 "a command line needs a queue", hint="sluice submit -q QUEUE -- COMMAND", exit_code=2
             )
-        sources = [Source("command line", _from_command(command, name, cpu, memory, replicas))]
+        per_process = _amounts({"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}, resources)
+        sources = [Source("command line", _from_command(command, name, per_process, replicas))]
     else:
-        sources = read(filenames)
-        if wrong := [source for source in sources if not source.is_job]:
-            raise CliError(
-                f"{wrong[0].place}: {wrong[0].kind} is no job",
-                hint="Configuration goes in with `sluice apply`.",
-            )
+        sources = _jobs_in(filenames)
     sources = [_overridden(source, queue, priority_class) for source in sources]
     if count > 1:
         sources = [_numbered(source, number) for source in sources for number in range(1, count + 1)]
@@ -131,12 +135,31 @@ async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:
     return found
 
 
+def _jobs_in(filenames: Sequence[str]) -> list[Source]:
+    sources = read(filenames)
+    if wrong := [source for source in sources if not source.is_job]:
+        raise CliError(
+            f"{wrong[0].place}: {wrong[0].kind} is no job", hint="Configuration goes in with `sluice apply`."
+        )
+    return sources
+
+
+def _amounts(named: Mapping[str, str], others: Sequence[str]) -> dict[str, Any]:
+    """Return what a process wants of each resource: options with names of their own, then `NAME=AMOUNT`."""
+    found: dict[str, Any] = {name: amount for name, amount in named.items() if amount}
+    for text in others:
+        name, equals, amount = text.partition("=")
+        if not (name and equals and amount):
+            raise CliError(
+                f"--resource {text}: not NAME=AMOUNT", hint="E.g. --resource amd.com/gpu=2", exit_code=2
+            )
+        found[name] = amount
+    return found
+
+
 def _from_command(
-    command: Sequence[str], name: str | None, cpu: str, memory: str, replicas: int
+    command: Sequence[str], name: str | None, resources: dict[str, Any], replicas: int
 ) -> sluice_v1.Job:
-    resources: dict[str, Any] = {"cpu": cpu}
-    if memory:
-        resources["memory"] = memory
     stem = "".join(c for c in command[0].rsplit("/", 1)[-1].lower() if c.isalnum() or c == "-").strip("-")
     metadata = ObjectMeta(name=name) if name else ObjectMeta(generate_name=f"{stem or 'job'}-")
     # A command typed by hand that fails is reported, not tried again.

@@ -4,8 +4,8 @@ import atexit
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from sluice.replay.source import FileSource, LogFileError, Source, sequence_at
 from sluice.replay.states import RangeError
 from sluice.replay.why import UnknownWorkloadError
 
+from . import durations
 from .errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from .options import Decorator
 from .output import to_json
@@ -45,7 +46,9 @@ def log_option() -> Decorator:
 
 def at_option() -> Decorator:
     return click.option(
-        "--at", metavar="SEQ|TIME", help="Sequence, or time like 2026-01-01T14:03; default: the end."
+        "--at",
+        metavar="SEQ|TIME",
+        help="Sequence, or time like 2026-01-01T14:03, 14:03 or 10m (ago); default: the end.",
     )
 
 
@@ -81,10 +84,11 @@ def sequence_of(source: Source, at: str | None) -> int:
         if not source.first <= seq <= source.end:
             raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
         return seq
-    moment = time_of(at)
+    moment = time_of(at, _latest(source))
     seq = sequence_at(source, moment)
     if not seq:
-        raise RangeError(f"{source.name} begins after {at}")
+        begin = clock(moment_of(source, source.first))
+        raise RangeError(f"{source.name} begins at {begin} UTC, after {at}")
     if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
         click.echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
     return seq
@@ -99,15 +103,45 @@ def moment_of(source: Source, seq: int) -> Micros:
     return 0
 
 
-def time_of(text: str) -> Micros:
-    """Return an ISO 8601 time as microseconds; without an offset it is local, with Z it is UTC."""
+def time_of(text: str, latest: Micros | None = None) -> Micros:
+    """Return a time as microseconds: ISO 8601, without an offset it is local, with Z it is UTC.
+
+    *latest*: what `now` is, `10m` goes back from, and `14:03` is the last one before.
+
+    Raises:
+        CliError: it is no time.
+    """
+    if latest is not None:
+        if text == "now":
+            return latest
+        with suppress(ValueError):
+            return latest - int(durations.parse(text) * 1_000_000)
+        with suppress(ValueError):
+            return _last_time_of_day(time.fromisoformat(text), latest)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        short = ", 14:03 (the last one), 10m (ago) or now" if latest is not None else ""
         raise CliError(
-            f"{text!r}: want a sequence like 4711, or a time like 2026-01-01T14:03:00Z", exit_code=EXIT_USAGE
+            f"{text!r}: want a sequence like 4711, or a time like 2026-01-01T14:03:00Z{short}",
+            exit_code=EXIT_USAGE,
         ) from None
     return int(moment.timestamp() * 1_000_000)
+
+
+def _last_time_of_day(clock_time: time, latest: Micros) -> Micros:
+    day = datetime.fromtimestamp(latest / 1_000_000, clock_time.tzinfo)
+    found = datetime.combine(day.date(), clock_time)
+    if found.timestamp() * 1_000_000 > latest:
+        found -= timedelta(days=1)
+    return int(found.timestamp() * 1_000_000)
+
+
+def _latest(source: Source) -> Micros:
+    """Return what `now` means: of a file its end, as it may be of last year."""
+    if isinstance(source, FileSource):
+        return moment_of(source, source.end)
+    return int(datetime.now(UTC).timestamp() * 1_000_000)
 
 
 @contextmanager

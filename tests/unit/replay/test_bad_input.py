@@ -153,7 +153,7 @@ QUOTA = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources
         (["replay", "state", "--at", "0", *LOG], "there is no sequence 0"),
         (["replay", "state", "--at", "99999", *LOG], "has 1 to 57"),
         (["replay", "state", "--at", "-3", *LOG], "want a sequence"),
-        (["replay", "state", "--at", "2019-05-05T10:00", *LOG], "begins after"),
+        (["replay", "state", "--at", "2019-05-05T10:00", *LOG], "begins at "),
         (["replay", "state", "reserch", *LOG], 'Did you mean "research"'),
         (["replay", "diff", "5", "9999", *LOG], "there is no sequence 9999"),
         (["replay", "timeline", "train-44", *LOG], "Did you mean"),

@@ -46,7 +46,7 @@ LOG = ["-l", "examples/logs/incident.slog"]
         (["why", "trian-4", "--at", "34", *LOG], 1, 'Did you mean "train-4"?'),
         (["why", "train-4", "--at", "34000", *LOG], 2, "there is no sequence 34000"),
         (["why", "train-4", "--at", "yesterday", *LOG], 2, "want a sequence"),
-        (["replay", "state", "--at", "2020-01-01", *LOG], 2, "begins after 2020-01-01"),
+        (["replay", "state", "--at", "2020-01-01", *LOG], 2, ", after 2020-01-01"),
         (["replay", "state", "-l", "no.slog"], 1, "No such file"),
         (["replay", "bisect", "--invariant", "quotas", *LOG], 2, 'Did you mean "quota"?'),
         (["replay", "what-if", "--set", "ClusterQueue/reserch.spec.cohortName=x", *LOG], 2, "research"),

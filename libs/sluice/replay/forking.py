@@ -14,7 +14,7 @@ import signal
 import struct
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 Progress = Callable[[int], None]
@@ -27,6 +27,7 @@ PROGRESS_S = 0.1
 _SIZE = struct.Struct("=Q")
 _HEAD = 1 + _SIZE.size
 _PROGRESS, _RESULT, _ERROR = b"p", b"r", b"e"
+_DONE = object()
 
 
 class ChildLostError(RuntimeError):
@@ -51,6 +52,7 @@ class _Child[T]:
         """Progress."""
         self.ended = False
         self._said = bytearray()
+        self._result: list[T] = []
         self._message: tuple[bytes, bytes] | None = None
 
     def listen(self) -> None:
@@ -71,6 +73,8 @@ class _Child[T]:
 
     def result(self) -> T:
         """Return what its work returned, or raise what that raised."""
+        if self._result:
+            return self._result[0]
         if self._message is None:
             raise ChildLostError(f"process {self.pid} ended without a result")
         kind, body = self._message
@@ -81,7 +85,8 @@ class _Child[T]:
             error = kind_of.__new__(kind_of, *args)
             error.__dict__.update(rest)
             raise error
-        return found  # type: ignore[no-any-return]
+        self._result.append(found)
+        return self._result[0]
 
     def close(self) -> None:
         os.close(self.pipe)
@@ -132,35 +137,51 @@ def in_copy[T](work: Callable[[], T]) -> T:
 def side_by_side[T](
     works: Sequence[Callable[[Progress], T]],
     progress: Progress | None = None,
-    meanwhile: Callable[[], None] | None = None,
+    meanwhile: Iterable[None] | None = None,
+    at_once: int | None = None,
 ) -> list[T]:
-    """Do all *works* at once, in a process each, and return their results in order.
+    """Do all *works*, in a process each, *at_once* so many (default: all); return their results in order.
 
-    *progress* is told how far the slowest has come. *meanwhile*: what this process does itself, before it
-    listens. The first error is raised; it ends the others.
+    *progress* is told how far the slowest has come, or all on average if they are not done at once.
+    *meanwhile*: what this process does itself, in small steps. The first error is raised; it ends the others.
     """
     children: list[_Child[T]] = []
+    own = iter(meanwhile or ())
+    busy = True
+    most = at_once or len(works)
     try:
         with selectors.DefaultSelector() as selector:
-            for work in works:
-                child = _Child(work)
-                children.append(child)
-                selector.register(child.pipe, selectors.EVENT_READ, child)
-            if meanwhile is not None:
-                meanwhile()
-            while selector.get_map():
-                for key, _ in selector.select():
+            while True:
+                while len(children) < len(works) and len(selector.get_map()) < most:
+                    child = _Child(works[len(children)])
+                    children.append(child)
+                    selector.register(child.pipe, selectors.EVENT_READ, child)
+                busy = busy and next(own, _DONE) is not _DONE
+                if not selector.get_map() and not busy:
+                    break
+                for key, _ in selector.select(0 if busy else None) if selector.get_map() else ():
                     child = key.data
                     child.listen()
                     if child.ended:
                         selector.unregister(child.pipe)
                         child.result()
                 if progress is not None:
-                    progress(min((c.at for c in children if not c.ended), default=0))
+                    progress(_come(children, len(works), most))
         return [child.result() for child in children]
     finally:
         for child in children:
             child.close()
+
+
+def _come(children: Sequence[_Child[Any]], works: int, most: int) -> int:
+    if works > most:
+        return sum(child.at for child in children) // works
+    return min((child.at for child in children if not child.ended), default=0)
+
+
+def processors() -> int:
+    """Return how many processes can work at a time."""
+    return os.cpu_count() or 1
 
 
 def each[T](
@@ -168,17 +189,18 @@ def each[T](
     progress: Progress | None,
     *,
     apart: bool,
-    meanwhile: Callable[[], None] | None = None,
+    meanwhile: Iterable[None] | None = None,
+    at_once: int | None = None,
 ) -> list[T]:
     """Do works that each read a whole log: *apart*, in a process each where there are such, or in turn.
 
-    *meanwhile*: what this process does itself; an error of it ends the works.
+    *meanwhile*, *at_once*: as of `side_by_side`; an error of the former ends the works.
     """
     if apart and AVAILABLE and (len(works) > 1 or meanwhile is not None):
-        return side_by_side(works, progress, meanwhile)
-    if meanwhile is not None:
-        meanwhile()
+        return side_by_side(works, progress, meanwhile, at_once)
+    for _ in meanwhile or ():
+        pass
     return [work(progress) for work in works]
 
 
-__all__ = ["AVAILABLE", "ChildLostError", "each", "in_copy", "side_by_side"]
+__all__ = ["AVAILABLE", "ChildLostError", "each", "in_copy", "processors", "side_by_side"]

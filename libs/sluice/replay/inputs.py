@@ -1,7 +1,7 @@
 """What came from outside, taken out of a log: submissions, configuration, and how long jobs ran."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import msgspec
@@ -46,6 +46,10 @@ class Inputs:
     """When the slice-aggregator decided, in order: what came between two of them was decided on together."""
     queues: dict[JobKey, dict[str, None]] = field(default_factory=dict)
     """Jobs, and the `namespace/name` of every local queue they were ever sent to; no name: unknown."""
+
+    def only(self, items: Iterable[Input]) -> "Inputs":
+        """Return these inputs with other items, in order of time."""
+        return replace(self, items=list(items))
 
     def run_of(self, job: JobKey, incarnation: int = 0) -> Run:
         """Return how the job behaves; what the log does not say of it is that of its last incarnation."""

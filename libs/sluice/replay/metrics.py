@@ -1,6 +1,6 @@
 """What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinis
 from sluice.events.variants import ParentAdmitted, VariantCreated, VariantDeleted, VariantUpdated
 
 MICROS = 1_000_000
+
+Nominal = Mapping[tuple[str, str, str], int]
+"""(queue, flavor, resource) -> nominal quota."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,8 @@ class Collector:
 
     Jobs stand for their workloads, whose names hold a place in the log.
     """
+    moments: list[Micros] = field(default_factory=list)
+    """When each of the decisions was made."""
     preempted: dict[str, int] = field(default_factory=dict)
     evicted: dict[str, int] = field(default_factory=dict)
     _jobs: dict[str, str] = field(default_factory=dict)
@@ -68,6 +73,8 @@ class Collector:
     _used: dict[tuple[str, str], int] = field(default_factory=dict)
     _by_queue: dict[str, int] = field(default_factory=dict)
     _charges: list[tuple[Micros, str, str, str, int]] = field(default_factory=list)
+    _lent: dict[str, int] = field(default_factory=dict)
+    """What queues that are closed had borrowed, by flavor and resource."""
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
         for event in events:
@@ -136,12 +143,14 @@ class Collector:
         ]
         self._hold(event.workload, held.queue, smaller, at)
 
-    def _evicted(self, event: Evicted, _at: Micros) -> None:
+    def _evicted(self, event: Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
+        self.moments.append(at)
         self.decisions.append(("Evicted", self.name(event.workload), event.reason))
 
-    def _preempted(self, event: Preempted, _at: Micros) -> None:
+    def _preempted(self, event: Preempted, at: Micros) -> None:
         self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
+        self.moments.append(at)
         self.decisions.append(
             ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
         )
@@ -159,6 +168,7 @@ class Collector:
             for ps in event.pod_sets
             for resource in ps.usage
         )
+        self.moments.append(at)
         self.decisions.append(("QuotaReserved", self.name(event.workload), event.cluster_queue, *flavors))
         if event.preemptions_pending:
             self._promised[event.workload] = event
@@ -185,30 +195,34 @@ class Collector:
             self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - held.since)
             self._by_queue[held.queue] = self._by_queue.get(held.queue, 0) + amount * (at - held.since)
 
-    def join(self, other: "Collector", now: Micros | None = None) -> None:
-        """Take over what *other* has of other queues; with *now* what is held there counts up to then only.
+    def close(self, now: Micros, nominal: Nominal) -> None:
+        """Let nothing be held any longer, and settle what was borrowed: nothing more is to come."""
+        for workload in list(self._held):
+            self._release(workload, now)
+        _sum(self._lent, self._over_quota(now, nominal))
+        self._charges.clear()
 
-        Decisions of the two stand one after the other.
-        """
-        if now is not None:
-            for workload in list(other._held):
-                other._release(workload, now)
+    def join(self, other: "Collector") -> None:
+        """Take over what *other* has of other queues. Decisions of the two stand one after the other."""
         self.lives.update(other.lives)
         self.decisions += other.decisions
+        self.moments += other.moments
         for mine, others in ((self.preempted, other.preempted), (self.evicted, other.evicted)):
             _sum(mine, others)
         self._jobs.update(other._jobs)
         self.begin = min(self.begin or other.begin, other.begin or self.begin)
         self.end = max(self.end, other.end)
         self._held.update(other._held)
+        self._promised.update(other._promised)
         self._variants.update(other._variants)
         self._parents.update(other._parents)
         _sum(self._used, other._used)
         _sum(self._by_queue, other._by_queue)
         self._charges += other._charges
+        _sum(self._lent, other._lent)
 
-    def report(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, Any]:
-        """Return the numbers; *nominal*: (queue, flavor, resource) -> quota, for what counts as borrowed."""
+    def report(self, now: Micros, nominal: Nominal) -> dict[str, Any]:
+        """Return the numbers; *nominal*: for what counts as borrowed."""
         waits = [
             (life, (life.admitted - life.created))
             for life in self.lives.values()
@@ -245,7 +259,16 @@ class Collector:
             else round(sum(shares) ** 2 / (len(shares) * sum(s * s for s in shares) or 1), 4),
         }
 
-    def _borrowed(self, now: Micros, nominal: dict[tuple[str, str, str], int]) -> dict[str, float]:
+    def _borrowed(self, now: Micros, nominal: Nominal) -> dict[str, float]:
+        total = self._over_quota(now, nominal)
+        _sum(total, self._lent)
+        return {
+            name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
+            for name, v in sorted(total.items())
+            if v
+        }
+
+    def _over_quota(self, now: Micros, nominal: Nominal) -> dict[str, int]:
         use: dict[tuple[str, str, str], tuple[int, Micros]] = {}
         total: dict[str, int] = {}
         for at, queue, flavor, resource, amount in self._charges:
@@ -255,44 +278,52 @@ class Collector:
             use[key] = (level + amount, at)
         for key, (level, since) in use.items():
             _add(total, key, level, nominal, now - since)
-        return {
-            name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
-            for name, v in sorted(total.items())
-            if v
-        }
+        return total
 
 
-@dataclass
-class Split:
-    """`inside` collects what workloads of wanted local queues (`namespace/name`) do, `outside` the rest."""
+class Parted:
+    """Collects apart what workloads of some sets of local queues (`namespace/name`) do, and all others."""
 
-    wanted: Callable[[str], bool]
-    inside: Collector = field(default_factory=Collector)
-    outside: Collector = field(default_factory=Collector)
-    _elsewhere: set[str] = field(default_factory=set)
-    """Workloads of other queues; only asked for members."""
+    def __init__(self, parts: Sequence[Callable[[str], bool]]) -> None:
+        self._wanted = parts
+        self.parts = [Collector() for _ in parts]
+        self.rest = Collector()
+        self.decisions: list[tuple[str, ...]] = []
+        """Those of all parts, in order."""
+        self._of: dict[str, Collector] = {}
+        """Workload -> who collects what it does."""
+        self._queues: dict[str, Collector] = {}
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
         for event in events:
-            handler = _HANDLERS.get(type(event))
+            kind = type(event)
+            handler = _HANDLERS.get(kind)
             if handler is not None:
-                handler(self.outside if self._is_elsewhere(event) else self.inside, event, at)
+                collector = self._made(event) if kind in _MADE else self._of.get(event.workload, self.rest)  # type: ignore[attr-defined]
+                handler(collector, event, at)
+                if kind in _DECIDED and collector is not self.rest:
+                    self.decisions.append(collector.decisions[-1])
 
-    def _is_elsewhere(self, event: Any) -> bool:
-        if type(event) in _MADE:
-            record = event.workload
-            known = record.parent if record.parent is not None else record.replaces
-            if known is not None:
-                elsewhere = known in self._elsewhere
-            else:
-                elsewhere = not self.wanted(f"{record.namespace}/{record.queue_name}")
-            if elsewhere:
-                self._elsewhere.add(record.key)
-            return elsewhere
-        return event.workload in self._elsewhere
+    def _made(self, event: Any) -> Collector:
+        record = event.workload
+        known = record.parent if record.parent is not None else record.replaces
+        if known is not None:
+            found = self._of.get(known, self.rest)
+        else:
+            found = self._collector(f"{record.namespace}/{record.queue_name}")
+        self._of[record.key] = found
+        return found
+
+    def _collector(self, queue: str) -> Collector:
+        found = self._queues.get(queue)
+        if found is None:
+            mine = (part for part, wanted in zip(self.parts, self._wanted, strict=True) if wanted(queue))
+            found = self._queues[queue] = next(mine, self.rest)
+        return found
 
 
 _MADE = frozenset({WorkloadCreated, VariantCreated})
+_DECIDED = frozenset({Evicted, Preempted, QuotaReserved})
 
 _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
     Admitted: Collector._admitted,
@@ -321,7 +352,7 @@ def _add(
     total: dict[str, int],
     key: tuple[str, str, str],
     level: int,
-    nominal: dict[tuple[str, str, str], int],
+    nominal: Nominal,
     span: int,
 ) -> None:
     over = level - nominal.get(key, 0)

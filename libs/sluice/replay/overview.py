@@ -7,7 +7,7 @@ found = overview(source, 4711)                # what fits a screen
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import nsmallest
 from typing import Any
@@ -95,15 +95,16 @@ def look_at(
     """
     found: Plain = {}
 
-    def see() -> None:
+    def see() -> Iterator[None]:
         found.update(_named(source, seq, snapshots, name, progress))
         if not ("ClusterQueue" in found or "Cohort" in found):
             raise _Enough
+        yield
 
     try:
         with unhurried():
             works = [partial(_node, source, seq, snapshots, name)]
-            nodes = forking.each(works, progress, apart=is_long(source), meanwhile=see)[0]
+            nodes = forking.each(works, progress, apart=is_long(source), meanwhile=see())[0]
     except _Enough:
         return found
     for kind, known in nodes.items():

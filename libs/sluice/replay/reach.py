@@ -1,13 +1,14 @@
 """What a change can reach: quota never crosses the root of a cohort tree (SC3); other trees do as they did.
 
-    reach = reach_of(given, changed)        # None: the whole cell
-    reach.job("team-a/train"), reach.queue("team-a/main")
+    reach = reach_of(given, changed)        # None: the cell cannot be divided
+    for part in reach.parts: part.job("team-a/train"), part.queue("team-a/main"), part.inputs(changed)
 
 Two queues belong together if any configuration, before or after the change, at any time, joins them, or if
-a job was ever sent to both. What is not of one tree reaches everything.
+a job was ever sent to both. What is not of one tree reaches all of them, and each is still played by itself.
 """
 
-from collections.abc import Iterable, Iterator
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -25,16 +26,19 @@ _LOCAL_QUEUES = msgspec.json.Decoder(kueue.LocalQueue)
 _CONFIGURATIONS = msgspec.json.Decoder(kueue.Configuration)
 
 _Place = tuple[str, str]
-"""(kind, name) of a queue or cohort."""
+"""(kind, name) of a queue, cohort or job."""
+
+PARTS = 8
+"""Enough for several processors, few enough for what each costs of itself: a process and the flavors."""
 
 
-class Reach:
-    """The cohort trees that are played anew."""
+class Part:
+    """Cohort trees that are played in one cell, without the others."""
 
-    def __init__(self, jobs: frozenset[JobKey], queues: frozenset[str], of: int) -> None:
-        self._jobs, self._queues = jobs, queues
-        self.of = of
-        """How many jobs there are."""
+    def __init__(self, places: Iterable[_Place]) -> None:
+        self._places = frozenset(places)
+        self._jobs = frozenset(JobKey(name) for kind, name in self._places if kind == "Job")
+        self._queues = frozenset(name for kind, name in self._places if kind == "LocalQueue")
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -47,10 +51,35 @@ class Reach:
         return local_queue in self._queues
 
     def inputs(self, inputs: Inputs) -> Iterator[Input]:
-        """Yield all that is no message about a job elsewhere."""
+        """Yield all that is about no job, queue or cohort elsewhere."""
         for item in inputs.items:
-            if not item.suffix.startswith("job.") or job_of(item.suffix) in self._jobs:
+            if item.suffix == "config":
+                events = tuple(event for event in item.events if self._concerns(event))
+                if len(events) == len(item.events):
+                    yield item
+                elif events:
+                    yield Input(item.at, "config", b"", events, item.seq)
+            elif not item.suffix.startswith("job.") or job_of(item.suffix) in self._jobs:
                 yield item
+
+    def _concerns(self, event: Any) -> bool:
+        place = _place(event)
+        return place is None or place in self._places
+
+
+class Reach:
+    """The cohort trees that are played anew, in parts of about the same size."""
+
+    def __init__(self, parts: Sequence[Part], of: int) -> None:
+        self.parts = tuple(parts)
+        self.of = of
+        """How many jobs there are."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def queue(self, local_queue: str) -> bool:
+        return any(part.queue(local_queue) for part in self.parts)
 
 
 class _Trees:
@@ -73,8 +102,11 @@ class _Trees:
         return list(self._above)
 
 
-def reach_of(given: Inputs, changed: Inputs) -> Reach | None:
-    """Return what the difference between the two can reach; None: everything, or nothing is won by asking."""
+def reach_of(given: Inputs, changed: Inputs, parts: int = PARTS) -> Reach | None:
+    """Return what the difference between the two can reach, in so many *parts* at most.
+
+    None: the cell cannot be divided, or nothing is won by it.
+    """
     trees = _Trees()
     for inputs in (given, changed):
         for event in _config(inputs.items):
@@ -87,12 +119,26 @@ def reach_of(given: Inputs, changed: Inputs) -> Reach | None:
                 return None  # a manifest that cannot be read
             trees.join(("Job", job), ("LocalQueue", queue))
     touched = _touched(trees, given, changed)
-    if touched is None:
-        return None
-    found = [place for place in trees.places() if trees.root(place) in touched]
-    jobs = frozenset(JobKey(name) for kind, name in found if kind == "Job")
-    queues = frozenset(name for kind, name in found if kind == "LocalQueue")
-    return Reach(jobs, queues, len(given.queues)) if len(jobs) < len(given.queues) else None
+    found: dict[_Place, list[_Place]] = {}
+    for place in trees.places():
+        root = trees.root(place)
+        if touched is None or root in touched:
+            found.setdefault(root, []).append(place)
+    divided = _divided(found.values(), parts)
+    reach = Reach(divided, len(given.queues))
+    return reach if len(divided) > 1 or len(reach) < reach.of else None
+
+
+def _divided(trees: Iterable[list[_Place]], parts: int) -> list[Part]:
+    """Put trees together in parts of about the same number of jobs."""
+    counted = [(sum(1 for kind, _ in places if kind == "Job"), places) for places in trees]
+    counted = sorted((each for each in counted if each[0]), key=lambda each: -each[0])
+    bins = [(0, n, list[_Place]()) for n in range(min(parts, len(counted)))]
+    for jobs, places in counted:
+        size, number, members = heapq.heappop(bins)
+        heapq.heappush(bins, (size + jobs, number, members + places))
+    bins.sort(key=lambda each: (-each[0], each[1]))
+    return [Part(members) for _, _, members in bins] or [Part(())]
 
 
 def _config(items: Iterable[Input]) -> Iterator[Any]:
@@ -148,7 +194,7 @@ def _place(event: ObjectApplied | ObjectDeleted) -> _Place | None:
         return (event.kind, event.name)
     if event.kind != "LocalQueue":
         return None
-    if isinstance(event, ObjectDeleted):
+    if isinstance(event, ObjectDeleted) or event.namespace:
         return (event.kind, f"{event.namespace}/{event.name}")
     return _local(_LOCAL_QUEUES.decode(event.object))
 
@@ -157,4 +203,4 @@ def _local(manifest: kueue.LocalQueue) -> _Place:
     return ("LocalQueue", f"{manifest.metadata.namespace}/{manifest.metadata.name}")
 
 
-__all__ = ["Reach", "reach_of"]
+__all__ = ["PARTS", "Part", "Reach", "reach_of"]

@@ -79,7 +79,7 @@ def compared(found: WhatIf) -> dict[str, Any]:
             for r in found.runs
         ],
         "sameDecisions": found.same_decisions,
-        "reach": None if found.reach is None else {"jobs": len(found.reach), "of": found.reach.of},
+        "reach": {"jobs": len(found.reach), "of": found.reach.of} if found.reach is not None else None,
         "followed": [checked(c) for c in found.followed],
     }
 
@@ -105,7 +105,7 @@ def _likeness(found: WhatIf) -> Iterator[str]:
     count = len(found.runs[0].decisions)
     steps = sum(check.steps for check in found.followed)
     yield ""
-    if found.reach is not None:
+    if found.reach is not None and len(found.reach) < found.reach.of:
         yield (
             f"The change can reach {len(found.reach)} of {found.reach.of} jobs: those of its cohort trees. "
             "All others did as recorded, in every run."
@@ -120,8 +120,12 @@ def _likeness(found: WhatIf) -> Iterator[str]:
         yield (
             f"Up to the first change, {steps} steps were decided again exactly. Replayed freely from there, "
             f"without the changes, {found.common} of {count} decisions are the recorded ones until the first "
-            "that differs, since deciding takes no time there."
+            f"that differs{_apart(found)}, since deciding takes no time there."
         )
+
+
+def _apart(found: WhatIf) -> str:
+    return " in its cohort trees" if found.reach is not None and len(found.reach.parts) > 1 else ""
 
 
 def _row(label: str, cells: list[str]) -> str:

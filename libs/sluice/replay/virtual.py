@@ -29,8 +29,8 @@ from .checking import Checked
 from .controllers import Answer, Names
 from .executors import ENDS, Report, Run
 from .inputs import Inputs
-from .metrics import Collector, Split
-from .reach import Reach
+from .metrics import Collector, Parted
+from .reach import Part
 from .source import Matcher, Source
 from .states import deciders
 from .verify import Divergence, decided_as
@@ -106,7 +106,7 @@ class VirtualCell:
     """Plays *inputs*; `collector` has what came of it."""
 
     inputs: Inputs
-    collector: Collector | Split = field(default_factory=Collector)
+    collector: Collector | Parted = field(default_factory=Collector)
     tick_us: int = 0
     """What comes within so many microseconds is decided on together."""
     sides: dict[str, Side] = field(default_factory=lambda: {d.writer: Side(d) for d in deciders()})
@@ -126,7 +126,7 @@ class VirtualCell:
     _all: list[Side] = field(init=False)
     _readers: dict[str, list[Side]] = field(default_factory=dict)
     """Subject, or `job.` for those of all jobs -> who folds it."""
-    reach: Reach | None = None
+    reach: Part | None = None
     """Whose jobs run; others do nothing once no log is followed any more. None: all."""
 
     def __post_init__(self) -> None:
@@ -155,19 +155,20 @@ class VirtualCell:
         Returns the first step that is decided otherwise now; then nothing behind it was followed.
         """
         self._follows = True
-        try:
-            for entries in source.read(1, until):
-                for entry in entries:
-                    if before is not None and entry.at >= before:
-                        return None
-                    found = self._entry(entry)
-                    if found is not None:
-                        return found
-                if progress is not None and entries:
-                    progress(entries[-1].seq)
-        finally:
-            self._leave()
+        for entries in source.read(1, until):
+            for entry in entries:
+                if before is not None and entry.at >= before:
+                    return None
+                found = self._entry(entry)
+                if found is not None:
+                    return found
+            if progress is not None and entries:
+                progress(entries[-1].seq)
         return None
+
+    def take_over(self, inputs: Inputs, reach: Part | None) -> None:
+        """Go on from the log with other inputs, the same so far; only jobs of *reach* run, if it is given."""
+        self.inputs, self.reach = inputs, reach
 
     def _entry(self, entry: Entry) -> Divergence | None:
         seq, suffix, at, payload, _ = entry
@@ -238,6 +239,8 @@ class VirtualCell:
 
     def run(self, until: Micros | None = None, progress: Callable[[int], None] | None = None) -> None:
         """Play everything, up to *until* if that is given; progress is told the input's sequence."""
+        if self._follows:
+            self._leave()
         self._dismiss()
         items = self.inputs.items
         while self._index < len(items) or self._due:

@@ -6,13 +6,20 @@
    virtual time. With changes they follow it up to where the first change begins, and then run freely:
    what deciding in no time at all makes of the same inputs.
 3. Changed: the same with the changes. It differs from the replayed run by the changes alone.
+
+Cohort trees that the changes cannot reach are not played. The others are played apart, as none hears of
+another, and then put together.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
 from sluice.events.base import Micros
 from sluice.events.codec import decode_commit
 
@@ -20,13 +27,16 @@ from . import forking
 from .changes import Changes, apply_changes
 from .checking import Checked
 from .inputs import Inputs, inputs_of
-from .metrics import Collector, Split
-from .reach import Reach, reach_of
+from .metrics import Collector, Nominal, Parted
+from .reach import Part, Reach, reach_of
 from .source import Source
-from .states import LONG, Progress, unhurried
+from .states import Progress, unhurried
 from .virtual import VirtualCell
 
-Nominal = dict[tuple[str, str, str], int]
+Decision = tuple[str, ...]
+
+MANY = 1_000
+"""Messages from outside from which on plays are worth a process each."""
 
 
 @dataclass
@@ -44,14 +54,17 @@ class Played:
     """Workloads whose admission checks were not answered in the log: as others were, or as before."""
     now: Micros = 0
     """When it was over."""
-    decisions: list[tuple[str, ...]] = field(init=False)
-    """Those of the trees that were played anew, in order."""
+    parts: Sequence[Sequence[Decision]] = ()
+    """Decisions of each part that was played anew, in order."""
+    decisions: Sequence[Decision] = ()
+    """Those of all parts in order of time, and at the same moment in the order of parts."""
 
     def __post_init__(self) -> None:
-        self.decisions = self.collector.decisions
+        self.parts = self.parts or (self.collector.decisions,)
+        self.decisions = self.decisions or self.collector.decisions
 
 
-def nominal_of(state: Any) -> Nominal:
+def nominal_of(state: SchedulerState) -> Nominal:
     """Return (queue, flavor, resource) -> nominal quota."""
     return {
         (name, *fr): quota.nominal
@@ -60,29 +73,22 @@ def nominal_of(state: Any) -> Nominal:
     }
 
 
-def recorded(source: Source, nominal: Nominal, progress: Progress | None = None) -> Played:
+def _configured(inputs: Inputs) -> Nominal:
+    """Return what all configuration of the inputs comes to."""
+    scheduler = Scheduler()
+    state = scheduler.initial()
+    for item in inputs.items:
+        for event in item.events:
+            scheduler.apply(state, event, item.seq, item.at)
+    return nominal_of(state)
+
+
+def recorded(source: Source, nominal: Nominal) -> Played:
     """Return what the log itself says."""
-    collector = Collector()
-    end = _take(source, collector, progress)
-    return Played("recorded", collector, collector.report(end, nominal), _span(collector, end))
-
-
-def _take(source: Source, collector: Collector | Split, progress: Progress | None) -> Micros:
-    """Give a log's events to *collector*; return the time of the last one."""
-    end = 0
-    with unhurried():
-        for entries in source.read(1, None, ("slices", "variants", "scheduler")):
-            for entry in entries:
-                for step in decode_commit(entry.payload).steps:
-                    collector.take(step.events, step.at)
-                    end = max(end, step.at)
-            if progress is not None and entries:
-                progress(entries[-1].seq)
-    return end
-
-
-def _span(collector: Collector, end: Micros) -> float:
-    return (end - collector.begin) / 1e6 if collector.begin else 0.0
+    record = _Record(None, nominal)
+    for _ in record.read(source):
+        pass
+    return record.played(nominal)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,17 @@ class Cut:
     before: Micros | None = None
 
 
+@dataclass
+class _Portion:
+    """What the play of one part came to."""
+
+    collector: Collector
+    now: Micros
+    assumed: int
+    guessed: int
+    followed: list[Checked]
+
+
 def play(
     name: str,
     inputs: Inputs,
@@ -101,26 +118,72 @@ def play(
     *,
     source: Source | None = None,
     cut: Cut | None = None,
-    reach: Reach | None = None,
 ) -> tuple[Played, VirtualCell]:
-    """Play inputs in virtual time to the end of all jobs; with a cut, follow *source* up to there first.
+    """Play inputs in virtual time to the end of all jobs; with a cut, follow *source* up to there first."""
+    cell = _begun(inputs, tick_us, None, source, cut, progress)
+    portion = _played(cell, inputs, None, 0, progress)
+    return _whole(name, inputs, [portion], None, nominal_of(cell.state)), cell
 
-    *reach*: play only what it reaches, and count nothing else.
-    """
-    split = None if reach is None else Split(reach.queue)
-    if reach is not None:
-        inputs = replace(inputs, items=list(reach.inputs(inputs)))
-    cell = VirtualCell(inputs, split or Collector(), tick_us=tick_us, reach=reach)
-    with unhurried():
-        if source is not None and cut is not None:
+
+def _begun(
+    inputs: Inputs,
+    tick_us: int,
+    reach: Reach | None,
+    source: Source | None,
+    cut: Cut | None,
+    progress: Progress | None,
+) -> VirtualCell:
+    """Return a cell that has followed the log up to the cut, if there is one."""
+    collector = Collector() if reach is None else Parted([part.queue for part in reach.parts])
+    cell = VirtualCell(inputs, collector, tick_us=tick_us)
+    if source is not None and cut is not None:
+        with unhurried():
             cell.follow(source, cut.upto, cut.before, progress)
+    return cell
+
+
+def _played(
+    cell: VirtualCell, inputs: Inputs, part: Part | None, number: int, progress: Progress | None
+) -> _Portion:
+    """Let the cell go on with the inputs of a part, or all, to the end of all jobs."""
+    if part is not None:
+        inputs = inputs.only(part.inputs(inputs))
+    cell.take_over(inputs, part)
+    with unhurried():
         cell.run(progress=progress)
+    collector = cell.collector.parts[number] if isinstance(cell.collector, Parted) else cell.collector
+    return _Portion(collector, cell.now, len(cell.assumed), len(cell.guessed), cell.followed())
+
+
+def _whole(
+    name: str, inputs: Inputs, portions: Sequence[_Portion], record: "_Record | None", nominal: Nominal
+) -> Played:
+    """Return the parts of a run as one, with all that was not played as it was."""
     first: Micros = inputs.items[0].at if inputs.items else 0
-    collector = cell.collector.inside if isinstance(cell.collector, Split) else cell.collector
-    numbers = collector.report(cell.now, nominal_of(cell.state))
+    now = max(portion.now for portion in portions)
+    collectors = [portion.collector for portion in portions]
+    found = collectors[0]
+    if record is not None:
+        now = max(now, record.end)
+        found = record.joined(collectors)
+    # In order of time, then of parts: what has one moment in two trees depends on neither.
+    decided = [zip(c.moments, repeat(n), c.decisions, strict=False) for n, c in enumerate(collectors)]
+    merged = heapq.merge(*decided, key=_moment)
     return Played(
-        name, collector, numbers, (cell.now - first) / 1e6, len(cell.assumed), len(cell.guessed), cell.now
-    ), cell
+        name,
+        found,
+        found.report(now, nominal),
+        (now - first) / 1e6 if first else 0.0,
+        sum(portion.assumed for portion in portions),
+        sum(portion.guessed for portion in portions),
+        now,
+        [collector.decisions for collector in collectors],
+        [decision for _, _, decision in merged],
+    )
+
+
+def _moment(decided: tuple[Micros, int, Decision]) -> tuple[Micros, int]:
+    return decided[:2]
 
 
 @dataclass
@@ -133,19 +196,19 @@ class WhatIf:
     runs: list[Played]
     followed: list[Checked]
     reach: Reach | None = None
-    """What was played anew: all else did as recorded. None: everything."""
+    """What was played anew, in which parts: all else did as recorded. None: everything, in one."""
 
     @property
     def common(self) -> int | None:
-        """How many of the recorded decisions the replayed run has too, from the first on; None: no record.
+        """How many of the recorded decisions the replayed run has too; None: no record.
 
-        It goes on to the end of all jobs; what it decides after the record's end is not compared.
+        Counted up to the first that differs, in each part. The run goes on to the end of all jobs; what it
+        decides after the record's end is not compared.
         """
         if len(self.runs) < 2 or self.runs[0].name != "recorded":
             return None
-        before, after = (run.decisions for run in self.runs[:2])
-        pairs = zip(before, after, strict=False)
-        return next((n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(before), len(after)))
+        before, after = (run.parts for run in self.runs[:2])
+        return sum(map(_in_common, before, after))
 
     @property
     def same_decisions(self) -> bool | None:
@@ -157,6 +220,11 @@ class WhatIf:
     def reproduced(self) -> bool:
         """Did every step that was followed come out as it stands in the log?"""
         return all(c.divergence is None for c in self.followed)
+
+
+def _in_common(before: Sequence[Decision], after: Sequence[Decision]) -> int:
+    pairs = zip(before, after, strict=False)
+    return next((n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(before), len(after)))
 
 
 @unhurried()
@@ -177,81 +245,91 @@ def what_if(
     """
     foreign = inputs is not None
     given = inputs_of(source, None, progress) if inputs is None else inputs
-    changed = apply_changes(given, changes) if changes else None
-    cut = None if foreign else _cut(given, changed)
+    wanted = {"replayed": given}
+    if changes:
+        wanted["changed"] = apply_changes(given, changes)
+    cut = None if foreign else _cut(given, wanted.get("changed"))
     reach = None
-    if changed is not None and cut is not None and cut != Cut() and not tick_us:
-        reach = reach_of(given, changed)
-    works = [partial(_play, "replayed", given, tick_us, source, cut, reach)]
-    if changed is not None:
-        works.append(partial(_play, "changed", changed, tick_us, source, cut, reach))
-    record = _Record(reach)
+    if changes and not foreign and cut != Cut() and not tick_us:
+        reach = reach_of(given, wanted["changed"])
+    begin = partial(_begun, given, tick_us, reach, source, cut)
+    parts: Sequence[Part | None] = (None,) if reach is None else reach.parts
+    apart = forking.AVAILABLE and len(given.items) > MANY
+    if apart and len(wanted) * len(parts) > 1:
+        # What is followed is the same for all, and done once; each goes on in a copy of this process.
+        cell = begin(progress)
+        begin = partial(_here, cell)
+    works = [
+        partial(_go_on, begin, inputs, part, number)
+        for inputs in wanted.values()
+        for number, part in enumerate(parts)
+    ]
+    nominal = {name: _configured(inputs) for name, inputs in wanted.items()}
+    record = _Record(reach, nominal["replayed"])
+    reading = None if foreign else record.read(source)
+    portions = iter(
+        forking.each(works, progress, apart=apart, meanwhile=reading, at_once=forking.processors())
+    )
+    runs = [] if foreign else [record.played(nominal["replayed"])]
+    followed: list[Checked] = []
+    for name, inputs in wanted.items():
+        own = [next(portions) for _ in parts]
+        runs.append(_whole(name, inputs, own, None if reach is None else record, nominal[name]))
+        followed = followed or own[0].followed
+    return WhatIf(runs, [] if foreign else followed, reach)
 
-    def read() -> None:
-        if not foreign:
-            record.read(source)
 
-    # None of them depends on another.
-    apart = len(given.items) > LONG
-    played = forking.each(works, progress, apart=apart, meanwhile=read)
-    runs = [] if foreign else [record.played(played[0][1])]
-    for run, nominal, _ in played:
-        runs.append(run if reach is None else record.completed(run, nominal))
-    return WhatIf(runs, [] if foreign else played[0][2], reach)
+def _here(cell: VirtualCell, _: Progress | None) -> VirtualCell:
+    return cell
+
+
+def _go_on(
+    begin: Callable[[Progress | None], VirtualCell],
+    inputs: Inputs,
+    part: Part | None,
+    number: int,
+    progress: Progress | None,
+) -> _Portion:
+    return _played(begin(progress), inputs, part, number, progress)
 
 
 class _Record:
     """What the log says: of what is played anew, and of all else."""
 
-    def __init__(self, reach: Reach | None) -> None:
-        self._split = Split(_everywhere if reach is None else reach.queue)
-        self._collector = Collector() if reach is None else self._split.inside
-        self._partly = reach is not None
+    def __init__(self, reach: Reach | None, nominal: Nominal) -> None:
+        self._parted = None if reach is None else Parted([part.queue for part in reach.parts])
+        self._collector = Collector()
+        self._nominal = nominal
         self.end: Micros = 0
 
-    def read(self, source: Source) -> None:
-        self.end = _take(source, self._split if self._partly else self._collector, None)
+    def read(self, source: Source) -> Iterator[None]:
+        """Take in the whole log, in steps."""
+        collector = self._parted or self._collector
+        for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+            for entry in entries:
+                for step in decode_commit(entry.payload).steps:
+                    collector.take(step.events, step.at)
+                    self.end = max(self.end, step.at)
+            yield
+        if self._parted is not None:
+            self._parted.rest.close(self.end, self._nominal)
 
     def played(self, nominal: Nominal) -> Played:
         """Return the record as a run."""
-        found = self._joined(self._collector)
-        run = Played("recorded", found, found.report(self.end, nominal), _span(found, self.end))
-        run.decisions = self._collector.decisions
+        parted = self._parted
+        found = self._collector if parted is None else self.joined(parted.parts)
+        numbers = found.report(self.end, nominal)
+        run = Played("recorded", found, numbers, (self.end - found.begin) / 1e6 if found.begin else 0.0)
+        if parted is not None:
+            run.parts, run.decisions = [part.decisions for part in parted.parts], parted.decisions
         return run
 
-    def completed(self, run: Played, nominal: Nominal) -> Played:
-        """Return a run of a part of the cell with all else as it was."""
-        found, now = self._joined(run.collector), max(run.now, self.end)
-        covers = max(run.covers_s, _span(found, self.end))
-        numbers = found.report(now, nominal)
-        full = replace(run, collector=found, numbers=numbers, covers_s=covers, now=now)
-        full.decisions = run.decisions
-        return full
-
-    def _joined(self, part: Collector) -> Collector:
-        if not self._partly:
-            return part
+    def joined(self, parts: Sequence[Collector]) -> Collector:
+        """Return the parts with what the log says of all else."""
         found = Collector()
-        found.join(self._split.outside, self.end)
-        found.join(part)
+        for part in chain((self._parted.rest,) if self._parted is not None else (), parts):
+            found.join(part)
         return found
-
-
-def _everywhere(_: str) -> bool:
-    return True
-
-
-def _play(
-    name: str,
-    inputs: Inputs,
-    tick_us: int,
-    source: Source,
-    cut: Cut | None,
-    reach: Reach | None,
-    progress: Callable[[int], None] | None,
-) -> tuple[Played, Nominal, list[Checked]]:
-    played, cell = play(name, inputs, progress, tick_us, source=source, cut=cut, reach=reach)
-    return played, nominal_of(cell.state), cell.followed()
 
 
 def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:
@@ -269,4 +347,4 @@ def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:
     return Cut(seq, at) if index else None
 
 
-__all__ = ["Cut", "Played", "WhatIf", "nominal_of", "play", "recorded", "what_if"]
+__all__ = ["Cut", "Decision", "Played", "WhatIf", "nominal_of", "play", "recorded", "what_if"]

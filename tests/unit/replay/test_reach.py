@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.changes import Changes, apply_changes, parse_setting
 from sluice.replay.inputs import Inputs, inputs_of
@@ -74,7 +75,6 @@ def test_what_a_change_joins_is_played_together(crowded):
 @pytest.mark.parametrize(
     "manifest",
     [
-        {"kind": "ResourceFlavor", "metadata": {"name": "default"}, "spec": {"nodeLabels": {"a": "b"}}},
         {"kind": "Cohort", "metadata": {"name": "cohort-0"}, "spec": {"parentName": "root"}},
         {
             "kind": "Configuration",
@@ -83,14 +83,54 @@ def test_what_a_change_joins_is_played_together(crowded):
         },
     ],
 )
-def test_what_concerns_the_cell_reaches_everything(crowded, manifest):
-    """Flavors and settings are everybody's; a cohort above all others joins them."""
+def test_what_joins_all_trees_is_played_in_one(crowded, manifest):
+    """A cohort above all others joins them, and so does one admission that holds up all others."""
     given = inputs_of(crowded)
     version = "sluice.dev/v1alpha1" if manifest["kind"] == "Configuration" else "kueue.x-k8s.io/v1beta2"
     manifests = [{"apiVersion": version, **manifest}]
     if manifest["kind"] == "Cohort":
         manifests += [{**manifests[0], "metadata": {"name": f"cohort-{n}"}} for n in (1, 2)]
     assert reach_of(given, apply_changes(given, Changes([], manifests, []))) is None
+
+
+FEWER = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ResourceFlavor",
+    "metadata": {"name": "default"},
+    "spec": {"nodeTaints": [{"key": "gone", "value": "yes", "effect": "NoSchedule"}]},
+}
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("apart", [False, True])
+def test_trees_that_are_played_apart_decide_as_the_whole(crowded, later, apart, monkeypatch):
+    """A flavor is everybody's: each tree plays by itself, and together they come to what one cell does."""
+    monkeypatch.setattr("sluice.replay.whatif.MANY", 0 if apart else 10**9)
+    since = crowded.entries[len(crowded.entries) // 3].at if later else 0
+    changes = Changes([], [FEWER], [], since)
+    found = what_if(crowded, changes)
+    given = inputs_of(crowded)
+    cut = Cut(None, since) if later else None
+    inputs = (given, apply_changes(given, changes))
+    whole = [play("", each, source=crowded, cut=cut)[0] for each in inputs]
+
+    assert found.reach is not None
+    assert [len(part) for part in found.reach.parts] == [CROWDED.jobs // 3] * 3
+    assert [run.numbers for run in found.runs[1:]] == [run.numbers for run in whole]
+    assert found.same_decisions
+    assert found.reproduced
+    if later:
+        assert found.runs[2].numbers["admitted"] < found.runs[1].numbers["admitted"]
+    for part in range(3):
+        alone = [d for d in whole[0].decisions if found.reach.parts[part].job(JobKey(d[1]))]
+        assert alone == found.runs[1].parts[part]
+
+
+def test_decisions_of_trees_have_one_order(crowded):
+    """By time, then by tree: whoever puts the same parts together again gets the same list."""
+    runs = [what_if(crowded, Changes([], [FEWER], [])).runs[1] for _ in range(2)]
+    assert runs[0].decisions == runs[1].decisions
+    assert sorted(runs[0].decisions) == sorted(d for part in runs[0].parts for d in part)
 
 
 def test_a_job_of_two_queues_joins_their_trees(crowded):

@@ -57,3 +57,27 @@ def test_a_killed_child_is_no_result():
     """Whoever waits for it is told, instead of getting nothing."""
     with pytest.raises(ChildLostError):
         in_copy(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def test_more_works_than_processes_are_all_done():
+    """In order, each once, however few are at work at a time; this process works meanwhile."""
+    steps = []
+
+    def own():
+        for n in range(5):
+            steps.append(n)
+            yield
+
+    assert side_by_side([lambda _, n=n: n for n in range(7)], meanwhile=own(), at_once=2) == list(range(7))
+    assert steps == list(range(5))
+
+
+def test_what_goes_wrong_meanwhile_ends_the_works():
+    """Nobody waits for them."""
+
+    def own():
+        yield
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        side_by_side([lambda _: signal.pause()], meanwhile=own())

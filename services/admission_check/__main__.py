@@ -1,12 +1,11 @@
 """`python -m services.admission_check`: what admission checks are asked, and what they answer."""
 
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sluice import telemetry
 from sluice.core.checks import AdmissionChecks
-from sluice.log.config import SettingError, load_prefixed, refuse
+from sluice.log.config import load_own
 from sluice.log.service import Shell, run_service
 
 from .config import Config
@@ -18,10 +17,7 @@ NAME = "admission_check"
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
-    try:
-        config = load_prefixed(os.environ, "ADMISSION_CHECK_", Config)
-    except SettingError as error:
-        refuse(NAME, error)
+    config = load_own(NAME, Config)
     presence = watcher(config)
 
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:

@@ -6,4 +6,4 @@ from .app import make
 from .config import Config
 
 if __name__ == "__main__":
-    run_check("check_budget", "CHECK_BUDGET_", Config, make)
+    run_check("check_budget", Config, make)

@@ -6,4 +6,4 @@ from .app import make
 from .config import Config
 
 if __name__ == "__main__":
-    run_check("check_provisioning", "CHECK_PROVISIONING_", Config, make)
+    run_check("check_provisioning", Config, make)

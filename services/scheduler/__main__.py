@@ -1,10 +1,8 @@
 """`python -m services.scheduler`: the only writer of quota."""
 
-import os
-
 from sluice import telemetry
 from sluice.core.scheduler import Scheduler
-from sluice.log.config import SettingError, load_prefixed, refuse
+from sluice.log.config import load_own
 from sluice.log.service import run_service
 
 from .config import Config
@@ -14,10 +12,7 @@ NAME = "scheduler"
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
-    try:
-        load_prefixed(os.environ, "SCHEDULER_", Config)
-    except SettingError as error:
-        refuse(NAME, error)
+    load_own(NAME, Config)
     run_service(NAME, Scheduler(), telemetry=telemetry.start)
 
 

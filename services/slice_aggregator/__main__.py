@@ -1,12 +1,11 @@
 """`python -m services.slice_aggregator`: jobs in, workloads out, job state back."""
 
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sluice import telemetry
 from sluice.core.slices import SliceAggregator
-from sluice.log.config import SettingError, load_prefixed, refuse
+from sluice.log.config import load_own
 from sluice.log.service import Shell, run_service
 
 from .config import Config
@@ -18,10 +17,7 @@ NAME = "slice_aggregator"
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
-    try:
-        config = load_prefixed(os.environ, "SLICE_AGGREGATOR_", Config)
-    except SettingError as error:
-        refuse(NAME, error)
+    config = load_own(NAME, Config)
     presence = watcher(config)
 
     async def setup(shell: Shell[Any]) -> Callable[[], Awaitable[None]] | None:

@@ -1,10 +1,8 @@
 """`python -m services.variant_controller`: variants and their parents."""
 
-import os
-
 from sluice import telemetry
 from sluice.core.variants import VariantController
-from sluice.log.config import SettingError, load_prefixed, refuse
+from sluice.log.config import load_own
 from sluice.log.service import run_service
 
 from .config import Config
@@ -14,10 +12,7 @@ NAME = "variant_controller"
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
-    try:
-        load_prefixed(os.environ, "VARIANT_CONTROLLER_", Config)
-    except SettingError as error:
-        refuse(NAME, error)
+    load_own(NAME, Config)
     run_service(NAME, VariantController(), telemetry=telemetry.start)
 
 

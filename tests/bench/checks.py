@@ -7,9 +7,7 @@ submitted at once, and there is quota for all: what is measured is the way from 
 import asyncio
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import nats
 import uvloop
@@ -19,8 +17,9 @@ from sluice.events.scheduler import Admitted
 from sluice.log.jetstream import JetStreamLog, JetStreamTail
 from tests.system import System, Usage
 
+from .cell import fresh_cell
 from .check_controller import NAME
-from .end_to_end import SERVICES, apply, percentile
+from .end_to_end import apply, percentile
 from .messages import job_message
 
 WORKLOADS = 10_000
@@ -33,19 +32,10 @@ Figures = dict[str, object]
 
 def run(workloads: int = WORKLOADS) -> Figures:
     """Run it in a fresh cell and return its figures."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
+    with fresh_cell() as system:
         notes = {"BENCH_NOTES": str(system.directory / "notes.json")}
         system.start("controller", notes, command=("-m", "tests.bench.check_controller"))
-        try:
-            return uvloop.run(_run(system, workloads))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+        return uvloop.run(_run(system, workloads))
 
 
 def manifests(workloads: int) -> list[dict[str, object]]:

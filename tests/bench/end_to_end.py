@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import tempfile
-from pathlib import Path
 from statistics import fmean
 
 import msgspec
@@ -15,10 +13,10 @@ from sluice.cli.client import decode
 from sluice.events.query import ApplyRequest, ChangeAnswer
 from tests.system import System, Usage, usage_of
 
+from .cell import fresh_cell
 from .driver import Driver
 from .scenario import Scenario, manifests
 
-SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 CHUNK = 200
 """Objects per apply request: well below the server's largest message."""
 
@@ -29,17 +27,8 @@ def run(scenario: Scenario, timeout_s: float = 600, env: dict[str, str] | None =
     Raises:
         TimeoutError: not all jobs finished.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning", **(env or {})}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
-        try:
-            return uvloop.run(_run(scenario, system, timeout_s))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+    with fresh_cell(env=env) as system:
+        return uvloop.run(_run(scenario, system, timeout_s))
 
 
 async def apply(client: Client, objects: list[dict[str, object]], cell: str = "main") -> int:

@@ -7,10 +7,8 @@ and all is quiet. The hops are from the log's own timestamps.
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from collections import deque
-from pathlib import Path
 
 import msgspec
 import nats
@@ -23,7 +21,8 @@ from sluice.log.contract import Entry
 from sluice.log.jetstream import JetStreamLog, JetStreamTail
 from tests.system import System
 
-from .end_to_end import SERVICES, apply, percentile
+from .cell import fresh_cell
+from .end_to_end import apply, percentile
 from .messages import job_message
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
 
@@ -46,17 +45,8 @@ HOPS = (
 
 
 def run(jobs: int = JOBS) -> dict[str, object]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
-        try:
-            return uvloop.run(_run(system, jobs))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+    with fresh_cell() as system:
+        return uvloop.run(_run(system, jobs))
 
 
 class Client:

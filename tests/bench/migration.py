@@ -8,9 +8,7 @@ told to stop: how long real processes take to stop and start comes on top.
 import asyncio
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import msgspec
 import nats
@@ -20,7 +18,8 @@ from sluice.events.base import JobKey
 from sluice.events.dispatch import DispatchEntry, dispatch_key
 from tests.system import System
 
-from .end_to_end import SERVICES, apply, percentile
+from .cell import fresh_cell
+from .end_to_end import apply, percentile
 from .idle_latency import Client
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
 
@@ -35,17 +34,8 @@ _SCENARIO = Scenario(
 
 
 def run(moves: int = MOVES) -> dict[str, object]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
-        try:
-            return uvloop.run(_run(system, moves))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+    with fresh_cell() as system:
+        return uvloop.run(_run(system, moves))
 
 
 async def _run(system: System, moves: int) -> dict[str, object]:

@@ -8,7 +8,6 @@ write down themselves: what it takes to notice an end, to stop processes and to 
 import asyncio
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from nats.aio.client import Client
 
 from tests.system import System
 
-from .end_to_end import SERVICES, apply, percentile
+from .cell import fresh_cell
+from .end_to_end import apply, percentile
 from .messages import job_message
 from .migration import BEST, REST
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
@@ -39,21 +39,12 @@ date +%s%N > {here}/ended-{name}"""
 
 
 def run(moves: int = MOVES) -> dict[str, object]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
+    with fresh_cell() as system:
         for flavor in (BEST, REST):
-            work = str(Path(folder) / f"work-{flavor}")
+            work = str(system.directory / f"work-{flavor}")
             env = {"AGENT_NAME": flavor, "AGENT_FLAVORS": flavor, "AGENT_WORK_DIR": work}
             system.start("agent", env, label=f"agent-{flavor}")
-        try:
-            return uvloop.run(_run(system, Path(folder), moves))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+        return uvloop.run(_run(system, system.directory, moves))
 
 
 async def _run(system: System, here: Path, moves: int) -> dict[str, object]:

@@ -9,10 +9,8 @@ is quota for all, so what is measured is the way of a resize through the cell, n
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import nats
@@ -23,7 +21,8 @@ from sluice.log.jetstream import JetStreamLog, JetStreamTail
 from sluice.log.wire import Connection
 from tests.system import System, Usage
 
-from .end_to_end import SERVICES, apply, percentile
+from .cell import fresh_cell
+from .end_to_end import apply, percentile
 
 JOBS = 1000
 RESIZES = 20
@@ -40,17 +39,8 @@ Figures = dict[str, object]
 
 def run(jobs: int = JOBS) -> Figures:
     """Run it in a fresh cell and return its figures."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in SERVICES:
-            system.start(name)
-        try:
-            return uvloop.run(_run(system, jobs))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+    with fresh_cell() as system:
+        return uvloop.run(_run(system, jobs))
 
 
 def manifests(jobs: int) -> list[dict[str, object]]:

@@ -7,9 +7,7 @@ lease running out (SLUICE_LEASE_TTL_S); what is left is noticing that, folding t
 import asyncio
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import nats
 import uvloop
@@ -18,7 +16,8 @@ from sluice.log.jetstream import JetStreamLog
 from tests.fault.probe import Probe, leader, standby
 from tests.system import System
 
-from .end_to_end import SERVICES, apply, percentile
+from .cell import SERVICES, fresh_cell
+from .end_to_end import apply, percentile
 from .messages import job_message
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, manifests
 
@@ -33,17 +32,8 @@ _SCENARIO = Scenario("take-over", 1, 1, (_CLASS,), 0.0, nominal_cpu=1_000_000)
 
 
 def run(kills: int = KILLS) -> dict[str, object]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        System(Path(folder), env={"SLUICE_LOG_LEVEL": "warning"}) as system,
-    ):
-        for name in (*SERVICES, "scheduler"):
-            system.start(name)
-        try:
-            return uvloop.run(_run(system, kills))
-        except BaseException:
-            print(system.tail_logs())
-            raise
+    with fresh_cell(*SERVICES, "scheduler") as system:
+        return uvloop.run(_run(system, kills))
 
 
 async def _run(system: System, kills: int) -> dict[str, object]:

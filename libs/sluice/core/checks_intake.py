@@ -13,7 +13,7 @@ from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Seen
 
 from .checks_state import Presence, Verdict
-from .intake import PRESENCE, bounded, cloud_event, decoded, short
+from .intake import bounded, cloud_event, decoded, heard, short
 
 MAX_BYTES = 64 * 1024
 """Largest verdict taken: those of all 64 checks of a workload must fit into one step."""
@@ -65,23 +65,8 @@ def _check(data: CheckVerdict) -> tuple[FieldError, ...]:
 
 def presence(message: Message, seq: int) -> Presence:
     """Decode a message on `presence.controller.<name>`."""
-    found = Presence(seq, message.subject, message.payload)
-    tokens = message.subject.split(".")
-    if len(tokens) != 3 or not tokens[2]:
-        found.errors = (invalid("subject", message.subject, "want presence.controller.<name>"),)
-        return found
-    event = cloud_event(message.payload)
-    if isinstance(event, tuple):
-        found.errors = event
-        return found
-    found.event_type = short(event.type)
-    found.controller = unquote(tokens[2])
-    data = decoded(event, PRESENCE)
-    if isinstance(data, tuple):
-        found.errors = bounded(data)
-    else:
-        found.present = isinstance(data, Seen)
-    return found
+    name, event_type, data, errors = heard(message, "controller")
+    return Presence(seq, message.subject, message.payload, event_type, name, isinstance(data, Seen), errors)
 
 
 __all__ = ["MAX_BYTES", "MAX_MESSAGE", "presence", "verdict"]

@@ -5,12 +5,14 @@ What cannot be taken becomes field errors of bounded size, which the decider tha
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
-from sluice.api.errors import FieldError, not_supported, too_long
+from sluice.api.errors import FieldError, invalid, not_supported, too_long
 from sluice.events.codec import CloudEvent, decode_message, field_errors
+from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Lost, Seen
 
 MAX_BYTES = 1024 * 1024
@@ -20,7 +22,7 @@ MAX_DEPTH = 64
 MAX_ERRORS = 16
 MAX_TEXT = 512
 
-PRESENCE: dict[str, Callable[[Any], JobEvent]] = {
+_PRESENCE: dict[str, Callable[[Any], JobEvent]] = {
     kind.__name__: msgspec.json.Decoder(kind).decode for kind in (Seen, Lost)
 }
 """Decoders of what comes on `presence.>`."""
@@ -49,6 +51,30 @@ def decoded(
     if decode is None:
         return (not_supported("type", event.type, types or tuple(decoders)),)
     return guarded(lambda: decode(event.data or b"{}"))
+
+
+class Heard(NamedTuple):
+    """What a message on `presence.<what>.<name>` says, or what is wrong with it."""
+
+    name: str = ""
+    event_type: str = ""
+    data: Seen | Lost | None = None
+    errors: Errors = ()
+
+
+def heard(message: Message, what: str) -> Heard:
+    """Decode a message about the presence of *what*: `agent` or `controller`."""
+    tokens = message.subject.split(".")
+    if len(tokens) != 3 or not tokens[2]:
+        return Heard(errors=(invalid("subject", message.subject, f"want presence.{what}.<name>"),))
+    event = cloud_event(message.payload)
+    if isinstance(event, tuple):
+        return Heard(errors=event)
+    name, event_type = unquote(tokens[2]), short(event.type)
+    data = decoded(event, _PRESENCE)
+    if isinstance(data, tuple):
+        return Heard(name, event_type, errors=bounded(data))
+    return Heard(name, event_type, data)
 
 
 def guarded[T](read: Callable[[], T]) -> T | Errors:
@@ -102,4 +128,4 @@ def short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
 
 
-__all__ = ["MAX_BYTES", "PRESENCE", "Errors", "bounded", "cloud_event", "decoded", "guarded", "short"]
+__all__ = ["MAX_BYTES", "Errors", "Heard", "bounded", "cloud_event", "decoded", "guarded", "heard", "short"]

@@ -20,11 +20,9 @@ from sluice.events.job import (
     JobPodsReclaimable,
     JobScaled,
     JobStopped,
-    Lost,
-    Seen,
 )
 
-from .intake import PRESENCE, bounded, cloud_event, decoded, guarded, short
+from .intake import bounded, cloud_event, decoded, guarded, heard, short
 from .slices_state import Inbound, Presence
 from .slices_submission import parse
 
@@ -79,20 +77,5 @@ def inbound(message: Message, seq: int, at: Micros) -> tuple[JobKey, Inbound]:
 
 def presence(message: Message, seq: int) -> Presence:
     """Decode a message on `presence.agent.>`."""
-    found = Presence(seq, message.subject, message.payload)
-    tokens = message.subject.split(".")
-    if len(tokens) != 3 or not tokens[2]:
-        found.errors = (invalid("subject", message.subject, "want presence.agent.<name>"),)
-        return found
-    event = cloud_event(message.payload)
-    if isinstance(event, tuple):
-        found.errors = event
-        return found
-    found.event_type = short(event.type)
-    found.executor = unquote(tokens[2])
-    result = decoded(event, PRESENCE)
-    if isinstance(result, tuple):
-        found.errors = bounded(result)
-    elif isinstance(result, Seen | Lost):
-        found.data = result
-    return found
+    name, event_type, data, errors = heard(message, "agent")
+    return Presence(seq, message.subject, message.payload, name, event_type, data, errors)

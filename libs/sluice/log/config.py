@@ -86,6 +86,14 @@ def convert[C: msgspec.Struct](values: Mapping[str, Any], prefix: str, kind: typ
     raise SettingError(text)
 
 
+def load_own[C: msgspec.Struct](service: str, kind: type[C]) -> C:
+    """Return a service's own configuration, `<SERVICE>_<FIELD>` in the environment, or end the process."""
+    try:
+        return load_prefixed(os.environ, f"{service.upper()}_", kind)
+    except SettingError as error:
+        refuse(service, error)
+
+
 def refuse(service: str, error: ValueError) -> NoReturn:
     """End the process for a bad setting, with exit code 2 as all services do."""
     print(f"{service}: configuration: {error}", file=sys.stderr)

@@ -6,8 +6,8 @@ workloads; it writes the life of workloads and the starts and stops of jobs (`ev
     JobSubmitted -> WorkloadCreated;  Admitted -> JobResumed;  Evicted -> JobSuspended;
     JobStopped -> WorkloadStopped;    JobFinished -> WorkloadFinished;  JobDeleted -> WorkloadDeleted
 
-The state is in `slices_state`, decoding in `slices_intake`, the fold in `slices_fold`, the rules in
-`slices_decide`, the published projection in `slices_dispatch`, snapshots in `slices_snapshot`.
+The state is in `slices_state`, decoding in `slices_intake` and `slices_manifest`, the fold in `slices_fold`,
+the rules in `slices_decide`, the published projection in `slices_dispatch`, snapshots in `slices_snapshot`.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,9 @@ from . import slices_snapshot
 from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
+from .slices_intake import Presence
 from .slices_reports import stopped
-from .slices_state import MICROS, Finished, Job, Presence, State, Todo
+from .slices_state import MICROS, Finished, Job, State, Todo
 
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024

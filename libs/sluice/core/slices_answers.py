@@ -7,7 +7,8 @@ from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
 
-from .slices_state import Finished, Inbound, Job, State
+from .slices_intake import Inbound
+from .slices_state import Finished, Job, State
 from .slices_submission import Submission
 
 DUPLICATE = "Duplicate"

@@ -46,6 +46,8 @@ from .slices_answers import (
     unknown,
     wrong_sizes,
 )
+from .slices_intake import Inbound
+from .slices_manifest import look_into
 from .slices_records import (
     again,
     fits_update,
@@ -72,13 +74,16 @@ from .slices_resize import (
     wanted,
     without_pods,
 )
-from .slices_state import Inbound, Job, Phase, State, Stop, Todo
+from .slices_state import Job, Phase, State, Stop, Todo
 from .slices_submission import Submission, template_digest
 
 
 def answer(state: State, key: JobKey, inbound: Inbound, at: Micros) -> Events:
     """Return what the message leads to; () when it has to wait for the job to stop."""
-    match inbound.data:
+    data = inbound.data
+    if key in state.unread and isinstance(data, Submission | JobScaled):
+        look_into(state, state.jobs[key])
+    match data:
         case None:
             return rejected(inbound, inbound.errors)
         case Submission() as submission:
@@ -87,7 +92,7 @@ def answer(state: State, key: JobKey, inbound: Inbound, at: Micros) -> Events:
             return _scaled(state, key, inbound, scaled, at)
         case JobDeleted():
             return _deleted(state, key, inbound)
-        case data:
+        case _:
             return reported(state, key, inbound, data, at)
 
 

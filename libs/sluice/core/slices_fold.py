@@ -14,7 +14,6 @@ from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
-from sluice.events.job import JobScaled
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -46,9 +45,9 @@ from .slices_answers import DELETED, REPLACED, SLICE_REPLACED
 from .slices_dispatch import cut, placement
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
+from .slices_manifest import in_force, note_before_end
 from .slices_resize import counts, granted, grows, low_since, note_size
-from .slices_state import MICROS, Finished, Inbound, Job, Phase, State, Stop, Todo
-from .slices_submission import Submission, template_digest
+from .slices_state import MICROS, Finished, Job, Phase, State, Stop, Todo
 
 MAX_LOST = 4096
 """How many agents are remembered after they were lost."""
@@ -316,7 +315,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         if job.todo is Todo.GROW:
             state.clear_todo(job)
         if inbound is not None:
-            _in_force(job, inbound)
+            in_force(state, job, inbound)
         state.touch(job)
         return
     else:
@@ -335,25 +334,8 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         _begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:
-        _in_force(job, inbound)
+        in_force(state, job, inbound)
     state.touch(job)
-
-
-def _in_force(job: Job, inbound: Inbound) -> None:
-    """Note what the message says of the job's manifest."""
-    data = inbound.data
-    if isinstance(data, Submission):
-        job.manifest_seq = inbound.seq
-        job.message_id = inbound.message_id
-        job.digest = data.digest
-        job.template = template_digest(data, job.record.pod_sets)
-        job.generation = max(job.generation, data.generation)
-        job.ttl_s = data.ttl_s
-    elif isinstance(data, JobScaled):
-        # The manifest's counts are no longer those in force, so it may be submitted again to restore them.
-        job.digest = b""
-        if data.generation is not None:
-            job.generation = max(job.generation, data.generation)
 
 
 def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> None:
@@ -379,7 +361,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         job.edited = True
     inbound = state.answered(event.cause)
     if inbound is not None:
-        _in_force(job, inbound)
+        in_force(state, job, inbound)
     state.touch(job)
 
 
@@ -475,6 +457,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         job.reserved = False
         state.touch(job)
         return
+    note_before_end(state, job)
     _drop_job(state, job)
     key = job.key
     due = None if job.ttl_s is None else at + job.ttl_s * MICROS
@@ -525,6 +508,7 @@ def _drop_job(state: State, job: Job) -> None:
     for key in job.history:
         del state.replaced[key]
     del state.jobs[job.key]
+    state.unread.pop(job.key, None)
     state.touch(job)
 
 

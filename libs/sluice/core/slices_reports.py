@@ -25,9 +25,10 @@ from .slices_answers import (
     unknown,
     wrong_counts,
 )
+from .slices_intake import ExecutorInput, Inbound
 from .slices_records import next_workload, recreated
 from .slices_resize import other_slices
-from .slices_state import ExecutorInput, Inbound, Job, Phase, State, Stop
+from .slices_state import Job, Phase, State, Stop
 
 
 def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, at: Micros) -> Events:

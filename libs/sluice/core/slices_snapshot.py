@@ -10,6 +10,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
 
 from .slices_intake import inbound, presence
+from .slices_manifest import look_into_all
 from .slices_state import Finished, Job, State
 
 Kept = tuple[int, Micros, str, bytes]
@@ -38,6 +39,7 @@ _DECODER = msgspec.msgpack.Decoder(Snapshot)
 
 def dump(state: State) -> bytes:
     """Return the whole state. Orders are those of the fold, which are part of it."""
+    look_into_all(state)
     return msgspec.msgpack.encode(
         Snapshot(
             jobs=list(state.jobs.values()),

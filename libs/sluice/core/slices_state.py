@@ -10,27 +10,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sluice.api import kueue
-from sluice.api.errors import FieldError
-from sluice.events.base import JobKey, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.base import JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.dispatch import DispatchPodSet
-from sluice.events.job import (
-    JobDeleted,
-    JobFinished,
-    JobPodsReady,
-    JobPodsReclaimable,
-    JobScaled,
-    JobStopped,
-    Lost,
-    Seen,
-)
 from sluice.events.slices import WorkloadRecord
 
-from .slices_submission import Submission
+from .slices_intake import Inbound, Presence
 
 MICROS = 1_000_000
-
-LifecycleInput = Submission | JobScaled | JobDeleted
-ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
 
 
 class Phase(IntEnum):
@@ -71,37 +57,6 @@ class Todo(IntEnum):
     """Another slice was admitted while the job runs: executors must hear of the new size."""
     PRUNE = 7
     """There are more finished slices than are kept."""
-
-
-@dataclass(slots=True)
-class Inbound:
-    """A message from outside, decoded when it was folded.
-
-    `data` is None when it could not be decoded; then `errors` says why.
-    """
-
-    seq: int
-    at: Micros
-    subject: str
-    payload: bytes
-    event_type: str = ""
-    message_id: str = ""
-    """`source` and `id` of its CloudEvent, which name the message for ever."""
-    data: LifecycleInput | ExecutorInput | None = None
-    errors: Sequence[FieldError] = ()
-
-
-@dataclass(slots=True)
-class Presence:
-    """A Seen or Lost message about an agent."""
-
-    seq: int
-    subject: str
-    payload: bytes
-    executor: str = ""
-    event_type: str = ""
-    data: Seen | Lost | None = None
-    errors: Sequence[FieldError] = ()
 
 
 @dataclass(slots=True)
@@ -204,6 +159,9 @@ class State:
     """Job -> messages by sequence, in order."""
     inbox_of: dict[int, JobKey] = field(default_factory=dict)
     """Sequence of a message in the inbox -> its job."""
+    unread: dict[JobKey, tuple[Inbound, Sequence[PodSet]]] = field(default_factory=dict)
+    """Jobs -> the manifest in force, and their pods when it came, of which their own fields do not tell yet:
+    see `slices_manifest`. Never dumped."""
     todo: dict[JobKey, None] = field(default_factory=dict)
     presence: deque[Presence] = field(default_factory=deque)
     touched: dict[JobKey, bool] = field(default_factory=dict)

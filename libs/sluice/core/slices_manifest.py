@@ -1,0 +1,76 @@
+"""What a live job must know of the manifest that it goes by, read as late as possible.
+
+Edits and sizes are judged by it; of most jobs none ever come. So who folds what others have decided only
+notes which message it is (`State.unread`), and the job's fields tell of it as soon as that matters: when the
+next such message is to be answered (`look_into`), at the job's end, in a snapshot.
+"""
+
+from collections.abc import Sequence
+
+from sluice.events.base import PodSet
+from sluice.events.job import JobScaled
+
+from .slices_intake import Inbound
+from .slices_state import Job, State
+from .slices_submission import Submission, template_digest
+
+_TTL = b"ttlSecondsAfterFinished"
+
+
+def in_force(state: State, job: Job, inbound: Inbound) -> None:
+    """Note that the job goes by what the message says from here on: a manifest, or sizes."""
+    pod_sets = job.record.pod_sets
+    if inbound.is_read or job.key in state.unread or not _is_submission(inbound):
+        look_into(state, job)
+        _note(job, inbound, pod_sets)
+    else:
+        job.manifest_seq = inbound.seq
+        state.unread[job.key] = (inbound, pod_sets)
+
+
+def _is_submission(inbound: Inbound) -> bool:
+    return b'"JobSubmitted"' in inbound.payload and inbound.event_type == "JobSubmitted"
+
+
+def look_into(state: State, job: Job) -> None:
+    """Bring the job's fields up to date with the manifest in force."""
+    found = state.unread.pop(job.key, None)
+    if found is not None:
+        _note(job, *found)
+
+
+def look_into_all(state: State) -> None:
+    """Do so for all jobs."""
+    for key in list(state.unread):
+        look_into(state, state.jobs[key])
+
+
+def note_before_end(state: State, job: Job) -> None:
+    """Fill in what is kept of a finished job: its message's id, and how long it is to be kept."""
+    found = state.unread.get(job.key)
+    if found is None:
+        return
+    inbound = found[0]
+    if _TTL in inbound.payload or b"\\" in inbound.payload:
+        look_into(state, job)
+    else:
+        job.message_id, job.ttl_s = inbound.message_id, None
+
+
+def _note(job: Job, inbound: Inbound, pod_sets: Sequence[PodSet]) -> None:
+    data = inbound.data
+    if isinstance(data, Submission):
+        job.manifest_seq = inbound.seq
+        job.message_id = inbound.message_id
+        job.digest = data.digest
+        job.template = template_digest(data, pod_sets)
+        job.generation = max(job.generation, data.generation)
+        job.ttl_s = data.ttl_s
+    elif isinstance(data, JobScaled):
+        # The manifest's counts are no longer those in force, so it may be submitted again to restore them.
+        job.digest = b""
+        if data.generation is not None:
+            job.generation = max(job.generation, data.generation)
+
+
+__all__ = ["in_force", "look_into", "look_into_all", "note_before_end"]

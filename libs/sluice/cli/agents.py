@@ -11,7 +11,7 @@ from sluice.events.dispatch import Heartbeat, key_token
 from sluice.log.subjects import Cell
 
 from .client import Api
-from .resources import dig
+from .columns import dig
 from .table import Object
 
 ANSWER_S = 2.0

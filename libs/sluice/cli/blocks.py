@@ -4,8 +4,8 @@ import time
 
 from sluice.events.query import Object
 
+from .columns import dig
 from .durations import age
-from .resources import dig
 from .table import Column, render
 
 Lines = list[str]

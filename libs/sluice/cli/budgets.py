@@ -8,9 +8,9 @@ from nats.errors import Error as NatsError
 
 from .blocks import Lines, field
 from .client import Api
+from .columns import dig
 from .columns_checks import UNKNOWN
 from .columns_checks import budget_amount as amount
-from .resources import dig
 from .table import Column, Object, render
 
 SUBJECT = "query.budgets"

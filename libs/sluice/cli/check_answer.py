@@ -10,11 +10,12 @@ from sluice.log.subjects import verdict_suffix
 from . import durations
 from .answer import aside, settle
 from .client import Api, run
+from .columns import dig
 from .complete import complete_checks, complete_workloads
 from .errors import CliError
 from .get import not_found
 from .publish import publish
-from .resources import BY_KIND, dig
+from .resources import BY_KIND
 from .selectors import namespace_option
 
 _workload = click.argument("workload", shell_complete=complete_workloads)

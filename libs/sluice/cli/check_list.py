@@ -20,10 +20,10 @@ from sluice.log.jetstream import JetStreamLog, read_stream
 from .blocks import Lines, conditions
 from .blocks import field as line
 from .client import Api, Target, run
+from .columns import condition, dig, name
 from .durations import age
 from .errors import CliError
 from .output import to_json, to_yaml
-from .resources import condition, dig, name
 from .suggest import did_you_mean
 from .table import Column, Object, render
 

@@ -11,7 +11,8 @@ import click
 from sluice.events.query import ListRequest
 
 from .client import Api, connect, find_target
-from .resources import BY_KIND, NAMES, Resource, name
+from .columns import name
+from .resources import BY_KIND, NAMES, Resource
 from .settings import Settings
 
 PATIENCE_S = 1.0

@@ -16,8 +16,8 @@ from rich.text import Text
 from sluice.api.quantity import format_value
 from sluice.events.query import Object
 
+from .columns import dig, job_status, name, usage_cells
 from .durations import precise
-from .resources import dig, job_status, name, usage_cells
 from .table import bar
 
 PLAIN_EVERY_S = 2.0

@@ -10,13 +10,14 @@ from .agents import add_heartbeats
 from .blocks import Lines, conditions, field, indented, mapping
 from .budgets import add_standings, standing_lines
 from .client import Api, run
+from .columns import dig, key, name, object_age
 from .columns_agents import agent_flavors
 from .complete import complete_targets
 from .describe_jobs import job_lines, workload_lines
 from .describe_queues import cluster_queue_lines, cohort_lines, flavor_lines, local_queue_lines
 from .get import not_found
 from .output import to_yaml
-from .resources import Resource, dig, key, name, object_age
+from .resources import Resource
 from .selectors import all_namespaces_option, namespace_option, parse_targets, selector_option
 
 

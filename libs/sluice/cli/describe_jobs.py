@@ -8,10 +8,10 @@ from sluice.events.query import HistoryRequest, Object
 
 from .blocks import Lines, conditions, field
 from .client import Api
+from .columns import condition, dig, position, workload_status
 from .durations import age, precise
 from .history import clock
 from .humane import describe as in_words
-from .resources import condition, dig, position, workload_status
 from .table import Column, render
 
 

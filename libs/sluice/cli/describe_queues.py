@@ -7,7 +7,7 @@ from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, mapping
 from .client import Api
-from .resources import amount, condition, dig, key, name, object_age, pending_reason, position, usage_cells
+from .columns import amount, condition, dig, key, name, object_age, pending_reason, position, usage_cells
 from .table import Column, bar, render
 
 

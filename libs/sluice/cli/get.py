@@ -8,11 +8,12 @@ from sluice.events.query import ListRequest
 
 from .asked import Asked
 from .client import Api, run
+from .columns import key
 from .complete import complete_targets
 from .errors import CliError
 from .live import add_live
 from .output import field_of, output_option, prefixed, print_objects, table_lines
-from .resources import RESOURCES, Resource, key
+from .resources import RESOURCES, Resource
 from .selectors import (
     all_namespaces_option,
     namespace_option,

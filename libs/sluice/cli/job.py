@@ -9,11 +9,12 @@ from sluice.events.query import Reference
 
 from .answer import aside, settle
 from .client import Api, run
+from .columns import dig
 from .complete import complete_jobs
 from .errors import CliError
 from .get import not_found
 from .publish import publish_job_event
-from .resources import BY_KIND, dig
+from .resources import BY_KIND
 from .selectors import namespace_option
 
 

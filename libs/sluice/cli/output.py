@@ -8,9 +8,10 @@ import click
 import msgspec
 import yaml
 
+from .columns import dig, labels_text, name, namespace
 from .errors import CliError
 from .options import Decorator
-from .resources import Resource, dig, labels_text, name, namespace
+from .resources import Resource
 from .table import Column, Object, render
 
 FORMATS = ("table", "wide", "json", "yaml", "name")

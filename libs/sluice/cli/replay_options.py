@@ -21,7 +21,7 @@ from sluice.replay.inputs_foreign import TraceError
 from sluice.replay.overview import UnknownNameError
 from sluice.replay.source import FileSource, LogFileError, Source, sequence_at
 from sluice.replay.states import RangeError
-from sluice.replay.why import UnknownWorkloadError
+from sluice.replay.why_report import UnknownWorkloadError
 
 from . import durations
 from .errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError

@@ -13,7 +13,8 @@ from sluice.replay.overview import UnknownNameError, counts, queues_of
 from sluice.replay.source import Source
 from sluice.replay.states import RangeError, checks_at, scheduler_at, variants_at
 from sluice.replay.tables import state_lines
-from sluice.replay.why import Others, UnknownWorkloadError, explain
+from sluice.replay.why import Others, explain
+from sluice.replay.why_report import UnknownWorkloadError
 from sluice.replay.why_text import plain_words
 
 from .errors import CliError

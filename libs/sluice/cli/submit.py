@@ -15,6 +15,7 @@ from sluice.core.jobs import JobRequest, job_request
 from sluice.events.query import ListRequest
 
 from .client import Api, run
+from .columns import dig
 from .complete import complete_priority_classes, complete_queues
 from .errors import CliError, plural
 from .files import Source, file_option, read
@@ -22,7 +23,6 @@ from .logs import printed
 from .manifests import job_errors
 from .podlogs import JobLogs, agents_directory
 from .publish import SUBMITTED, publish_job_event
-from .resources import dig
 from .selectors import namespace_option
 from .suggest import did_you_mean
 from .wait import follow_jobs

@@ -10,11 +10,12 @@ import click
 from sluice.events.query import ListRequest, Object, WatchRequest
 
 from .client import Api, run
+from .columns import dig, job_reason, job_status, key
 from .complete import complete_targets
 from .durations import parse, precise
 from .errors import EXIT_TIMEOUT, CliError, plural
 from .get import not_found
-from .resources import BY_KIND, dig, job_reason, job_status, key
+from .resources import BY_KIND
 from .selectors import namespace_option
 
 AT_ONCE = 50

@@ -11,9 +11,10 @@ from sluice.events.query import WatchAnswer
 
 from .asked import Asked
 from .client import Api
+from .columns import dig, key
 from .live import add_live
 from .output import columns_of, print_objects
-from .resources import Resource, dig, key
+from .resources import Resource
 from .table import Column, Object, column_widths, render
 
 PLACES = 20

@@ -37,7 +37,7 @@ from .source import Source
 from .states import Progress, fold_at, is_long, unhurried
 from .summary import node_quota, order_of, queue_summary
 from .summary import phase_of as scheduled_phase
-from .why import UnknownWorkloadError
+from .why_report import UnknownWorkloadError
 
 SHOWN = 20
 """Jobs that an overview lists."""

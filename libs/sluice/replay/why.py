@@ -3,21 +3,17 @@
 report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.assignment import Mode
 from sluice.core.check_states import READY
 from sluice.core.checks_state import State as ChecksState
-from sluice.core.eligibility import FlavorRule
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import stopped
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.nomination import matches_namespace, nominate
-from sluice.core.preemption_candidates import Search
-from sluice.core.slicing import charged, replaced_slice
+from sluice.core.slicing import replaced_slice
 from sluice.core.state import SchedulerState
 from sluice.core.variants_state import State as VariantState
 from sluice.events.base import Micros
@@ -28,9 +24,8 @@ from .remedies_checks import giving_up, passing
 from .remedies_outside import waits_until
 from .summary import phase_of
 from .trying import Laboratory
-from .why_checks import CheckNote, checks_of
+from .why_checks import checks_of
 from .why_claims import (
-    Claim,
     available,
     claim_of,
     claims_in,
@@ -39,95 +34,13 @@ from .why_claims import (
     victim_words,
 )
 from .why_family import VariantNote, notes
+from .why_quota import SHOWN, add_candidates, add_numbers
+from .why_report import Report, UnknownWorkloadError
 
 HELPED = 4
 """Variants for which changes are tried."""
 
-SHOWN = 20
-"""Candidates listed per cause."""
-
 CHECKS_MESSAGE = "It has quota and waits for its admission checks."
-
-
-class UnknownWorkloadError(KeyError):
-    """There is no such workload or job; `known` are the names there are."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(name)
-        self.name, self.known = name, known
-
-
-@dataclass
-class Numbers:
-    """One flavor and resource, in the resource's own unit as manifests write it."""
-
-    flavor: str
-    resource: str
-    pod_set: str
-    requested: str
-    nominal: str = "0"
-    used: str = "0"
-    borrowable: str = "0"
-    available: str = "0"
-    short: str = "0"
-    promised: str = "0"
-    """Reserved beside what is used, for when pending preemptions have been made (AC6)."""
-    obstacle: str = ""
-    """Why the flavor is out of the question, apart from quota."""
-
-
-@dataclass
-class Candidate:
-    """Someone who holds what is needed: may it be preempted, and if not, why not."""
-
-    workload: str
-    cluster_queue: str
-    priority: int
-    usage: dict[str, str]
-    allowed: bool
-    why: str
-
-
-@dataclass
-class Report:
-    """Everything about one pending workload, at one sequence."""
-
-    workload: str
-    job: str
-    seq: int
-    at: str
-    phase: str
-    cluster_queue: str
-    local_queue: str
-    rule: str
-    """The blocking rule: a G6 reason, or what keeps the workload out of the queue."""
-    message: str
-    position: int = 0
-    """Place in the queue, 1 is the head; 0 when it does not queue."""
-    queue_size: int = 0
-    ahead: list[str] = field(default_factory=list)
-    """The first of those before it."""
-    numbers: list[Numbers] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
-    candidates_left_out: int = 0
-    remedies: list[Remedy] = field(default_factory=list)
-    trials: int = 0
-    """How many states were decided on to find the remedies."""
-    constraints: list[str] = field(default_factory=list)
-    """What it imposes on itself (AX1)."""
-    replaces: str = ""
-    """The slice that it is to take the place of: numbers are what it asks for beyond that one (WS3)."""
-    note: VariantNote | None = None
-    """Of a variant: what the variant-controller says of it."""
-    checks: list[CheckNote] = field(default_factory=list)
-    """The admission checks of its reservation."""
-    claims: list[Claim] = field(default_factory=list)
-    """Reservations for which others are still to go (AC6): its own, or those that hold what it waits for."""
-    variants: list["Report"] = field(default_factory=list)
-    """Of a parent: the same of each of its variants, the most preferred first."""
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def find(state: SchedulerState, name: str) -> Workload:
@@ -277,10 +190,10 @@ def _single(
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if workload.assignment is None and cq is not None and not workload.finished:
         _place(state, workload, report)
-        _numbers(state, workload, cq, report)
+        add_numbers(state, workload, cq, report)
         if workload.peers is not None and not report.rule:
             _verdict(state, workload, cq, report)
-        _candidates(state, workload, cq, report)
+        add_candidates(state, workload, cq, report)
         _claims(state, workload, cq, report)
     if workload.preemptions:
         report.claims.append(claim_of(state.world, workload))
@@ -425,134 +338,3 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         return
     report.rule = reason or "PendingEvaluation"
     report.message = message
-
-
-def _numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
-    node = cq.node
-    old = replaced_slice(state.world, workload)
-    held = {} if old is None else {a.name: a.count for a in charged(old)}
-    for pod_set in workload.record.pod_sets:
-        # A slice is charged only for what it has beyond the one that it replaces (WS3).
-        count = max(0, pod_set.count - held.get(pod_set.name, 0))
-        requests = {r: a * count for r, a in pod_set.requests.items()}
-        if "pods" in cq.group_of:
-            requests["pods"] = count
-        for resource, amount in sorted(requests.items()):
-            group = cq.group_of.get(resource)
-            text = format_value(resource, amount)
-            if group is None:
-                obstacle = f"resource {resource} unavailable in ClusterQueue"
-                report.numbers.append(Numbers("", resource, pod_set.name, text, obstacle=obstacle))
-                continue
-            for name in group.flavors:
-                fr = (name, resource)
-                used, nominal, available = node.used(fr), node.nominal(fr), node.available(fr)
-                report.numbers.append(
-                    Numbers(
-                        flavor=name,
-                        resource=resource,
-                        pod_set=pod_set.name,
-                        requested=text,
-                        nominal=format_value(resource, nominal),
-                        used=format_value(resource, used),
-                        borrowable=format_value(resource, max(0, available - max(0, nominal - used))),
-                        available=format_value(resource, available),
-                        short=format_value(resource, max(0, amount - available)),
-                        obstacle=obstacle_of(state, workload, name, pod_set),
-                    )
-                )
-
-
-def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set: Any) -> str:
-    """Return why the pods may not run on a flavor, whatever its quota; "" when they may."""
-    allowed = workload.record.allowed_flavors
-    if allowed and flavor not in allowed:
-        return f"flavor {flavor} is not in allowedResourceFlavors"
-    manifest = state.world.flavors.get(flavor)
-    if manifest is None:
-        return f"flavor {flavor} not found"
-    return FlavorRule(manifest).obstacle(pod_set)
-
-
-# Candidates
-
-
-def _candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
-    short = tuple(
-        dict.fromkeys((n.flavor, n.resource) for n in report.numbers if n.short != "0" and not n.obstacle)
-    )
-    if not short:
-        return
-    found: list[Candidate] = []
-    search = Search(state.world, cq, workload, dict.fromkeys(short, 0), short)
-    for queue in _queues_of_tree(state, cq):
-        over = search.is_over_quota(queue.node)
-        for holder in queue.workloads.values():
-            if not any(fr in holder.usage for fr in short) or holder.key == workload.record.replaces:
-                continue
-            why = _why_not(state, workload, cq, queue, holder, over=over)
-            usage = {
-                f"{f}/{r}": format_value(r, holder.usage[f, r]) for f, r in short if (f, r) in holder.usage
-            }
-            found.append(Candidate(holder.key, queue.name, holder.priority, usage, not why, why))
-    found.sort(key=lambda c: (not c.allowed, c.cluster_queue != cq.name, c.priority, c.workload))
-    kinds: dict[tuple[bool, str, str], int] = {}
-    for candidate in found:
-        kind = (candidate.allowed, candidate.cluster_queue, candidate.why)
-        kinds[kind] = kinds.get(kind, 0) + 1
-        if kinds[kind] <= SHOWN and len(report.candidates) < 10 * SHOWN:
-            report.candidates.append(candidate)
-    report.candidates_left_out = len(found) - len(report.candidates)
-
-
-def _queues_of_tree(state: SchedulerState, cq: ClusterQueue) -> Iterator[ClusterQueue]:
-    todo = [cq.node.root()]
-    while todo:
-        node = todo.pop()
-        if node.is_cluster_queue:
-            yield state.world.cluster_queues[node.name]
-        todo += reversed(node.children)
-
-
-def _why_not(
-    state: SchedulerState,
-    workload: Workload,
-    cq: ClusterQueue,
-    queue: ClusterQueue,
-    holder: Workload,
-    *,
-    over: bool,
-) -> str:
-    """Return the rule that protects *holder*; "" if it may be preempted."""
-    record = workload.record
-    if record.cannot_preempt:
-        return "the pending workload must not preempt (cannot-preempt)"
-    if record.parent is not None and record.parent == holder.record.parent:
-        return "it is a variant of the same job, which moves instead of being preempted"
-    closed = [gate for gate in record.preemption_gates if gate not in workload.open_gates]
-    policy = cq.spec.preemption
-    priority = f"its priority {holder.priority} is not below {workload.priority}"
-    if queue is cq:
-        within = (policy.within_cluster_queue if policy else "") or "Never"
-        if within == "Never":
-            return "withinClusterQueue is Never"
-        if holder.priority < workload.priority:
-            return _behind(closed)
-        if within == "LowerPriority":
-            return f"withinClusterQueue is LowerPriority, and {priority}"
-        own = Search(state.world, cq, workload, {}, tuple(holder.usage))
-        if any(entry[1] is holder for entry in own.own(evicted=holder.evicted_at is not None)):
-            return _behind(closed)
-        return "withinClusterQueue is LowerOrNewerEqualPriority, and it is neither lower nor newer"
-    reclaim = (policy.reclaim_within_cohort if policy else "") or "Never"
-    if reclaim == "Never":
-        return "reclaimWithinCohort is Never"
-    if not over:
-        return f"{queue.name} is within its nominal quota of what is short"
-    if reclaim == "LowerPriority" and holder.priority >= workload.priority:
-        return f"reclaimWithinCohort is LowerPriority, and {priority}"
-    return _behind(closed)
-
-
-def _behind(closed: Sequence[str]) -> str:
-    return f"the policy lets it, but the pending workload's gate {closed[0]} is closed" if closed else ""

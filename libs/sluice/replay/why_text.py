@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from .why import Candidate, Report
 from .why_checks import lines as check_lines
 from .why_claims import claim_lines
+from .why_report import Candidate, Report
 
 
 def plain_words(report: Report) -> Iterable[str]:

@@ -1,0 +1,299 @@
+"""What tables and descriptions say of an object, as the API has it: one function per thing."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sluice.api.quantity import QuantityError, format_value, resource_value
+
+from .durations import age, human, precise, seconds_between
+from .table import Object
+
+
+def dig(obj: Mapping[str, Any], *path: str, default: Any = "") -> Any:
+    """Return the value at *path*, *default* when any part is absent or null."""
+    here: Any = obj
+    for part in path:
+        if not isinstance(here, Mapping) or here.get(part) is None:
+            return default
+        here = here[part]
+    return here
+
+
+def condition(obj: Object, kind: str) -> Mapping[str, Any]:
+    """Return the condition of a type, empty when the object has none."""
+    for found in dig(obj, "status", "conditions", default=()):
+        if found.get("type") == kind:
+            return dict(found)
+    return {}
+
+
+def is_true(obj: Object, kind: str) -> bool:
+    """Tell whether a condition is True."""
+    return condition(obj, kind).get("status") == "True"
+
+
+def name(obj: Object) -> str:
+    return str(dig(obj, "metadata", "name"))
+
+
+def namespace(obj: Object) -> str:
+    return str(dig(obj, "metadata", "namespace"))
+
+
+def key(obj: Object) -> str:
+    """Return `namespace/name`, or the name alone of a cluster-wide object."""
+    return f"{namespace(obj)}/{name(obj)}" if namespace(obj) else name(obj)
+
+
+def object_age(obj: Object) -> str:
+    return age(dig(obj, "metadata", "creationTimestamp", default=None), time.time())
+
+
+def labels_text(obj: Object) -> str:
+    pairs = dig(obj, "metadata", "labels", default={})
+    return ",".join(f"{k}={v}" for k, v in sorted(pairs.items())) or "<none>"
+
+
+def text_at(*path: str, default: str = "") -> Any:
+    return lambda obj: str(dig(obj, *path, default=default))
+
+
+# Workloads and jobs
+
+
+def workload_status(obj: Object) -> str:
+    """Return where a workload is: Pending, QuotaReserved, Admitted, Running, Evicted, Finished or Failed."""
+    if is_true(obj, "Finished"):
+        return "Failed" if condition(obj, "Finished").get("reason") == "Failed" else "Finished"
+    if is_true(obj, "Evicted"):
+        return "Evicted" if is_true(obj, "QuotaReserved") else "Pending"
+    if is_true(obj, "Admitted"):
+        return "Running" if is_true(obj, "PodsReady") else "Admitted"
+    if is_true(obj, "QuotaReserved"):
+        return "QuotaReserved"
+    return "Inactive" if dig(obj, "spec", "active", default=True) is False else "Pending"
+
+
+def pending_reason(obj: Object) -> str:
+    """Return why a workload has no quota, empty when it has or is finished."""
+    if is_true(obj, "Finished") or is_true(obj, "QuotaReserved"):
+        return ""
+    return str(condition(obj, "QuotaReserved").get("reason", ""))
+
+
+def position(obj: Object) -> str:
+    """Return a pending workload's place among those waiting for its cluster queue, from 1; else empty."""
+    if workload_status(obj) not in ("Pending", "Inactive"):
+        return ""
+    place = dig(obj, "status", "queuePosition", default=None)
+    return str(place) if place is not None else ""
+
+
+def flavors(obj: Object) -> str:
+    """Return the flavors a workload was given, in order of first use."""
+    found: dict[str, None] = {}
+    for pod_set in dig(obj, "status", "admission", "podSetAssignments", default=()):
+        found.update(dict.fromkeys(pod_set.get("flavors", {}).values()))
+    return ",".join(found)
+
+
+def variant_parent(obj: Object) -> str:
+    """Return the name of the workload whose variant this is, empty for others."""
+    owners = dig(obj, "metadata", "ownerReferences", default=())
+    return next((str(owner["name"]) for owner in owners if owner.get("kind") == "Workload"), "")
+
+
+def allowed_flavors(obj: Object) -> str:
+    """Return the flavors that the workload may use, empty when it may use all."""
+    return ",".join(dig(obj, "spec", "admissionConstraints", "allowedResourceFlavors", default=()))
+
+
+def variant_gate(obj: Object) -> str:
+    """Return whether a variant may preempt: Open, Closed, or Blocked when it needs to and may not."""
+    if is_true(obj, "BlockedOnPreemptionGates"):
+        return "Blocked"
+    gates = dig(obj, "status", "preemptionGates", default=())
+    return "Open" if gates and all(gate.get("position") == "Open" for gate in gates) else "Closed"
+
+
+def slice_pods(obj: Object) -> str:
+    """Return how many pods the slice asks for, and how many of them wait for it: `5 (2 gated)`."""
+    pods = sum(dig(obj, "status", "slice", "pods", default={}).values())
+    gated = sum(dig(obj, "status", "slice", "gated", default={}).values())
+    return f"{pods} ({gated} gated)" if gated else str(pods)
+
+
+def reserved_in(obj: Object) -> str:
+    return str(dig(obj, "status", "admission", "clusterQueue"))
+
+
+def workload_priority(obj: Object) -> str:
+    return str(dig(obj, "spec", "priority", default=0))
+
+
+def waited(obj: Object) -> str:
+    seconds = dig(obj, "status", "waitedSeconds", default=None)
+    if seconds is not None:
+        return precise(float(seconds))
+    if workload_status(obj) == "Pending":
+        return object_age(obj)
+    return ""
+
+
+def job_status(obj: Object) -> str:
+    return str(dig(obj, "status", "phase", default="Unknown"))
+
+
+def job_reason(obj: Object) -> str:
+    return str(dig(obj, "status", "reason"))
+
+
+def job_flavors(obj: Object) -> str:
+    return ",".join(dig(obj, "status", "flavors", default=()))
+
+
+def job_position(obj: Object) -> str:
+    return str(dig(obj, "status", "queuePosition"))
+
+
+def job_pods(obj: Object) -> str:
+    """Return how many pods the job has; `8/20` when it was given quota for fewer (SC7)."""
+    pods, granted = dig(obj, "status", "pods"), dig(obj, "status", "grantedPods")
+    return str(pods) if granted in ("", pods) else f"{granted}/{pods}"
+
+
+def duration(obj: Object) -> str:
+    start = dig(obj, "status", "startTime", default=None)
+    if start is None:
+        return ""
+    end = dig(obj, "status", "completionTime", default=None)
+    seconds = seconds_between(start, end) if end else None
+    if seconds is None:
+        return age(start, time.time())
+    return human(seconds) if seconds >= 1 else precise(seconds)
+
+
+# Queues
+
+
+def usage_cells(obj: Object) -> list[tuple[str, str, int, int, int]]:
+    """Return (flavor, resource, used, borrowed, nominal) of a queue or cohort, in the manifest's order.
+
+    Amounts in milli-units for cpu, whole units for all else.
+    """
+    used: dict[tuple[str, str], tuple[int, int]] = {}
+    for flavor in dig(obj, "status", "flavorsReservation", default=()):
+        for resource in flavor.get("resources", ()):
+            rname = resource["name"]
+            total = amount(rname, resource.get("total", 0))
+            used[(flavor["name"], rname)] = (total, amount(rname, resource.get("borrowed", 0)))
+    rows = []
+    for group in dig(obj, "spec", "resourceGroups", default=()):
+        for flavor in group.get("flavors", ()):
+            for resource in flavor.get("resources", ()):
+                total, borrowed = used.get((flavor["name"], resource["name"]), (0, 0))
+                nominal = amount(resource["name"], resource.get("nominalQuota", 0))
+                rows.append((flavor["name"], resource["name"], total, borrowed, nominal))
+    return rows
+
+
+def amount(resource: str, quantity: Any) -> int:
+    """Return a quantity as an integer, 0 when it cannot be read."""
+    try:
+        return resource_value(resource, quantity)
+    except QuantityError:
+        return 0
+
+
+def usage_text(obj: Object) -> str:
+    """Return use of nominal per resource over all flavors: `cpu 6/8, memory 2Gi/8Gi`."""
+    totals: dict[str, list[int]] = {}
+    for _, resource, used, _, nominal in usage_cells(obj):
+        entry = totals.setdefault(resource, [0, 0])
+        entry[0] += used
+        entry[1] += nominal
+    return ", ".join(
+        f"{resource} {format_value(resource, used)}/{format_value(resource, nominal)}"
+        for resource, (used, nominal) in totals.items()
+    )
+
+
+def is_active(obj: Object) -> str:
+    if dig(obj, "metadata", "deletionTimestamp", default=None):
+        return "Terminating"
+    found = condition(obj, "Active")
+    return str(found.get("status", "")) or "Unknown"
+
+
+def since(obj: Object, field_: str) -> str:
+    moment = dig(obj, "status", field_, default=None)
+    return age(moment, time.time()) if moment else ""
+
+
+def inactive_reason(obj: Object) -> str:
+    found = condition(obj, "Active")
+    return str(found.get("reason", "")) if found.get("status") == "False" else ""
+
+
+def node_labels(obj: Object) -> str:
+    pairs = dig(obj, "spec", "nodeLabels", default={})
+    return ",".join(f"{k}={v}" for k, v in pairs.items()) or "<none>"
+
+
+def taints(obj: Object) -> str:
+    out = []
+    for taint in dig(obj, "spec", "nodeTaints", default=()):
+        value = f"={taint['value']}" if taint.get("value") else ""
+        out.append(f"{taint.get('key')}{value}:{taint.get('effect', '')}")
+    return ",".join(out) or "<none>"
+
+
+def cohort_age(obj: Object) -> str:
+    """Return the age; one that exists because queues name it has none."""
+    return "" if dig(obj, "status", "implicit", default=False) else object_age(obj)
+
+
+def flavor_names(obj: Object) -> str:
+    groups = dig(obj, "spec", "resourceGroups", default=())
+    return ",".join(flavor["name"] for group in groups for flavor in group.get("flavors", ()))
+
+
+__all__ = [
+    "allowed_flavors",
+    "amount",
+    "cohort_age",
+    "condition",
+    "dig",
+    "duration",
+    "flavor_names",
+    "flavors",
+    "inactive_reason",
+    "is_active",
+    "is_true",
+    "job_flavors",
+    "job_pods",
+    "job_position",
+    "job_reason",
+    "job_status",
+    "key",
+    "labels_text",
+    "name",
+    "namespace",
+    "node_labels",
+    "object_age",
+    "pending_reason",
+    "position",
+    "reserved_in",
+    "since",
+    "slice_pods",
+    "taints",
+    "text_at",
+    "usage_cells",
+    "usage_text",
+    "variant_gate",
+    "variant_parent",
+    "waited",
+    "workload_priority",
+    "workload_status",
+]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sluice.cli.errors import CliError
 from sluice.cli.columns import dig, pending_reason, position, usage_cells, workload_status
+from sluice.cli.errors import CliError
 from sluice.cli.resources import RESOURCES, resource_named
 from sluice.cli.selectors import parse_targets
 from sluice.cli.suggest import did_you_mean

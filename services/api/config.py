@@ -20,7 +20,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str = ""
     """Name of this replica; host and pid by default."""
     stream_replicas: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
-    snapshot_entries: Annotated[int, msgspec.Meta(ge=0)] = 100_000
+    snapshot_entries: Annotated[int, msgspec.Meta(ge=0)] = 30_000
     """After so many entries of the log the state is saved, so that a start folds fewer; 0 for never."""
     nice: Annotated[int, msgspec.Meta(ge=0, le=19)] = 5
     """Added to the process's niceness."""

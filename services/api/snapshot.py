@@ -1,38 +1,47 @@
 """The world as bytes and back: a start folds what came since, not the whole log.
 
-Only speed depends on it. What cannot be read, by another version or for any other reason, is left alone, and
-the log is folded from its beginning.
+It is kept in two parts: the cell, as `sluice replay` reads it from where it looks into the past (writer
+`view`), and what only this service knows. Only speed depends on them. What cannot be read, by another
+version or for any other reason, is left alone, and the log is folded from its beginning.
 """
 
 import zlib
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from sluice.core.config import Objects
 from sluice.core.status import snapshot as views
 from sluice.events.base import JobKey, Micros
 from sluice.log.errors import EventLogError
-from sluice.log.snapshot import Snapshots
+from sluice.log.snapshot import Packed, Snapshots, pack
+from sluice.replay import forking
+from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes, Gone
 from .jobs import Jobs, Offer, Submitted
 from .world import Presence, World
 
 WRITER = "api"
-"""Name of the snapshots; the service itself is no decider."""
+"""Name of the part that only this service reads; the service itself is no decider."""
 
-_FOLD = 1
+_FOLD = 2
 """Raise it when the same entries are folded to another world."""
+
+_CELL = CellFold()
 
 log = structlog.get_logger("sluice.api.snapshot")
 
 
+class Parts(NamedTuple):
+    """A world as it is kept."""
+
+    cell: bytes
+    rest: bytes
+
+
 class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    objects: list[tuple[str, int, msgspec.Raw]]
-    terminating: list[tuple[str, str, int]]
-    view: bytes
     histories: views.Rows
     changed: dict[str, dict[str, int]]
     gone: list[Gone]
@@ -45,7 +54,7 @@ class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
     heads: dict[str, tuple[int, Micros]]
 
 
-_DECODER = msgspec.msgpack.Decoder(_Snapshot)
+_read = msgspec.msgpack.Decoder(_Snapshot).decode
 
 VERSION = zlib.crc32(
     repr([_Snapshot.__annotations__, Submitted.__annotations__, Presence.__annotations__]).encode(),
@@ -53,14 +62,11 @@ VERSION = zlib.crc32(
 )
 
 
-def dump(world: World) -> bytes:
+def dump(world: World) -> Parts:
     """Return the world as bytes that `load` of the same VERSION reads."""
     changes, jobs = world.changes, world.jobs
-    return msgspec.msgpack.encode(
+    rest = msgspec.msgpack.encode(
         _Snapshot(
-            objects=world.objects.rows(),
-            terminating=[(kind, key, seq) for (kind, key), seq in world.objects.terminating.items()],
-            view=views.dump(world.view),
             histories=views.dump_histories(world.view),
             changed=changes.changed,
             gone=list(changes.gone),
@@ -73,19 +79,22 @@ def dump(world: World) -> bytes:
             heads=world.heads,
         )
     )
+    return Parts(_CELL.dump(world.cell), rest)
 
 
-def load(data: bytes, seq: int, at: Micros) -> World:
+def load(parts: Parts, seq: int, at: Micros) -> World:
     """Return the world as of *seq*.
 
     Raises:
         msgspec.DecodeError, LookupError: the bytes are of another version, or damaged.
     """
-    found = _DECODER.decode(data)
-    objects = Objects.of_rows(found.objects, found.terminating)
+    return _world(_CELL.load(parts.cell), _read(parts.rest), seq, at)
+
+
+def _world(cell: CellState, found: _Snapshot, seq: int, at: Micros) -> World:
+    views.with_histories(cell.view, found.histories)
     return World(
-        objects=objects,
-        view=views.load(found.view, found.histories),
+        cell=cell,
         changes=Changes(found.changed, found.gone, found.forgotten),
         jobs=Jobs({job.key: job for job in found.jobs}, found.rejected, found.offers, deque(found.refused)),
         presence={(each.kind, each.name): each for each in found.presence},
@@ -96,15 +105,35 @@ def load(data: bytes, seq: int, at: Micros) -> World:
 
 
 async def newest(snapshots: Snapshots, end: int) -> World:
-    """Return the world of the newest snapshot that can be read, else an empty one. *end*: of the log."""
-    found = await snapshots.newest_as(WRITER, VERSION, end, lambda info, data: load(data, info.upto, info.at))
-    return World() if found is None else found
+    """Return the newest world of which both parts can be read, else an empty one. *end*: of the log."""
+    while True:
+        rest = await snapshots.newest_as(WRITER, VERSION, end, lambda info, data: (info, _read(data)))
+        if rest is None:
+            return World()
+        info, found = rest
+        cell = await snapshots.newest(_CELL, info.upto)
+        if cell is None:
+            return World()
+        if cell.upto == info.upto:
+            return _world(cell.state, found, info.upto, info.at)
+        end = cell.upto
 
 
 async def store(snapshots: Snapshots, world: World) -> None:
-    """Save the world; that it could not be is logged, and tried again with the next."""
-    seq, at, data = world.seq, world.at, dump(world)
+    """Save the world as it is now; that it could not be is logged, and tried again with the next.
+
+    A child process makes the bytes, since requests would wait for them.
+    """
+    seq, at = world.seq, world.at
+
+    def packed() -> tuple[Packed, Packed]:
+        parts = dump(world)
+        return pack(parts.cell), pack(parts.rest)
+
     try:
-        await snapshots.store(WRITER, VERSION, data, seq, at, 0)
-    except (EventLogError, OSError, TimeoutError) as error:
+        cell, rest = await forking.in_copy_beside(packed)
+        # In this order: the second one is of use only with the first.
+        await snapshots.store_packed(_CELL.writer, _CELL.state_version, cell, seq, at, 0, far_back=True)
+        await snapshots.store_packed(WRITER, VERSION, rest, seq, at, 0)
+    except (EventLogError, OSError, TimeoutError, forking.ChildLostError) as error:
         log.warning("snapshot not stored", seq=seq, error=str(error) or type(error).__name__)

@@ -10,11 +10,13 @@ import structlog
 from sluice.core.config import Objects
 from sluice.core.status.job_status import is_over
 from sluice.core.status.view import View
-from sluice.events import config, job, scheduler, slices
+from sluice.events import job, scheduler, slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.envelope import Message
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS, names
+from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes
 from .jobs import Jobs, job_of
@@ -25,6 +27,7 @@ log = structlog.get_logger("sluice.api.world")
 MAX_LOST = 1_000
 """Agents that are shown after they were lost."""
 
+_CELL = CellFold()
 _COMMITS = frozenset(COMMITS)
 _RELEASES = scheduler.QuotaReleased | slices.WorkloadFinished | slices.WorkloadDeleted
 
@@ -46,8 +49,8 @@ class Presence:
 class World:
     """The state; only `fold` changes it."""
 
-    objects: Objects = field(default_factory=Objects)
-    view: View = field(default_factory=View)
+    cell: CellState = field(default_factory=CellState)
+    """What replay shows, too, and reads from this service's snapshots."""
     changes: Changes = field(default_factory=Changes)
     jobs: Jobs = field(default_factory=Jobs)
     presence: dict[tuple[str, str], Presence] = field(default_factory=dict)
@@ -57,6 +60,14 @@ class World:
     at: Micros = 0
     """Of the last entry folded."""
     _running: tuple[int, Counter[str]] = (0, Counter())
+
+    @property
+    def objects(self) -> Objects:
+        return self.cell.objects
+
+    @property
+    def view(self) -> View:
+        return self.cell.view
 
     def fold(self, entries: Iterable[Entry]) -> None:
         """Fold entries of the log, in order."""
@@ -90,9 +101,7 @@ class World:
 
     def _event(self, event: Event, seq: int, at: Micros, changed: dict[tuple[str, str], None]) -> None:
         before = touched(self.view, event) if moves(event) else ()
-        if isinstance(event, config.ObjectApplied | config.ObjectDeleted):
-            self.objects.apply(event, seq)
-        self.view.apply(event, seq, at)
+        _CELL.apply(self.cell, event, seq, at)
         if isinstance(event, _RELEASES):
             self._released(event, before, seq)
         for forgotten in self.jobs.event(event):
@@ -143,6 +152,7 @@ class World:
             self._presence_message(parts[1], parts[2], entry)
 
     def _presence_message(self, kind: str, name: str, entry: Entry) -> None:
+        _CELL.apply(self.cell, Message(subject=entry.suffix, payload=entry.payload), entry.seq, entry.at)
         message = decode_message(entry.payload)
         if isinstance(message, tuple) or message.type not in ("Seen", "Lost"):
             return

@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -18,6 +18,8 @@ from .snapshot_info import SnapshotInfo
 
 KEEP = 3
 """Snapshots kept per writer."""
+FAR_BACK = 3
+"""Of what is looked at in the past, too, no older one lies further from the next than its age by this."""
 
 log = structlog.get_logger("sluice.log.snapshot")
 
@@ -55,6 +57,16 @@ class MemoryStore:
         self.blobs.pop(name, None)
 
 
+class Packed(NamedTuple):
+    """A state ready to be stored."""
+
+    compressed: bytes
+    digest: str
+    """SHA-256 of the state."""
+    size: int
+    """Of the state, in bytes."""
+
+
 class Snapshots:
     """Saves and finds the states of deciders in a store."""
 
@@ -65,20 +77,39 @@ class Snapshots:
         self, writer: str, state_version: int, data: bytes, upto: int, at: Micros, own: int
     ) -> SnapshotInfo:
         """Save one state, then drop old ones."""
-        compressed, digest = await asyncio.to_thread(_pack, data)
+        packed = await asyncio.to_thread(pack, data)
+        return await self.store_packed(writer, state_version, packed, upto, at, own)
+
+    async def store_packed(
+        self,
+        writer: str,
+        state_version: int,
+        packed: Packed,
+        upto: int,
+        at: Micros,
+        own: int,
+        *,
+        far_back: bool = False,
+    ) -> SnapshotInfo:
+        """Save one state, then drop old ones: all but the newest, or, *far_back*, some of them."""
         info = SnapshotInfo(
             writer=writer,
             state_version=state_version,
             upto=upto,
             at=at,
             own=own,
-            digest=digest,
-            size=len(data),
+            digest=packed.digest,
+            size=packed.size,
         )
-        await self._store.put(f"{writer}-{upto:020d}-{own:020d}", compressed, msgspec.json.encode(info))
-        log.info("snapshot stored", writer=writer, upto=upto, own=own, bytes=len(compressed))
-        for name, _ in (await self._all(writer))[self._keep :]:
-            await self._store.delete(name)
+        await self._store.put(
+            f"{writer}-{upto:020d}-{own:020d}", packed.compressed, msgspec.json.encode(info)
+        )
+        log.info("snapshot stored", writer=writer, upto=upto, own=own, bytes=len(packed.compressed))
+        known = await self._all(writer)
+        kept = spread([info.upto for _, info in known], self._keep) if far_back else [*range(self._keep)]
+        for number, (old, _) in enumerate(known):
+            if number not in kept:
+                await self._store.delete(old)
         return info
 
     async def _all(self, writer: str) -> list[tuple[str, SnapshotInfo]]:
@@ -135,8 +166,22 @@ class Snapshots:
         return data
 
 
-def _pack(data: bytes) -> tuple[bytes, str]:
-    return zlib.compress(data, 1), hashlib.sha256(data).hexdigest()
+def spread(uptos: Sequence[int], newest: int) -> list[int]:
+    """Return which of the snapshots, newest first, are to be kept: few, and the fewer the older they are.
+
+    Between two of them lies a part of the older one's age at most, as far as they come close enough.
+    """
+    kept = [*range(min(newest, len(uptos)))]
+    for number in range(len(kept), len(uptos)):
+        last = number + 1 == len(uptos)
+        if last or (uptos[kept[-1]] - uptos[number + 1]) * FAR_BACK > uptos[0] - uptos[number + 1]:
+            kept.append(number)
+    return kept
+
+
+def pack(data: bytes) -> Packed:
+    """Return a state as it is stored; takes a while."""
+    return Packed(zlib.compress(data, 1), hashlib.sha256(data).hexdigest(), len(data))
 
 
 def _unpack(compressed: bytes) -> tuple[bytes, str]:

@@ -60,7 +60,7 @@ class CellState:
 
 
 class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    view: bytes
+    view: msgspec.Raw
     objects: list[tuple[str, int, msgspec.Raw]]
     terminating: list[tuple[str, str, int]]
     refused: list[tuple[JobKey, Refusal]]
@@ -107,7 +107,7 @@ class CellFold:
         """Return the cell as bytes, without histories: nothing is said from them here."""
         return msgspec.msgpack.encode(
             _Snapshot(
-                view=views.dump(state.view),
+                view=msgspec.Raw(views.dump(state.view)),
                 objects=state.objects.rows(),
                 terminating=[(kind, key, seq) for (kind, key), seq in state.objects.terminating.items()],
                 refused=list(state.refused.items()),

@@ -6,6 +6,7 @@ results = side_by_side([work_a, work_b], show)    # one process each
 A child gets all memory by copy-on-write, so a large state costs milliseconds instead of a copy.
 """
 
+import asyncio
 import gc
 import os
 import pickle
@@ -20,6 +21,9 @@ from typing import Any
 Progress = Callable[[int], None]
 
 AVAILABLE = hasattr(os, "fork")
+
+BEHIND = 5
+"""Added to the niceness of a child that works beside an event loop."""
 
 PROGRESS_S = 0.1
 """How often a child says how far it has come."""
@@ -134,6 +138,41 @@ def in_copy[T](work: Callable[[], T]) -> T:
     return side_by_side([lambda _: work()])[0]
 
 
+async def in_copy_beside[T](work: Callable[[], T]) -> T:
+    """As `in_copy`, of what is known now; the event loop goes on, and the child gives way to it.
+
+    Raises:
+        ChildLostError: the child was killed.
+    """
+    if not AVAILABLE:
+        return work()
+
+    def apart(_: Progress) -> T:
+        # What the parent does with signals is no business of its child's.
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.nice(BEHIND)
+        return work()
+
+    loop = asyncio.get_running_loop()
+    child = _Child(apart)
+    ended = loop.create_future()
+
+    def listen() -> None:
+        child.listen()
+        if child.ended and not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(child.pipe, listen)
+    try:
+        await ended
+        return child.result()
+    finally:
+        loop.remove_reader(child.pipe)
+        child.close()
+
+
 def side_by_side[T](
     works: Sequence[Callable[[Progress], T]],
     progress: Progress | None = None,
@@ -203,4 +242,12 @@ def each[T](
     return [work(progress) for work in works]
 
 
-__all__ = ["AVAILABLE", "ChildLostError", "each", "in_copy", "processors", "side_by_side"]
+__all__ = [
+    "AVAILABLE",
+    "ChildLostError",
+    "each",
+    "in_copy",
+    "in_copy_beside",
+    "processors",
+    "side_by_side",
+]

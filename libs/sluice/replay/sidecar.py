@@ -19,6 +19,8 @@ class Sidecar:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._last: tuple[Path | None, bytes] = (None, b"")
+        """What was read last: two places close to each other go on from the same one."""
 
     def put(self, fold: Fold[Any]) -> bytes:
         """Store a settled state; return it as it was dumped."""
@@ -53,7 +55,7 @@ class Sidecar:
             if max(info.upto, info.own) > upto or info.state_version != decider.state_version:
                 continue
             try:
-                data = zlib.decompress(path.with_suffix(".state").read_bytes())
+                data = self._data(path.with_suffix(".state"))
                 # Its own checksum has held; a second look at so many bytes would cost more than it finds.
                 if len(data) != info.size:
                     continue
@@ -63,6 +65,11 @@ class Sidecar:
             fold.at, fold.own = info.at, info.own
             return fold
         return None
+
+    def _data(self, path: Path) -> bytes:
+        if self._last[0] != path:
+            self._last = (path, zlib.decompress(path.read_bytes()))
+        return self._last[1]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -174,6 +174,8 @@ def _index(source: FileSource, decider: Decider[Any], every: int, progress: Prog
                     if not decides:
                         # From here on only what an event touches is read, and written anew the next time.
                         fold.state = decider.load(data)
+                        # The state that was has cycles, and nobody else looks for those here.
+                        gc.collect()
                     count += 1
                     due = fold.folded + distance
             if progress is not None and entries:

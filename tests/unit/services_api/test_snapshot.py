@@ -1,5 +1,8 @@
 """The api's world, saved and read again: folding on from it leads to what folding everything does."""
 
+import asyncio
+import itertools
+
 import pytest
 
 from services.api import snapshot
@@ -7,7 +10,11 @@ from services.api.objects import keys, render
 from services.api.world import World
 from sluice.core.status import snapshot as views
 from sluice.log.contract import Entry
-from sluice.log.snapshot import MemoryStore, Snapshots
+from sluice.log.fold import Fold
+from sluice.log.snapshot import MemoryStore, Snapshots, spread
+from sluice.replay.cell import CellFold
+from sluice.replay.source import Matcher
+from sluice.replay.states import patterns_of
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
 
@@ -62,6 +69,9 @@ async def test_what_cannot_be_read_is_left_alone(entries):
     await snapshot.store(snapshots, world)
     assert (await snapshot.newest(snapshots, world.seq)).seq == world.seq
     assert (await snapshot.newest(snapshots, world.seq - 1)).seq == 0
+    # One part is of no use without the other.
+    fold = CellFold()
+    await snapshots.store(fold.writer, fold.state_version, fold.dump(world.cell), world.seq + 3, 0, 0)
     await snapshots.store(snapshot.WRITER, snapshot.VERSION + 1, b"", world.seq + 1, 0, 0)
     await snapshots.store(snapshot.WRITER, snapshot.VERSION, b"\x91\xc0", world.seq + 2, 0, 0)
     assert (await snapshot.newest(snapshots, world.seq + 9)).seq == world.seq
@@ -72,3 +82,51 @@ def test_every_field_of_the_view_is_saved():
     saved = set(views._Snapshot.__struct_fields__)
     plain = {name for name, value in vars(World().view).items() if not isinstance(value, int)}
     assert plain <= saved
+
+
+async def test_replay_goes_on_from_it(entries):
+    """What the service keeps of the cell is the snapshot that `sluice replay` starts from."""
+    world, whole, snapshots = World(), Fold(CellFold()), Snapshots(MemoryStore())
+    cut = len(entries) // 2
+    world.fold(entries[:cut])
+    await snapshot.store(snapshots, world)
+    found = await snapshots.newest(CellFold(), entries[-1].seq)
+    assert found is not None
+    assert found.upto == entries[cut - 1].seq
+    matches = Matcher(patterns_of(CellFold()))
+    for fold, rest in ((found, entries[cut:]), (whole, entries)):
+        for entry in rest:
+            if matches(entry.suffix):
+                fold.fold(entry)
+    assert CellFold().dump(found.state) == CellFold().dump(whole.state)
+
+
+async def test_people_are_answered_while_it_is_saved(entries):
+    """The bytes are made elsewhere: the loop turns, and what comes meanwhile is no part of them."""
+    world, kept = World(), MemoryStore()
+    world.fold(entries[:-1])
+    before = snapshot.dump(world)
+    saving = asyncio.create_task(snapshot.store(Snapshots(kept), world))
+    turns = 0
+    while not saving.done():
+        await asyncio.sleep(0)
+        turns += 1
+        if turns == 1:
+            world.fold(entries[-1:])
+    assert turns > 3
+    found = await snapshot.newest(Snapshots(kept), world.seq)
+    assert found.seq == entries[-2].seq
+    assert snapshot.dump(found) == before
+
+
+def test_older_snapshots_lie_further_apart():
+    """The newest are kept, the first one, and of the others the fewer the older they are."""
+    known: list[int] = []
+    for seq in range(100, 50_001, 100):
+        known.insert(0, seq)
+        known = [known[number] for number in spread(known, 3)]
+        assert known[:3] == sorted(range(seq, max(seq - 300, 0), -100), reverse=True)
+        for newer, older in itertools.pairwise(known):
+            assert newer - older <= max(100, (seq - older) / 3)
+    assert known[-1] == 100
+    assert len(known) < 30

@@ -30,10 +30,10 @@ from .records import (
 from .shelf import Shelf, as_stored
 from .view import View
 
-_FOLD = 6
+_FOLD = 7
 """Raise it when the same events are folded to another state."""
 
-Rows = dict[str, msgspec.Raw]
+Rows = dict[str, bytes]
 
 _Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
 _History = list[tuple[int, int, AnyEvent]]
@@ -51,11 +51,11 @@ class _Record[T]:
         self.values = operator.attrgetter(*self.names)
         self._decode = msgspec.msgpack.Decoder(self.part).decode
 
-    def row(self, found: T, **instead: Any) -> msgspec.Raw:
+    def row(self, found: T, **instead: Any) -> bytes:
         values = [instead[n] if n in instead else getattr(found, n) for n in self.names]
-        return msgspec.Raw(_encode(self.part(*values)))
+        return _encode(self.part(*values))
 
-    def read(self, row: msgspec.Raw) -> Any:
+    def read(self, row: bytes) -> Any:
         return self._decode(row)
 
     def fill(self, record: T, part: Any, *, but: Iterable[str]) -> None:
@@ -130,18 +130,24 @@ def dump(view: View) -> bytes:
 
 
 def dump_histories(view: View) -> Rows:
-    """Return the histories that `dump` leaves out, for `load` to have them again."""
+    """Return the histories that `dump` leaves out, for `with_histories`."""
     unread = view.workloads.histories if isinstance(view.workloads, _Workloads) else {}
     found: Rows = {}
     for key, workload in as_stored(view.workloads):
         if isinstance(workload, WorkloadView):
-            found[key] = msgspec.Raw(_encode(workload.history))
+            found[key] = _encode(workload.history)
         elif key in unread:
             found[key] = unread[key]
     return found
 
 
-def load(data: bytes, histories: Rows | None = None) -> View:
+def with_histories(view: View, histories: Rows) -> None:
+    """Give a view that was just loaded what `dump_histories` returned."""
+    assert isinstance(view.workloads, _Workloads)
+    view.workloads.histories.update(histories)
+
+
+def load(data: bytes | msgspec.Raw) -> View:
     """Return the view that was dumped.
 
     Raises:
@@ -156,7 +162,7 @@ def load(data: bytes, histories: Rows | None = None) -> View:
     view.totals = dict(found.totals)
     view.parents, view.slices = dict.fromkeys(found.parents), dict.fromkeys(found.slices)
     reader = _Reader(view)
-    view.workloads = _Workloads(found.workloads, reader, {} if histories is None else histories)
+    view.workloads = _Workloads(found.workloads, reader, {})
     view.jobs = Shelf(found.jobs, reader.job)
     view.local_queues = Shelf(found.local_queues, reader.local_queue)
     view.cluster_queues = Shelf(found.cluster_queues, reader.cluster_queue)
@@ -169,7 +175,7 @@ def load(data: bytes, histories: Rows | None = None) -> View:
 def workload_rows(view: View) -> Rows:
     """Return the workloads as their rows."""
 
-    def row(workload: WorkloadView) -> msgspec.Raw:
+    def row(workload: WorkloadView) -> bytes:
         queue = workload.cluster_queue
         return _WORKLOAD.row(
             workload,
@@ -193,7 +199,7 @@ def job_rows(view: View) -> Rows:
 def local_queue_rows(view: View) -> Rows:
     """Return the local queues as their rows."""
 
-    def row(local: LocalQueueView) -> msgspec.Raw:
+    def row(local: LocalQueueView) -> bytes:
         queue = local.cluster_queue
         return _LOCAL_QUEUE.row(local, cluster_queue=None if queue is None else queue.name)
 
@@ -203,7 +209,7 @@ def local_queue_rows(view: View) -> Rows:
 def cluster_queue_rows(view: View) -> Rows:
     """Return the cluster queues as their rows."""
 
-    def row(queue: ClusterQueueView) -> msgspec.Raw:
+    def row(queue: ClusterQueueView) -> bytes:
         return _CLUSTER_QUEUE.row(
             queue, local_queues=list(queue.local_queues), verdicts=list(queue.verdicts.items())
         )
@@ -224,7 +230,7 @@ class _Reader:
         self._gone: dict[str, ClusterQueueView] = {}
         """Queues that the view no longer has, of which finished workloads say the name."""
 
-    def workload(self, row: msgspec.Raw, history: msgspec.Raw | None) -> WorkloadView:
+    def workload(self, row: bytes, history: bytes | None) -> WorkloadView:
         known = self._view.workloads
         values = list(_WORKLOAD.values(_WORKLOAD.read(row)))
         values.insert(_PEERS, None)
@@ -246,13 +252,13 @@ class _Reader:
                 values[index] = empty
         return WorkloadView(*values)
 
-    def job(self, _: str, row: msgspec.Raw) -> JobView:
+    def job(self, _: str, row: bytes) -> JobView:
         part, known = _JOB.read(row), self._view.workloads
         job = JobView(*_JOB.values(part))
         job.workloads = {key: w for key in part.workloads if (w := known.get(key)) is not None}
         return job
 
-    def local_queue(self, key: str, row: msgspec.Raw) -> LocalQueueView:
+    def local_queue(self, key: str, row: bytes) -> LocalQueueView:
         part = _LOCAL_QUEUE.read(row)
         # There before what it names is read: its cluster queue names it, too.
         local = self._view.local_queues[key] = LocalQueueView(part.key)
@@ -260,7 +266,7 @@ class _Reader:
         local.cluster_queue = None if part.cluster_queue is None else self._cluster(part.cluster_queue)
         return local
 
-    def cluster_queue(self, key: str, row: msgspec.Raw) -> ClusterQueueView:
+    def cluster_queue(self, key: str, row: bytes) -> ClusterQueueView:
         part = _CLUSTER_QUEUE.read(row)
         queue = self._view.cluster_queues[key] = ClusterQueueView(part.name)
         _CLUSTER_QUEUE.fill(queue, part, but=("local_queues", "verdicts"))
@@ -304,5 +310,6 @@ __all__ = [
     "job_rows",
     "load",
     "local_queue_rows",
+    "with_histories",
     "workload_rows",
 ]

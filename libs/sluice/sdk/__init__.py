@@ -19,9 +19,10 @@ from .errors import (
     UnknownJobError,
     WaitTimeoutError,
 )
-from .executor import DuplicateExecutorError, Executor, ExecutorSettings, Outcome, Work
+from .executor import DuplicateExecutorError, Executor, ExecutorSettings
 from .sync import Client
 from .waiting import JobState
+from .work import Outcome, Work
 
 __all__ = [
     "AsyncClient",

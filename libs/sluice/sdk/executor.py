@@ -19,7 +19,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,28 +27,18 @@ import structlog
 
 from sluice.events.base import JobKey
 from sluice.events.dispatch import DispatchEntry, Heartbeat, dispatch_key, job_of_key, key_token
-from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
-from sluice.log.errors import EventLogError, StaleSequenceError
+from sluice.events.job import JobEvent, JobPodsReady, JobStopped
+from sluice.log.errors import StaleSequenceError
 
 from .bucket import Bucket
 from .claims import Claims, Held
 from .client import AsyncClient
 from .errors import NotPublishedError, SdkError
+from .work import Outcome, Recover, Run, Unavailable, Work, finished
 
 log = structlog.get_logger("sluice.sdk.executor")
 
-Unavailable = (EventLogError, ConnectionError, TimeoutError)
-"""What a server that is away leads to."""
-
 _ENTRIES = msgspec.json.Decoder(DispatchEntry)
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended. `exit_codes`: by pod."""
-
-    success: bool = True
-    message: str = ""
-    exit_codes: dict[str, int] = {}
 
 
 class DuplicateExecutorError(SdkError):
@@ -57,55 +47,6 @@ class DuplicateExecutorError(SdkError):
     def __init__(self, name: str, other: str) -> None:
         super().__init__(f"executor {name!r}: another process ({other}) has this name; names must be unique")
         self.name, self.other = name, other
-
-
-@dataclass(slots=True)
-class Work:
-    """One attempt of one job, given to this executor alone."""
-
-    entry: DispatchEntry
-    """As it is now: a resize puts another one with other counts in its place."""
-    executor: "Executor"
-    on_resize: Callable[[DispatchEntry], None] | None = None
-    """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
-    _readiness: int = 0
-
-    async def manifest(self) -> msgspec.Raw:
-        """Return the job's manifest as it was submitted, JSON; waits for a server that is away.
-
-        Raises:
-            LookupError: the log does not have it.
-        """
-        while True:
-            try:
-                return await self.executor.client.manifest(self.entry.manifest_seq)
-            except Unavailable as error:
-                detail = str(error) or type(error).__name__
-                log.info("manifest not read yet", job=self.entry.job, error=detail)
-                await asyncio.sleep(0.2)
-
-    async def ready(self, *, ready: bool = True) -> None:
-        """Report that all pods run, or that some do not any more."""
-        self._readiness += 1
-        await self.executor.report(
-            self.entry,
-            JobPodsReady(attempt=self.entry.attempt, uid=self.entry.uid, executor=self.name, ready=ready),
-            f"ready{self._readiness}",
-        )
-
-    async def reclaimable(self, pods: dict[str, int]) -> None:
-        """Report how many pods of each set have ended for good."""
-        data = JobPodsReclaimable(pods=pods, attempt=self.entry.attempt, uid=self.entry.uid)
-        await self.executor.report(self.entry, data, f"reclaimable{sum(pods.values())}")
-
-    @property
-    def name(self) -> str:
-        return self.executor.name
-
-
-Run = Callable[[Work], Awaitable[Outcome]]
-Recover = Callable[[Held], Awaitable[Outcome | None]]
-"""Ends what an earlier process of this executor left of an attempt; returns how it had ended, if it had."""
 
 
 @dataclass(slots=True)
@@ -550,17 +491,6 @@ class Executor:
                 if entry.state == "Suspended" or self._serves(entry):
                     del self._foreign[job]
                     self._start_attempt(entry, revision)
-
-
-def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFinished:
-    return JobFinished(
-        success=outcome.success,
-        message=outcome.message,
-        attempt=attempt,
-        uid=uid,
-        executor=executor,
-        exit_codes=outcome.exit_codes,
-    )
 
 
 def _same(one: DispatchEntry, other: DispatchEntry) -> bool:

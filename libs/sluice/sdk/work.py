@@ -1,0 +1,94 @@
+"""What an executor is given, one attempt of a job at a time, and what it says of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from sluice.events.dispatch import DispatchEntry
+from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable
+from sluice.log.errors import EventLogError
+
+from .claims import Held
+
+if TYPE_CHECKING:
+    from .executor import Executor
+
+log = structlog.get_logger("sluice.sdk.executor")
+
+Unavailable = (EventLogError, ConnectionError, TimeoutError)
+"""What a server that is away leads to."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended. `exit_codes`: by pod."""
+
+    success: bool = True
+    message: str = ""
+    exit_codes: dict[str, int] = {}
+
+
+@dataclass(slots=True)
+class Work:
+    """One attempt of one job, given to this executor alone."""
+
+    entry: DispatchEntry
+    """As it is now: a resize puts another one with other counts in its place."""
+    executor: "Executor"
+    on_resize: Callable[[DispatchEntry], None] | None = None
+    """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
+    _readiness: int = 0
+
+    async def manifest(self) -> msgspec.Raw:
+        """Return the job's manifest as it was submitted, JSON; waits for a server that is away.
+
+        Raises:
+            LookupError: the log does not have it.
+        """
+        while True:
+            try:
+                return await self.executor.client.manifest(self.entry.manifest_seq)
+            except Unavailable as error:
+                detail = str(error) or type(error).__name__
+                log.info("manifest not read yet", job=self.entry.job, error=detail)
+                await asyncio.sleep(0.2)
+
+    async def ready(self, *, ready: bool = True) -> None:
+        """Report that all pods run, or that some do not any more."""
+        self._readiness += 1
+        await self.executor.report(
+            self.entry,
+            JobPodsReady(attempt=self.entry.attempt, uid=self.entry.uid, executor=self.name, ready=ready),
+            f"ready{self._readiness}",
+        )
+
+    async def reclaimable(self, pods: dict[str, int]) -> None:
+        """Report how many pods of each set have ended for good."""
+        data = JobPodsReclaimable(pods=pods, attempt=self.entry.attempt, uid=self.entry.uid)
+        await self.executor.report(self.entry, data, f"reclaimable{sum(pods.values())}")
+
+    @property
+    def name(self) -> str:
+        return self.executor.name
+
+
+Run = Callable[[Work], Awaitable[Outcome]]
+Recover = Callable[[Held], Awaitable[Outcome | None]]
+"""Ends what an earlier process of this executor left of an attempt; returns how it had ended, if it had."""
+
+
+def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFinished:
+    return JobFinished(
+        success=outcome.success,
+        message=outcome.message,
+        attempt=attempt,
+        uid=uid,
+        executor=executor,
+        exit_codes=outcome.exit_codes,
+    )
+
+
+__all__ = ["Outcome", "Recover", "Run", "Unavailable", "Work", "finished"]

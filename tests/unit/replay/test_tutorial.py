@@ -11,7 +11,11 @@ from sluice.cli.main import main
 from .incident import ROOT
 
 BLOCK = re.compile(r"```console\n\$ sluice (.*?)\n(.*?)```", re.DOTALL)
-BLOCKS = BLOCK.findall((ROOT / "docs/replay.md").read_text())
+BLOCKS = BLOCK.findall((ROOT / "docs/replay.md").read_text()) + [
+    (command, shown)
+    for command, shown in BLOCK.findall((ROOT / "README.md").read_text())
+    if "-l examples/logs" in command
+]
 
 
 def run(arguments: list[str], capsys) -> tuple[int, str, str]:
@@ -38,6 +42,15 @@ def test_the_tutorial_says_what_happens(command, shown, capsys, monkeypatch):
 
 
 LOG = ["-l", "examples/logs/incident.slog"]
+
+
+def test_the_picture_in_the_docs_is_of_today(capsys, monkeypatch, tmp_path):
+    """Drawn again it is the same, byte by byte."""
+    monkeypatch.chdir(ROOT)
+    code, _, err = run(["replay", "timeline", "company", *LOG, "--svg", str(tmp_path / "i.svg")], capsys)
+
+    assert code == 0, err
+    assert (tmp_path / "i.svg").read_bytes() == (ROOT / "docs/images/incident.svg").read_bytes()
 
 
 @pytest.mark.parametrize(

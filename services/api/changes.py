@@ -28,10 +28,15 @@ class Changes:
 
     def touch(self, kind: str, key: str, seq: int) -> None:
         """Record that the object changed at *seq*; sequences never go back."""
-        keys = self.changed.setdefault(kind, {})
-        # Taken out and put in again: the dictionary's order is the order of changes.
-        keys.pop(key, None)
-        keys[key] = seq
+        self.touch_all(kind, (key,), seq)
+
+    def touch_all(self, kind: str, keys: Iterable[str], seq: int) -> None:
+        """Record that objects of one kind changed at *seq*, in this order."""
+        changed = self.changed.setdefault(kind, {})
+        for key in keys:
+            # Taken out and put in again: the dictionary's order is the order of changes.
+            changed.pop(key, None)
+            changed[key] = seq
 
     def drop(self, kind: str, key: str, seq: int) -> None:
         """Record that the object is gone since *seq*."""

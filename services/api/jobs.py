@@ -1,9 +1,9 @@
 """Jobs as they were submitted: which manifests came, what became of them, how the jobs ended."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -128,16 +128,8 @@ class Jobs:
 
     def event(self, event: Event) -> Iterable[JobKey]:
         """Fold an event; return the jobs that were forgotten with it."""
-        match event:
-            case slices.WorkloadCreated():
-                self._created(event)
-            case slices.WorkloadUpdated():
-                self._take(event.cause)
-            case slices.Rejected():
-                return self._rejected(event)
-            case slices.InputsIgnored():
-                return [key for seq in event.seqs for key in self._ignored(seq)]
-        return ()
+        fold = _FOLDS.get(type(event))
+        return () if fold is None else fold(self, event)
 
     def finished(self, key: str, cause: int) -> None:
         """Note that the job has ended, by the report at *cause*."""
@@ -165,18 +157,23 @@ class Jobs:
         submitted.open -= 1
         return submitted, found[1]
 
-    def _take(self, seq: int) -> None:
-        answered = self._answered(seq)
+    def _taken(self, event: slices.WorkloadCreated | slices.WorkloadUpdated) -> Iterable[JobKey]:
+        answered = self._answered(event.cause)
         if answered is not None:
             answered[0].in_force = answered[1]
+        return ()
 
-    def _created(self, event: slices.WorkloadCreated) -> None:
-        self._take(event.cause)
+    def _created(self, event: slices.WorkloadCreated) -> Iterable[JobKey]:
+        self._taken(event)
         reference = event.workload.job
         submitted = self.by_key.get(reference.key) if reference is not None else None
         if reference is not None and submitted is not None and submitted.uid != reference.uid:
             submitted.uid, submitted.created_at = reference.uid, event.workload.created_at
             submitted.ended = submitted.claims = None
+        return ()
+
+    def _all_ignored(self, event: slices.InputsIgnored) -> Iterable[JobKey]:
+        return [key for seq in event.seqs for key in self._ignored(seq)]
 
     def _rejected(self, event: slices.Rejected) -> Iterable[JobKey]:
         self.rejected += 1
@@ -214,6 +211,14 @@ class Jobs:
             del self.by_key[submitted.key]
             return (submitted.key,)
         return ()
+
+
+_FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
+    slices.WorkloadCreated: Jobs._created,
+    slices.WorkloadUpdated: Jobs._taken,
+    slices.Rejected: Jobs._rejected,
+    slices.InputsIgnored: Jobs._all_ignored,
+}
 
 
 def _claim(submitted: Submitted, data: bytes, seq: int) -> None:

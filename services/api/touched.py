@@ -1,23 +1,27 @@
 """Which objects people see change with an event."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.core.config import object_key
+from sluice.core.status.records import WorkloadView
 from sluice.core.status.slices import is_slice
 from sluice.core.status.view import View
 from sluice.events import checks, config, scheduler, slices, variants
 from sluice.events.base import Event, WorkloadKey
+from sluice.events.catalogue import EVENTS
 
 from .jobs import job_of
 
-Touched = tuple[tuple[str, str], ...]
-"""(kind, key) of each; one may be named twice."""
+Touched = dict[str, dict[str, None]]
+"""Kind -> keys of the objects that have changed, in that order; a `defaultdict(dict)`."""
+
+_Mark = Callable[[View, Any, Touched], None]
 
 
-def touched(view: View, event: Event) -> Touched:
-    """Return what *event* changes, as far as *view* knows it."""
-    return _OF.get(type(event), _other)(view, event)
+def mark(view: View, event: Event, into: Touched) -> None:
+    """Note what *event* changes, as far as *view* knows it."""
+    _OF[type(event)](view, event, into)
 
 
 def moves(event: Event) -> bool:
@@ -25,76 +29,88 @@ def moves(event: Event) -> bool:
     return type(event) not in _STAY
 
 
-def _workload(view: View, key: str, *, queues: bool) -> Touched:
-    workload = view.workloads.get(WorkloadKey(key))
+def _workload(view: View, key: WorkloadKey, into: Touched, *, queues: bool) -> None:
+    into["Workload"][key] = None
+    workload = view.workloads.get(key)
     if workload is None:
-        return (("Workload", key),)
-    found = [("Workload", key)]
+        return
     record = workload.record
     if record.parent is not None:
-        found += [("Variant", key), ("Workload", record.parent)]
+        into["Variant"][key] = into["Workload"][record.parent] = None
     if is_slice(workload):
-        found.append(("Slice", key))
+        into["Slice"][key] = None
     if record.job is not None:
-        found.append(("Job", record.job.key))
+        into["Job"][record.job.key] = None
     if queues:
-        found.append(("LocalQueue", workload.local_queue.key))
-        if workload.cluster_queue is not None:
-            found.append(("ClusterQueue", workload.cluster_queue.name))
-        elif workload.local_queue.spec is not None:
-            found.append(("ClusterQueue", workload.local_queue.spec.cluster_queue))
-    return tuple(found)
+        local = workload.local_queue
+        into["LocalQueue"][local.key] = None
+        queue = queue_of(workload)
+        if queue:
+            into["ClusterQueue"][queue] = None
 
 
-def _whole(view: View, event: Any) -> Touched:
-    return _workload(view, event.workload, queues=True)
+def queue_of(workload: WorkloadView) -> str:
+    """Return the cluster queue whose quota it has, or that its local queue names; "" if there is none."""
+    if workload.cluster_queue is not None:
+        return workload.cluster_queue.name
+    spec = workload.local_queue.spec
+    return "" if spec is None else spec.cluster_queue
 
 
-def _alone(view: View, event: Any) -> Touched:
-    return _workload(view, event.workload, queues=False)
+def _whole(view: View, event: Any, into: Touched) -> None:
+    _workload(view, event.workload, into, queues=True)
 
 
-def _created(view: View, event: Any) -> Touched:
-    return _workload(view, event.workload.key, queues=True)
+def _alone(view: View, event: Any, into: Touched) -> None:
+    _workload(view, event.workload, into, queues=False)
 
 
-def _several(view: View, event: Any) -> Touched:
-    return tuple(pair for key in event.workloads for pair in _workload(view, key, queues=False))
+def _created(view: View, event: Any, into: Touched) -> None:
+    _workload(view, event.workload.key, into, queues=True)
 
 
-def _object(view: View, event: Any) -> Touched:  # noqa: ARG001
-    return ((event.kind, object_key(event.kind, event.namespace, event.name)),)
+def _several(view: View, event: Any, into: Touched) -> None:
+    for key in event.workloads:
+        _workload(view, key, into, queues=False)
 
 
-def _cluster_queue(view: View, event: Any) -> Touched:  # noqa: ARG001
-    return (("ClusterQueue", event.cluster_queue),)
+def _object(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
+    into[event.kind][object_key(event.kind, event.namespace, event.name)] = None
 
 
-def _local_queue(view: View, event: Any) -> Touched:  # noqa: ARG001
-    return (("LocalQueue", event.local_queue),)
+def _cluster_queue(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
+    into["ClusterQueue"][event.cluster_queue] = None
 
 
-def _check(view: View, event: Any) -> Touched:  # noqa: ARG001
-    return (("AdmissionCheck", event.check),)
+def _local_queue(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
+    into["LocalQueue"][event.local_queue] = None
 
 
-def _rejected(view: View, event: Any) -> Touched:  # noqa: ARG001
+def _check(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
+    into["AdmissionCheck"][event.check] = None
+
+
+def _job(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
+    into["Job"][event.job] = None
+
+
+def _rejected(view: View, event: Any, into: Touched) -> None:  # noqa: ARG001
     key = job_of(event.subject)
-    return (("Job", key),) if key is not None else ()
+    if key is not None:
+        into["Job"][key] = None
 
 
-def _none(view: View, event: Any) -> Touched:  # noqa: ARG001
-    return ()
+def _none(view: View, event: Any, into: Touched) -> None:
+    pass
 
 
-def _other(view: View, event: Any) -> Touched:
-    job_key = getattr(event, "job", None)
-    if isinstance(job_key, str):
-        return (("Job", job_key),)
-    return _whole(view, event) if isinstance(getattr(event, "workload", None), str) else ()
+def _usual(kind: type[Event]) -> _Mark:
+    """Return what holds for events not in `_SPECIAL`: they are about the job or workload that they name."""
+    fields = kind.__struct_fields__
+    return _job if "job" in fields else _whole if "workload" in fields else _none
 
 
-_OF: dict[type[Event], Callable[[View, Any], Touched]] = {
+_SPECIAL: dict[type[Event], _Mark] = {
     config.ObjectApplied: _object,
     config.ObjectDeleted: _object,
     slices.WorkloadCreated: _created,
@@ -127,6 +143,8 @@ _OF: dict[type[Event], Callable[[View, Any], Touched]] = {
     scheduler.Preempted: _alone,
     slices.Rejected: _rejected,
 }
+
+_OF: Mapping[type[Event], _Mark] = {kind: _usual(kind) for kind in EVENTS.values()} | _SPECIAL
 
 _STAY = frozenset(
     {

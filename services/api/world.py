@@ -1,7 +1,7 @@
 """Everything the api service knows: a fold over the whole log."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +11,7 @@ from sluice.core.config import Objects
 from sluice.core.status.job_status import is_over
 from sluice.core.status.view import View
 from sluice.events import job, scheduler, slices
-from sluice.events.base import Event, JobKey, Micros
+from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry
@@ -20,7 +20,7 @@ from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes
 from .jobs import Jobs, job_of
-from .touched import Touched, moves, touched
+from .touched import Touched, mark, moves, queue_of
 
 log = structlog.get_logger("sluice.api.world")
 
@@ -29,7 +29,7 @@ MAX_LOST = 1_000
 
 _CELL = CellFold()
 _COMMITS = frozenset(COMMITS)
-_RELEASES = scheduler.QuotaReleased | slices.WorkloadFinished | slices.WorkloadDeleted
+_RELEASES = (scheduler.QuotaReleased, slices.WorkloadFinished, slices.WorkloadDeleted)
 
 
 @dataclass(slots=True)
@@ -89,52 +89,66 @@ class World:
             log.error("commit not readable", seq=entry.seq, writer=entry.suffix, error=str(error))
             return
         # What changes has changed at the commit's sequence, however often it does.
-        changed: dict[tuple[str, str], None] = {}
+        changed: Touched = defaultdict(dict)
         for step in commit.steps:
             for event in step.events:
                 self._event(event, entry.seq, step.at, changed)
-        for kind, key in changed:
-            if self.exists(kind, key):
-                self.changes.touch(kind, key, entry.seq)
-            else:
+        for kind, keys in changed.items():
+            places = self._places(kind)
+            gone = [key for key in keys if not any(key in place for place in places)]
+            for key in gone:
+                del keys[key]
                 self.changes.drop(kind, key, entry.seq)
+            self.changes.touch_all(kind, keys, entry.seq)
 
-    def _event(self, event: Event, seq: int, at: Micros, changed: dict[tuple[str, str], None]) -> None:
-        before = touched(self.view, event) if moves(event) else ()
-        _CELL.apply(self.cell, event, seq, at)
+    def _event(self, event: Event, seq: int, at: Micros, changed: Touched) -> None:
+        if moves(event):
+            mark(self.view, event, changed)
         if isinstance(event, _RELEASES):
-            self._released(event, before, seq)
+            self._release(event, seq, at)
+        else:
+            _CELL.apply(self.cell, event, seq, at)
         for forgotten in self.jobs.event(event):
             self.changes.drop("Job", forgotten, seq)
-        for pair in before:
-            changed[pair] = None
-        for pair in touched(self.view, event):
-            changed[pair] = None
+        mark(self.view, event, changed)
 
-    def _released(
+    def _release(
         self,
         event: scheduler.QuotaReleased | slices.WorkloadFinished | slices.WorkloadDeleted,
-        before: Touched,
         seq: int,
+        at: Micros,
     ) -> None:
-        """Note what a workload's end means beyond the view: how its job ended, which queues may go."""
-        for kind, key in before:
-            if kind == "Job" and isinstance(event, slices.WorkloadFinished):
-                self.jobs.finished(key, event.cause)
-            elif kind == "Job" and isinstance(event, slices.WorkloadDeleted) and key not in self.view.jobs:
-                self.jobs.forget(key)
-            elif kind == "ClusterQueue" and not self.view.reserving(key):
-                self.objects.let_go(kind, key, seq)
+        """Fold what ends a workload or its run, which means more than the view can tell afterwards.
+
+        How its job ended, and which queues may go.
+        """
+        workload = self.view.workloads.get(event.workload)
+        if workload is None:
+            _CELL.apply(self.cell, event, seq, at)
+            return
+        key = workload.record.job.key if workload.record.job is not None else None
+        queue = queue_of(workload)
+        _CELL.apply(self.cell, event, seq, at)
+        if key is not None and isinstance(event, slices.WorkloadFinished):
+            self.jobs.finished(key, event.cause)
+        elif key is not None and isinstance(event, slices.WorkloadDeleted) and key not in self.view.jobs:
+            self.jobs.forget(key)
+        if queue and not self.view.reserving(queue):
+            self.objects.let_go("ClusterQueue", queue, seq)
 
     def exists(self, kind: str, key: str) -> bool:
         """Tell whether people can get the object."""
-        if kind == "Job":
-            return JobKey(key) in self.view.jobs or JobKey(key) in self.jobs.by_key
-        if kind in ("Workload", "Variant", "Slice"):
-            return key in self.view.workloads
         if kind == "Agent":
             return ("agent", key) in self.presence
-        return key in self.objects.by_kind.get(kind, {})
+        return any(key in place for place in self._places(kind))
+
+    def _places(self, kind: str) -> Sequence[Container[str]]:
+        """Return where objects of this kind are, one of which is enough; agents excepted."""
+        if kind == "Job":
+            return (self.view.jobs, self.jobs.by_key)
+        if kind in ("Workload", "Variant", "Slice"):
+            return (self.view.workloads,)
+        return (self.objects.by_kind.get(kind, {}),)
 
     # Messages from outside
 

@@ -26,7 +26,7 @@ from sluice.events.variants import (
 
 def as_workload_event(event: Event) -> Event:
     """Return the event of the slice-aggregator that means the same; *event* itself if there is none."""
-    translate = _TRANSLATIONS.get(type(event))
+    translate = TRANSLATIONS.get(type(event))
     return event if translate is None else translate(event)
 
 
@@ -50,7 +50,7 @@ def _stopped(event: VariantStopped) -> WorkloadStopped:
     )
 
 
-_TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
+TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
     VariantActivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=True),
     VariantCreated: lambda e: WorkloadCreated(cause=e.cause, workload=e.workload),
     VariantDeactivated: lambda e: WorkloadUpdated(cause=e.cause, workload=e.workload, active=False),
@@ -60,5 +60,6 @@ _TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
     VariantStopped: _stopped,
     VariantUpdated: _updated,
 }
+"""Events of variants, and what makes the same event of a workload of each."""
 
-__all__ = ["as_workload_event"]
+__all__ = ["TRANSLATIONS", "as_workload_event"]

@@ -47,7 +47,8 @@ def presence_suffix(kind: str, name: str) -> str:
 
 def names(suffix: str) -> tuple[str, ...]:
     """Return the decoded tokens of a subject: `job.a%2Eb.c` -> ("job", "a.b", "c")."""
-    return tuple(untoken(part) for part in suffix.split("."))
+    parts = suffix.split(".")
+    return tuple(map(untoken, parts)) if "%" in suffix else tuple(parts)
 
 
 class Cell:

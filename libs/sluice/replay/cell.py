@@ -9,7 +9,7 @@ can compute, such as how much a queue could still have, is not here; `summary` h
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,16 +85,13 @@ class CellFold:
 
     def apply(self, state: CellState, event: Event, seq: int, at: Micros) -> None:
         """Fold one event of a commit, or a message about presence."""
-        match event:
-            case Message():
-                _presence(state, event, at)
-                return
-            case config.ObjectApplied() | config.ObjectDeleted():
-                state.objects.apply(event, seq)
-            case slices.Rejected():
-                _refused(state, event, seq, at)
-            case slices.WorkloadCreated() if event.workload.job is not None:
-                state.refused.pop(event.workload.job.key, None)
+        kind = type(event)
+        if kind is Message:
+            _presence(state, event, at)
+            return
+        beside = _BESIDE.get(kind)
+        if beside is not None:
+            beside(state, event, seq, at)
         state.view.apply(event, seq, at)
 
     def decide(self, state: CellState, at: Micros) -> Sequence[Event]:  # noqa: ARG002
@@ -121,6 +118,17 @@ class CellFold:
         return CellState(views.load(found.view), objects, dict(found.refused), dict(found.presence))
 
 
+def _object(
+    cell: CellState, event: config.ObjectApplied | config.ObjectDeleted, seq: int, _at: Micros
+) -> None:
+    cell.objects.apply(event, seq)
+
+
+def _created(cell: CellState, event: slices.WorkloadCreated, _seq: int, _at: Micros) -> None:
+    if event.workload.job is not None:
+        cell.refused.pop(event.workload.job.key, None)
+
+
 def _refused(cell: CellState, event: slices.Rejected, seq: int, at: Micros) -> None:
     key = job_of(event.subject)
     if key is None or key in cell.view.jobs:
@@ -130,7 +138,16 @@ def _refused(cell: CellState, event: slices.Rejected, seq: int, at: Micros) -> N
         del cell.refused[next(iter(cell.refused))]
 
 
-def _presence(cell: CellState, event: Message, at: Micros) -> None:
+_BESIDE: dict[type[Event], Callable[[CellState, Any, int, Micros], None]] = {
+    config.ObjectApplied: _object,
+    config.ObjectDeleted: _object,
+    slices.Rejected: _refused,
+    slices.WorkloadCreated: _created,
+}
+"""What is folded beside the view."""
+
+
+def _presence(cell: CellState, event: Any, at: Micros) -> None:
     parts = names(event.subject)
     message = decode_message(event.payload)
     if len(parts) != 3 or isinstance(message, tuple) or message.type not in ("Seen", "Lost"):

@@ -4,7 +4,9 @@ They are folded like all else, so that every replica has the same numbers, and a
 `TOTALS` is the whole list; its texts are what exporters and `docs/operations.md` say.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 Totals = dict[tuple[str, ...], int]
@@ -95,14 +97,28 @@ def count(totals: Totals, metric: str, *labels: str, n: int = 1) -> None:
     totals[key] = totals.get(key, 0) + n
 
 
+_BOUNDS_US = tuple(bound * 10**6 for bound in WAIT_BOUNDS_S)
+
+
+@lru_cache(maxsize=4096)
+def _histogram(metric: str, cluster_queue: str) -> tuple[tuple[str, ...], ...]:
+    """Return the series of a histogram: count, sum, and the buckets in the order of their bounds."""
+    buckets = (f"{metric}_bucket", cluster_queue)
+    return (
+        (f"{metric}_count", cluster_queue),
+        (f"{metric}_sum", cluster_queue),
+        *((*buckets, str(bound)) for bound in WAIT_BOUNDS_S),
+        (*buckets, "+Inf"),
+    )
+
+
 def waited(totals: Totals, metric: str, cluster_queue: str, micros: int) -> None:
     """Add one waiting time to a histogram."""
-    count(totals, f"{metric}_count", cluster_queue)
-    count(totals, f"{metric}_sum", cluster_queue, n=max(0, micros))
-    for bound in WAIT_BOUNDS_S:
-        if micros <= bound * 10**6:
-            count(totals, f"{metric}_bucket", cluster_queue, str(bound))
-    count(totals, f"{metric}_bucket", cluster_queue, "+Inf")
+    counted, total, *buckets = _histogram(metric, cluster_queue)
+    totals[counted] = totals.get(counted, 0) + 1
+    totals[total] = totals.get(total, 0) + max(0, micros)
+    for bucket in buckets[bisect_left(_BOUNDS_US, micros) :]:
+        totals[bucket] = totals.get(bucket, 0) + 1
 
 
 def series(totals: Totals) -> Iterator[tuple[str, dict[str, str], float]]:

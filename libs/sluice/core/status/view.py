@@ -10,7 +10,7 @@ The api service answers queries from it, replay shows any moment of the past wit
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.variant_events import as_workload_event
+from sluice.core.variant_events import TRANSLATIONS
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReserved
 
@@ -22,11 +22,22 @@ from .fold_waits import admitted, reserved
 from .fold_workloads import WORKLOAD_FOLDS
 from .state import State
 
-_WAITS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
-    Admitted: admitted,
-    QuotaReserved: reserved,
+_Fold = Callable[[State, Any, int, Micros], None]
+_Count = Callable[[State, Any, Micros], None]
+
+_WAITS: dict[type[Event], _Count] = {Admitted: admitted, QuotaReserved: reserved}
+_FOLDS: dict[type[Event], _Fold] = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS, **CHECK_FOLDS}
+
+
+def _counts(kind: type[Event]) -> tuple[_Count, ...]:
+    """Return what is counted of an event, before it is folded."""
+    return tuple(table[kind] for table in (TOTAL_FOLDS, _WAITS) if kind in table)
+
+
+_OF = {
+    kind: (TRANSLATIONS.get(kind), _counts(kind), _FOLDS.get(kind))
+    for kind in {**TRANSLATIONS, **TOTAL_FOLDS, **_WAITS, **_FOLDS}
 }
-_FOLDS = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS, **CHECK_FOLDS}
 
 
 class View(State):
@@ -35,17 +46,16 @@ class View(State):
     def apply(self, event: Event, seq: int, at: Micros) -> None:
         """Fold *event*, of the message at *seq*, decided at *at*. What no object is known for is ignored."""
         self.seq = seq
-        same = as_workload_event(event)
-        if same is not event:
+        found = _OF.get(type(event))
+        if found is None:
+            return
+        translate, counts, fold = found
+        if translate is not None:
             # What is said of variants means what is said of other workloads.
+            same = translate(event)
             _FOLDS[type(same)](self, same, seq, at)
-        counts = TOTAL_FOLDS.get(type(event))
-        if counts is not None:
-            counts(self, event, at)
-        waits = _WAITS.get(type(event))
-        if waits is not None:
-            waits(self, event, at)
-        fold = _FOLDS.get(type(event))
+        for count in counts:
+            count(self, event, at)
         if fold is not None:
             fold(self, event, seq, at)
 

@@ -249,11 +249,17 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
         if not found:
             find(scheduler_at(source, source.end).state, name)
         if svg is not None:
-            _write(svg, picture.timeline(found, name))
+            _write(svg, picture.timeline(found, name, _flavors(world)))
     if output == "json":
         show_json([vars(h) for h in found])
     else:
         click.echo("\n".join(happening_line(h) for h in found))
+
+
+def _flavors(world: World) -> list[str]:
+    """Return the flavors in the order in which queues prefer them."""
+    groups = (group for q in world.cluster_queues.values() for group in q.spec.resource_groups)
+    return list(dict.fromkeys(flavor.name for group in groups for flavor in group.flavors))
 
 
 def _queues(world: World, name: str) -> list[str]:

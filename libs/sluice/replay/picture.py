@@ -119,8 +119,11 @@ class _Story:
             self.bars.append(bar)
 
 
-def timeline(found: Sequence[Happening], title: str) -> str:
-    """Draw every job's waits and its runs by flavor; where one is stopped, and what it moves to."""
+def timeline(found: Sequence[Happening], title: str, flavors: Sequence[str] = ()) -> str:
+    """Draw every job's waits and its runs by flavor; where one is stopped, and what it moves to.
+
+    *flavors*: in the order of their lanes, the most preferred first; others follow by name.
+    """
     story = _Story()
     for h in found:
         story.take(h)
@@ -130,7 +133,8 @@ def timeline(found: Sequence[Happening], title: str) -> str:
     # What lasted no time to speak of would hide what did.
     bars = [bar for bar in story.bars if bar.lane != WAITING or scale.width(bar) >= 1]
     lanes = _rows(bars)
-    names = sorted(lanes, key=lambda name: (name != WAITING, name))
+    places = {name: place for place, name in enumerate((WAITING, *flavors))}
+    names = sorted(lanes, key=lambda name: (places.get(name, len(places)), name))
     tops, y = {}, _TOP
     for name in names:
         tops[name] = y

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from sluice.log import garbage
 from sluice.log.contract import Log, Tail
 from sluice.log.snapshot import Snapshots
 from sluice.log.subjects import COMMITS, OUTSIDE
@@ -49,9 +50,12 @@ class Follower:
             self.world = await newest(self._snapshots, end)
             self._saved = self.world.seq
         self._tail = self._log.tail(self.world.seq + 1, (*OUTSIDE, *COMMITS), self._wake.set)
+        catching_up = contextlib.ExitStack()
+        catching_up.enter_context(garbage.put_off())
         try:
             if self.world.seq >= end:
                 log.info("caught up", seq=end, seconds=round(time.monotonic() - started, 3))
+                catching_up.close()
                 self.ready.set()
             while True:
                 self._wake.clear()
@@ -69,12 +73,14 @@ class Follower:
                     self._advanced.notify_all()
                 if not self.ready.is_set() and self.world.seq >= end:
                     log.info("caught up", seq=self.world.seq, seconds=round(time.monotonic() - started, 3))
+                    catching_up.close()
                     self.ready.set()
                 if self.ready.is_set():
                     await on_advance()
                 if self._every and self.world.seq - self._saved >= self._every:
                     self._save()
         finally:
+            catching_up.close()
             await self._tail.close()
 
     def _save(self) -> None:

@@ -18,6 +18,7 @@ from opentelemetry import trace
 from sluice.events.base import Micros
 from sluice.events.commit import Step
 
+from . import garbage
 from .consumer import LogReplacedError
 from .contract import Entry, Log, Tail
 from .decider import Decider
@@ -172,6 +173,9 @@ class Runner[S]:
         self._pending, self._snapshot_due, self._inputs_since_step = [], None, 0
         self._effects.clear()
         end = await self._end_of_log()
+        if self.fold.folded:
+            self.fold = Fold(self.decider)
+            garbage.look_through()
         loaded = await self.snapshots.newest(self.decider, end) if self.snapshots is not None else None
         self.fold = loaded or Fold(self.decider)
         self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
@@ -180,10 +184,11 @@ class Runner[S]:
         filters = [*sorted(self.decider.reads), self.decider.writer]
         begin = self.fold.upto
         self.tail = self.log.tail(begin + 1, filters, self._wake.set)
-        while not self._stopping and not self.tail.reached(end):
-            self._wake.clear()
-            if not await self._take_in():
-                await self._wake.wait()
+        with garbage.put_off():
+            while not self._stopping and not self.tail.reached(end):
+                self._wake.clear()
+                if not await self._take_in():
+                    await self._wake.wait()
         log.info(
             "rebuilt",
             writer=self.decider.writer,

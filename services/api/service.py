@@ -23,8 +23,10 @@ from sluice.events.query import (
     ListRequest,
     Request,
     Status,
+    StatusAnswer,
     StatusRequest,
     WatchRequest,
+    WriterHead,
 )
 from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
@@ -203,29 +205,29 @@ class ApiService:
     async def _status(self, request: StatusRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)
         world = self.follower.world
-        return {
-            "cell": self.config.cell,
-            "seq": world.seq,
-            "end": await self.log.end(),
-            "lag": self.follower.lag,
-            "instance": self.config.instance,
-            "rejected": world.jobs.rejected,
-            "writers": {writer: {"seq": seq, "at": at} for writer, (seq, at) in sorted(world.heads.items())},
-            "agents": [
+        return StatusAnswer(
+            cell=self.config.cell,
+            seq=world.seq,
+            end=await self.log.end(),
+            lag=self.follower.lag,
+            instance=self.config.instance,
+            rejected=world.jobs.rejected,
+            writers={writer: WriterHead(seq=seq, at=at) for writer, (seq, at) in sorted(world.heads.items())},
+            agents=[
                 agent
                 for kind, name in world.presence
                 if kind == "agent" and (agent := render(world, "Agent", name)) is not None
             ],
-            "totals": [
+            totals=[
                 {"metric": metric, "labels": labels, "value": value}
                 for metric, labels, value in series(world.view.totals)
             ],
-            "counts": {
+            counts={
                 "jobs": len(world.view.jobs),
                 "workloads": len(world.view.workloads),
                 "clusterQueues": len(world.objects.by_kind["ClusterQueue"]),
             },
-        }
+        )
 
 
 def _refusal(name: str, error: Exception) -> Status:

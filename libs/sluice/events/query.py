@@ -160,6 +160,29 @@ class StatusRequest(Request, frozen=True, kw_only=True):
     min_seq: int = 0
 
 
+class WriterHead(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """A writer's newest commit: sequence, and time in microseconds since the epoch."""
+
+    seq: int
+    at: int
+
+
+class StatusAnswer(Wire, frozen=True, kw_only=True, omit_defaults=False):
+    """How far this replica is (`seq`; the log ends at `end`), messages `rejected`, and what there is."""
+
+    cell: str
+    seq: int
+    end: int
+    lag: int
+    instance: str
+    rejected: int
+    writers: dict[str, WriterHead]
+    agents: list[Object]
+    totals: list[dict[str, Any]]
+    """What metrics count: `metric`, `labels`, `value`."""
+    counts: dict[str, int]
+
+
 class HistoryRequest(Request, frozen=True, kw_only=True):
     """Events that concern one object, oldest first, at most `limit` of the newest."""
 

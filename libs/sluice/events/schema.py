@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from . import job as job_events
-from . import schema_checks
+from . import schema_api, schema_checks
 from .base import Event
 from .catalogue import VERSIONS, WRITERS
 from .check_protocol import CheckVerdict
@@ -53,6 +53,11 @@ def files() -> dict[str, str]:
     for value in _PROJECTIONS:
         golden = _pretty(msgspec.json.encode(example(value)))
         result[f"proto/golden/projections/{value.__name__}.json"] = golden
+    result[f"proto/schema/{schema_api.FAMILY}.json"] = _schema_file(
+        "Requests to the api service and its answers", schema_api.TYPES
+    )
+    for name, asked in schema_api.examples().items():
+        result[f"proto/golden/{schema_api.FAMILY}/{name}.json"] = _pretty(msgspec.json.encode(asked))
     family = schema_checks.FAMILY
     title = "Requests, verdicts and heartbeats of admission-check controllers"
     result[f"proto/schema/{family}.json"] = _schema_file(title, schema_checks.TYPES)
@@ -189,11 +194,11 @@ def _asyncapi() -> str:
         }
         operations[f"follow-{writer}"] = {"action": "receive", "channel": {"$ref": f"#/channels/{writer}"}}
     channels |= {"job": _job_channel(), "presence": _presence_channel(), "dispatch": _dispatch_channel()}
-    channels |= schema_checks.channels(CELL, _cloud_event)
+    channels |= schema_checks.channels(CELL, _cloud_event) | schema_api.channels(CELL)
     operations["publish-job-events"] = {"action": "send", "channel": {"$ref": "#/channels/job"}}
     operations["report-presence"] = {"action": "send", "channel": {"$ref": "#/channels/presence"}}
     operations["watch-dispatch"] = {"action": "receive", "channel": {"$ref": "#/channels/dispatch"}}
-    operations |= schema_checks.operations()
+    operations |= schema_checks.operations() | schema_api.operations()
     document = {
         "asyncapi": "3.0.0",
         "info": {

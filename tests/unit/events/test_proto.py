@@ -10,7 +10,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
-from sluice.events import schema_checks
+from sluice.events import schema_api, schema_checks
 from sluice.events.catalogue import EVENTS, WRITERS
 from sluice.events.check_protocol import CheckVerdict
 from sluice.events.codec import decode_commit, decode_message
@@ -58,6 +58,11 @@ def test_golden_message_fits_schema_and_decodes(name: str):
         value = message["data"] if cls is CheckVerdict else message
         _validate(family, cls.__name__, value)
         assert json.loads(msgspec.json.encode(msgspec.convert(value, cls))) == value
+        return
+    if family == "api":
+        cls = {one.__name__: one for one in schema_api.TYPES}[kind.partition("-")[0]]
+        _validate(family, cls.__name__, message)
+        assert json.loads(msgspec.json.encode(msgspec.convert(message, cls))) == message
         return
     _validate("projections", kind, message)
 

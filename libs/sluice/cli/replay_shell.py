@@ -9,9 +9,9 @@ from sluice.core.state import SchedulerState
 from sluice.log.fold import Fold
 from sluice.replay.frames import Film, Frame, Line, Place
 from sluice.replay.objects import about, known_names, split_kind
-from sluice.replay.overview import UnknownNameError, counts, queues_of
+from sluice.replay.overview import UnknownNameError, counts, of_scheduler, queues_of
 from sluice.replay.source import Source
-from sluice.replay.states import RangeError, checks_at, scheduler_at, variants_at
+from sluice.replay.states import RangeError, checks_at, is_long, scheduler_at, variants_at
 from sluice.replay.tables import state_lines
 from sluice.replay.why import Others, explain
 from sluice.replay.why_report import UnknownWorkloadError
@@ -154,8 +154,8 @@ class Shell:
             click.secho(_line(line), fg=_COLOURS.get(line.mark))
 
     def _state(self, words: list[str]) -> None:
-        cell = self.film.cell(self.place)
         if words:
+            cell = self.film.cell(self.place)
             found: dict[str, dict[str, object]] = {}
             for kind, key, plain in about(cell, words[0]):
                 found.setdefault(kind, {})[key] = plain
@@ -164,7 +164,10 @@ class Shell:
             click.echo(to_yaml(found).rstrip())
             return
         fold = self._scheduler()
-        seen = counts(cell) | {"clusterQueues": queues_of(fold.state)}
+        if is_long(self.source):
+            seen = of_scheduler(fold.state)
+        else:
+            seen = counts(self.film.cell(self.place)) | {"clusterQueues": queues_of(fold.state)}
         click.echo("\n".join(state_lines(seen, self.place.seq, clock(fold.at))))
 
     def _why(self, words: list[str]) -> None:

@@ -79,7 +79,7 @@ def overview(source: Source, seq: int, *, snapshots: bool = True, progress: Prog
     Of a long log only what the scheduler knows: one state to load, and of so many jobs nobody reads a list.
     """
     if is_long(source):
-        return _of_scheduler(_scheduler(source, seq, snapshots, progress))
+        return of_scheduler(_scheduler(source, seq, snapshots, progress))
     works = [partial(_counts, source, seq, snapshots), partial(_queues, source, seq, snapshots)]
     found, queues = _folded(source, works, progress)
     return found | {"clusterQueues": queues}
@@ -186,7 +186,8 @@ def counts(cell: CellState) -> Plain:
     }
 
 
-def _of_scheduler(state: SchedulerState) -> Plain:
+def of_scheduler(state: SchedulerState) -> Plain:
+    """Return the overview of a long log: what the scheduler knows."""
     world = state.world
     variants = Counter(scheduled_phase(v) for family in world.families.values() for v in family.values())
     return {
@@ -241,4 +242,14 @@ def _node(source: Source, seq: int, snapshots: bool, name: str, progress: Progre
     return found
 
 
-__all__ = ["SHOWN", "UnknownNameError", "between", "counts", "look", "look_at", "overview", "queues_of"]
+__all__ = [
+    "SHOWN",
+    "UnknownNameError",
+    "between",
+    "counts",
+    "look",
+    "look_at",
+    "of_scheduler",
+    "overview",
+    "queues_of",
+]

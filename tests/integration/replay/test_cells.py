@@ -1,14 +1,24 @@
 """A running cell as a source: read only; a log imported into a fresh cell is the same log."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from sluice.cli.main import main
+from sluice.cli.replay_live import live_source
+from sluice.cli.settings import Settings
+from sluice.log.contract import Entry
 from sluice.replay import jsonl
+from sluice.replay.cell import CellFold
 from sluice.replay.checking import check
 from sluice.replay.live import LiveSource
+from sluice.replay.overview import between, look, look_at
 from sluice.replay.source import FileSource
 from sluice.replay.states import deciders, scheduler_at
+from tests.system import System
 from tests.unit.replay.incident import EXAMPLE
+from tests.waiting import wait_until
 
 
 def run(server, *arguments: str) -> int:
@@ -17,6 +27,13 @@ def run(server, *arguments: str) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+FLAVOR = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: spare}
+"""
 
 
 @pytest.fixture
@@ -86,6 +103,44 @@ def test_asking_a_cell_has_no_effect_on_it(imported, arguments, capsys):
     assert run(imported, *arguments) == 0, capsys.readouterr().err
     assert capsys.readouterr().out
     assert LiveSource(imported.url, "main").end == end
+
+
+def test_a_state_is_read_from_the_snapshot_of_a_running_cell(tmp_path):
+    """What the api service kept is where looking starts: of the log only what came since is read."""
+    with System(tmp_path) as system:
+        assert run(system, "log", "import", str(EXAMPLE)) == 0
+        service = system.start("api", {"API_SNAPSHOT_ENTRIES": "20"})
+        settings = Settings(server=system.url)
+        kept = wait_until(lambda: (source := live_source(settings)).snapshot(CellFold(), source.end))
+        service.kill()
+        system.start("api", {"API_SNAPSHOT_ENTRIES": "0"})
+        manifest = tmp_path / "flavor.yaml"
+        manifest.write_text(FLAVOR)
+        wait_until(lambda: run(system, "apply", "-f", str(manifest)) == 0)
+        source = live_source(settings)
+        assert source.end > kept.upto
+
+        seen: list[int] = []
+        reading = source.read
+
+        def read(*arguments: Any) -> Iterator[list[Entry]]:
+            for entries in reading(*arguments):
+                seen.extend(entry.seq for entry in entries)
+                yield entries
+
+        source.read = read
+        for ask in (
+            lambda snapshots: look_at(source, source.end, "train-4", snapshots=snapshots),
+            lambda snapshots: look(source, source.end, ["jobs", "workloads"], snapshots=snapshots),
+        ):
+            seen.clear()
+            found = ask(True)
+            assert all(seq > kept.upto for seq in seen)
+            assert found == ask(False)
+            assert 1 in seen
+        seen.clear()
+        between(source, source.end - 1, source.end)
+        assert all(seq > kept.upto for seq in seen)
 
 
 def test_exports_of_a_cell_are_what_was_imported(imported, tmp_path):

@@ -101,6 +101,9 @@ def look_at(
             raise _Enough
         yield
 
+    kind, bare = split_kind(name)
+    if kind not in ("", "ClusterQueue", "Cohort") or "/" in bare:
+        return _named(source, seq, snapshots, name, progress)
     try:
         with unhurried():
             works = [partial(_node, source, seq, snapshots, name)]

@@ -56,13 +56,14 @@ class CandidateIndex:
 
     def put(self, workload: "Workload") -> None:
         """Add the workload, or move it to where it belongs now."""
+        key = workload.key
         place = (workload.evicted_at is not None, rank(workload), workload.usage)
-        before = self._places.get(workload.key)
+        before = self._places.get(key)
         if before is not None:
             if before == place and self._entry(before)[1] is workload:
                 return
-            self.discard(workload.key)
-        self._places[workload.key] = place
+            self.discard(key)
+        self._places[key] = place
         self._hold(place, 1)
         # Ranks are unique, so comparing entries never comes to comparing workloads.
         insort(self.evicted if place[0] else self.running, (place[1], workload))
@@ -83,7 +84,9 @@ class CandidateIndex:
     def _hold(self, place: "_Place", sign: int) -> None:
         level = place[1][0]
         for fr, amount in place[2].items():
-            held = self._held.setdefault(fr, {})
+            held = self._held.get(fr)
+            if held is None:
+                held = self._held[fr] = {}
             now = held.get(level, 0) + sign * amount
             if now:
                 held[level] = now

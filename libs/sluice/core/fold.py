@@ -136,13 +136,14 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     )
     workload.changed_by = seq
     state.world.workloads[key] = workload
-    state.members.setdefault(_local_key(workload), {})[key] = None
+    _join(state, workload)
     if record.replaces is not None:
         state.world.replacements[record.replaces] = key
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
     place(state, workload)
-    _ask_again(state, workload)
+    if parent is not None:
+        _ask_again(state, workload)
 
 
 def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
@@ -158,7 +159,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     stood = _stands(workload)
     _leave(state, workload)
     record = workload.record = msgspec.structs.replace(workload.record, **changes)
-    state.members.setdefault(_local_key(workload), {})[workload.key] = None
+    _join(state, workload)
     workload.equivalence = ""
     workload.changed_by = seq
     priority = effective_priority(record, world.config)
@@ -292,6 +293,14 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     look(world, state.lifecycle, new, event.cause, at)
     if beyond(before, usage):
         _wake(state, new, event.cause)
+
+
+def _join(state: SchedulerState, workload: Workload) -> None:
+    local = _local_key(workload)
+    members = state.members.get(local)
+    if members is None:
+        members = state.members[local] = {}
+    members[workload.key] = None
 
 
 def _leave(state: SchedulerState, workload: Workload) -> None:

@@ -72,10 +72,10 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
 
 def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> None:
     """Take notice of *event*, already folded into *world*; *seq* is its message's, *at* its time."""
-    kind = type(event)
-    handler = _HANDLERS.get(kind)
-    if handler is not None:
-        handler(world, lc, event, event.cause if kind in _OWN else seq, at)
+    found = _NOTES.get(type(event))
+    if found is not None:
+        handler, is_own = found
+        handler(world, lc, event, event.cause if is_own else seq, at)
 
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
@@ -289,5 +289,7 @@ _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None
     WorkloadStopped: _one,
     WorkloadUpdated: _one,
 }
+
+_NOTES = {kind: (handler, kind in _OWN) for kind, handler in _HANDLERS.items()}
 
 __all__ = ["Lifecycle", "deadline", "decide", "forget", "look", "note", "rebuild"]

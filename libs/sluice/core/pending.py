@@ -139,6 +139,7 @@ class Queue:
     __slots__ = (
         "active",
         "classes",
+        "listed",
         "name",
         "node",
         "parked",
@@ -165,6 +166,8 @@ class Queue:
         """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
         self.waiting: Waiting | None = None
         self.tree: TreeQueues | None = None
+        self.listed: tuple[bool, bool, bool, bool] | None = None
+        """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""
 
     @property
     def size(self) -> int:
@@ -501,7 +504,8 @@ class Pending:
             tree.cause = cause
         if tree.dirty or tree.parked or tree.waiting:
             tree.dirty = True
-            tree.freed.update(dict.fromkeys((ANY,) if tree.wary else flavors))
+            for flavor in (ANY,) if tree.wary else flavors:
+                tree.freed[flavor] = None
             self.busy[tree.root] = tree
 
     def open(self, queue: Queue) -> None:
@@ -571,7 +575,7 @@ class Pending:
             if peers.indexed:
                 tree.shapes.discard(peers.least, _rank_of(peers), peers)
         tree.forget(queue.name)
-        queue.tree = None
+        queue.tree = queue.listed = None
         if tree.members:
             self._tidy(tree)
         else:
@@ -597,11 +601,14 @@ class Pending:
             if queue.strict and (blocker := queue.blocker()) is not None:
                 reserves = blocker.reserves
                 ready = ready and waits
-        _member(tree.waiting, queue, waits or reserves)
-        _member(tree.ready, queue, ready)
-        _member(tree.parked, queue, has_parked)
-        _member(tree.special, queue, has_parked and queue.special)
-        _member(tree.wary, queue, queue.special)
+        listed = (waits or reserves, ready, has_parked, queue.special)
+        if listed != queue.listed:
+            queue.listed = listed
+            _member(tree.waiting, queue, waits or reserves)
+            _member(tree.ready, queue, ready)
+            _member(tree.parked, queue, has_parked)
+            _member(tree.special, queue, has_parked and queue.special)
+            _member(tree.wary, queue, queue.special)
         if not has_parked and name in tree.open:
             del tree.open[name]
         self._tidy(tree)

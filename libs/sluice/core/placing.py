@@ -18,14 +18,15 @@ def queue_for(world: World, workload: Workload) -> str:
         return ""
     record = workload.record
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
-    if local is None or local.cluster_queue not in world.cluster_queues or stopped(local.stop_policy):
+    cq = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if local is None or cq is None or stopped(local.stop_policy):
         return ""
     if record.annotations and GATED_BY_ANNOTATION in record.annotations:
         return ""
     if record.replaces is not None and must_wait(world, workload, local.cluster_queue):
         return ""
     if record.parent is None:
-        if is_parent(world.config, workload, world.cluster_queues[local.cluster_queue]):
+        if cq.spec.concurrent_admission_policy is not None and is_parent(world.config, workload, cq):
             return ""
     elif backs_off(world, workload):
         return ""

@@ -31,8 +31,7 @@ class Scheduler:
     def initial(self) -> SchedulerState:
         return new_state()
 
-    def apply(self, state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
-        fold(state, event, seq, at)
+    apply = staticmethod(fold)
 
     def decide(self, state: SchedulerState, at: Micros) -> Sequence[Event]:
         """Return the next events, () when settled."""

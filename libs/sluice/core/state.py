@@ -52,6 +52,9 @@ def new_state() -> SchedulerState:
     world = World(tree=Tree())
 
     def rank_of(workload: Workload) -> Rank:
+        if workload.last_evicted_at is None and workload.record.parent is None:
+            # Most of all: nothing but their creation is known of them.
+            return (-workload.priority, workload.record.created_at, workload.uid)
         time = queue_time(workload, queue_order_timestamp(workload, world.config))
         return (-workload.priority, time, queue_identity(workload))
 

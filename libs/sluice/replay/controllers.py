@@ -13,9 +13,11 @@ import msgspec
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import ChecksRequested
 from sluice.events.codec import decode_message, encode_message
-from sluice.events.slices import WorkloadCreated
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+
+_RECORDS = msgspec.json.Decoder(WorkloadRecord)
 
 
 @dataclass(slots=True)
@@ -26,6 +28,8 @@ class Answer:
     suffix: str
     data: dict[str, Any]
     seq: int
+    at: Micros = 0
+    """When it came in the log."""
 
     def payload(self, workload: WorkloadKey, attempt: int) -> bytes:
         """Return it as the verdict on a workload of another run."""
@@ -46,6 +50,11 @@ class Names:
     """What people call a workload: its job, and which variant of it; the same in every run."""
 
     _of: dict[WorkloadKey, str] = field(default_factory=dict)
+    _unread: list[msgspec.Raw] = field(default_factory=list)
+
+    def made(self, workload: msgspec.Raw) -> None:
+        """Hear of a workload that was created; it is read when somebody asks for names."""
+        self._unread.append(workload)
 
     def hear(self, event: Event) -> None:
         if isinstance(event, WorkloadCreated) and event.workload.job is not None:
@@ -54,6 +63,12 @@ class Names:
             self._of[event.workload.key] = f"{self(event.workload.parent)}[{event.variant}]"
 
     def __call__(self, key: WorkloadKey) -> str:
+        if self._unread:
+            unread, self._unread = self._unread, []
+            for workload in unread:
+                record = _RECORDS.decode(workload)
+                if record.job is not None:
+                    self._of[record.key] = record.job.key
         return self._of.get(key, key)
 
 
@@ -91,7 +106,7 @@ class Verdicts:
             return False
         if asked is not None and asked[0] == attempt:
             answers = self.answers.setdefault((self.names(workload), check), {})
-            found = Answer(max(0, entry.at - asked[1]), entry.suffix, data, entry.seq)
+            found = Answer(max(0, entry.at - asked[1]), entry.suffix, data, entry.seq, entry.at)
             answers.setdefault(attempt, []).append(found)
         return True
 

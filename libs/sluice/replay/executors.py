@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluice.events.base import Event, JobKey, Micros
+from sluice.events.base import JobKey, Micros
 from sluice.events.codec import decode_message, encode_message
-from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
+
+from .partly import Told
 
 KINDS = ("JobPodsReady", "JobStopped", "JobFinished", "JobPodsReclaimable")
 """Messages of executors."""
@@ -29,6 +30,8 @@ class Report:
     after_us: int
     payload: bytes
     seq: int
+    at: Micros = 0
+    """When it came in the log."""
 
 
 @dataclass(slots=True)
@@ -74,11 +77,11 @@ class Run:
         payload = made("JobFinished", job, attempt, success=self.success)
         return [*found, Report("JobFinished", seconds_us, payload, self.finish_seq)]
 
-    def answers(self, job: JobKey, attempt: int) -> list[Report]:
-        """Return what an executor says after it was told to stop the attempt."""
+    def answers(self, job: JobKey, attempt: int, *, over: bool = False) -> list[Report]:
+        """Return what an executor says when it is told to stop the attempt; *over*: it had ended by then."""
         known = self.attempts.get(attempt)
-        if known is not None and known.stopping:
-            return known.stopping
+        if over or (known is not None and known.stopping):
+            return known.stopping if known is not None else []
         wait = DEFAULT_STOP_US if self.stop_us is None else self.stop_us
         return [Report("JobStopped", wait, made("JobStopped", job, attempt), 0)]
 
@@ -91,6 +94,10 @@ def made(kind: str, job: JobKey, attempt: int, *, success: bool = True) -> bytes
     return encode_message(
         message_id=f"{kind}-{job}-{attempt}", source="what-if", event_type=kind, subject=job, at=0, data=data
     )
+
+
+_Spoken = tuple[Told, Micros, Micros]
+"""What an executor was told: when that was decided, and when it was published."""
 
 
 @dataclass(slots=True)
@@ -109,18 +116,17 @@ class Runs(Mapping[JobKey, list[Run]]):
     def __init__(self) -> None:
         self.end: Micros = 0
         """Of the log: what runs then had run by then."""
-        self._said: dict[JobKey, list[tuple[Event, Micros] | Entry]] = {}
+        self._said: dict[JobKey, list[_Spoken | Entry]] = {}
         """What was decided on the job, and what executors reported, in order."""
         self._known: dict[JobKey, list[Run]] = {}
 
-    def decided(self, event: Event, at: Micros) -> None:
-        """Hear of an event of the slice-aggregator."""
-        if isinstance(event, JobResumed):
-            self._said.setdefault(event.job, []).append((event, at))
-        elif isinstance(event, JobSuspended):
-            said = self._said.get(event.job)
-            if said is not None:
-                said.append((event, at))
+    def decided(self, told: Told, at: Micros, published: Micros) -> None:
+        """Hear that a job is to run, or to stop; its executor could not know before it was *published*."""
+        said = self._said.get(JobKey(told.job))
+        if said is not None:
+            said.append((told, at, published))
+        elif told.type == "JobResumed":
+            self._said[JobKey(told.job)] = [(told, at, published)]
 
     def heard(self, entry: Entry, job: JobKey) -> None:
         """Hear of an executor's message about *job*."""
@@ -141,7 +147,7 @@ class Runs(Mapping[JobKey, list[Run]]):
         return len(self._said)
 
 
-def _runs_of(said: Iterable[tuple[Event, Micros] | Entry], end: Micros) -> list[Run]:
+def _runs_of(said: Iterable[_Spoken | Entry], end: Micros) -> list[Run]:
     runs: list[Run] = []
     present: _Present | None = None
     for each in said:
@@ -149,8 +155,8 @@ def _runs_of(said: Iterable[tuple[Event, Micros] | Entry], end: Micros) -> list[
             if present is not None and not present.over:
                 _learn(present, each)
             continue
-        event, at = each
-        if isinstance(event, JobResumed):
+        event, at, published = each
+        if event.type == "JobResumed":
             if present is None or event.attempt <= present.attempt:
                 # Attempts count from 1: it has been submitted anew.
                 runs.append(Run())
@@ -158,7 +164,7 @@ def _runs_of(said: Iterable[tuple[Event, Micros] | Entry], end: Micros) -> list[
             present = _Present(runs[-1], event.attempt, at)
         elif present is not None:
             # It would have run for longer than it did.
-            ran = at - present.at
+            ran = max(at, published) - present.at
             present.run.attempts[present.attempt].least_us = ran
             present.run.least_us = max(present.run.least_us, ran)
             present.at, present.stops = at, True
@@ -174,7 +180,7 @@ def _learn(present: _Present, entry: Entry) -> None:
     run, after = present.run, max(0, entry.at - present.at)
     # In another run the job has another uid, and a report with a wrong one is stale.
     payload = _UID.sub(b"", entry.payload)
-    report = Report(message.type, after, payload, entry.seq)
+    report = Report(message.type, after, payload, entry.seq, entry.at)
     attempt = run.attempts[present.attempt]
     (attempt.stopping if present.stops else attempt.running).append(report)
     present.over = message.type in ENDS

@@ -16,8 +16,10 @@ from sluice.log.subjects import COMMITS
 
 from .controllers import Verdicts
 from .executors import KINDS, Run, Runs
+from .partly import read_times, read_turns
 from .source import Source
 from .states import Progress
+from .tempo import Clock, Tempo
 
 
 @dataclass(slots=True)
@@ -42,8 +44,8 @@ class Inputs:
     verdicts: Verdicts = field(default_factory=Verdicts)
     """How admission checks were answered."""
     end: Micros = 0
-    times: list[Micros] = field(default_factory=list)
-    """When the slice-aggregator decided, in order: what came between two of them was decided on together."""
+    tempos: dict[str, Tempo] = field(default_factory=dict)
+    """Service -> when it decided, and on what."""
     queues: dict[JobKey, dict[str, None]] = field(default_factory=dict)
     """Jobs, and the `namespace/name` of every local queue they were ever sent to; no name: unknown."""
 
@@ -89,23 +91,30 @@ _MANIFESTS = msgspec.json.Decoder(_Manifest)
 
 def inputs_of(source: Source, until: int | None = None, progress: Progress | None = None) -> Inputs:
     """Take the inputs out of a log."""
-    found, runs = Inputs(), Runs()
+    found, runs, clock = Inputs(), Runs(), Clock()
     found.runs = runs
     verdicts = found.verdicts
+    tempos = found.tempos = {writer: Tempo() for writer in ("slices", "variants", "scheduler", "checks")}
     for entries in source.read(1, until):
         for entry in entries:
             seq, suffix, at, payload, _ = entry
             if at > found.end:
                 found.end = at
+            clock.note(seq, at)
             if suffix == "slices":
-                for step in decode_commit(payload).steps:
-                    if step.at > (found.times[-1] if found.times else 0):
-                        found.times.append(step.at)
-                    for event in step.events:
-                        runs.decided(event, step.at)
-                        verdicts.names.hear(event)
+                for turn in read_turns(payload):
+                    tempos[suffix].note(turn.at, turn.upto, (at, seq))
+                    for told in turn.events:
+                        if told.type == "JobResumed" or told.type == "JobSuspended":
+                            runs.decided(told, turn.at, at)
+                        elif told.type == "WorkloadCreated":
+                            verdicts.names.made(told.workload)
+            elif suffix == "scheduler":
+                for bare in read_times(payload):
+                    tempos[suffix].note(bare.at, bare.upto, (at, seq))
             elif suffix in ("checks", "variants"):
                 for step in decode_commit(payload).steps:
+                    tempos[suffix].note(step.at, step.upto, (at, seq))
                     for event in step.events:
                         verdicts.learn(event, step.at)
             elif suffix == "config":
@@ -118,6 +127,7 @@ def inputs_of(source: Source, until: int | None = None, progress: Progress | Non
         if progress is not None and entries:
             progress(entries[-1].seq)
     runs.end = found.end
+    clock.set_limits(tempos.values())
     return found
 
 

@@ -120,7 +120,7 @@ def _likeness(found: WhatIf) -> Iterator[str]:
         yield (
             f"Up to the first change, {steps} steps were decided again exactly. Replayed freely from there, "
             f"without the changes, {found.common} of {count} decisions are the recorded ones until the first "
-            f"that differs{_apart(found)}, since deciding takes no time there."
+            f"that differs{_apart(found)}."
         )
 
 

@@ -1,12 +1,11 @@
 """A cell in virtual time: the real deciders against each other, and jobs that run for as long as they did.
 
 It can `follow` a log first: then everything is as recorded, step by step, to the same sequences. From there
-on, or from the start, it runs freely: a pure loop over a queue of events, in which deciding takes no time,
-and deciders hear each other event by event, so nothing is encoded.
+on, or from the start, it runs freely: a pure loop over a queue of events. Services hear of things and decide
+when they did in the log (`tempo`), or at once where it has nothing like it; nothing is encoded.
 """
 
 import heapq
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,18 +32,25 @@ from .metrics import Collector, Parted
 from .reach import Part
 from .source import Matcher, Source
 from .states import deciders
+from .tempo import Position, Tempo
 from .verify import Divergence, decided_as
 
 ROUNDS = 100_000
 """Decisions at one moment after which a run is given up: the deciders go round in circles."""
 
-PACE_US = 50_000
-"""A recorded decision that came later than this after an input was no answer to it."""
-
 
 class LoopError(RuntimeError):
     """The deciders do not settle."""
 
+
+Call = tuple[Micros, Position, int, int]
+"""When a service is to decide, what it has heard by then, its order, and the recorded step or -1."""
+
+_NEVER: Position = (1 << 62, 0)
+_FREE = Tempo()
+
+_Reported = tuple[str, tuple[WorkloadKey, str] | None, bool]
+"""The job that was reported on, or the (workload, check) that was answered; and whether the job had ended."""
 
 Said = tuple[int, Micros, Sequence[Event]]
 """A message as a decider folds it: sequence, time, events."""
@@ -56,10 +62,14 @@ class Side:
 
     decider: Decider[Any]
     state: Any = field(init=False)
+    order: int = 0
     held: deque[Said] = field(default_factory=deque)
     upto: int = 0
-    settled: bool = False
-    """It has nothing to say at this moment."""
+    inbox: deque[tuple[Position, int, Micros, Sequence[Event]]] = field(default_factory=deque)
+    """What it has not folded yet in a free run."""
+    called: set[Call] = field(default_factory=set)
+    """When it is to decide; only asked for members."""
+    tempo: Tempo = field(default_factory=Tempo)
     checked: Checked = field(init=False)
     """What deciding the followed steps again came to."""
 
@@ -90,6 +100,8 @@ class _Running:
     stops: bool = False
     said: int = 0
     """How many of its reports were followed."""
+    over: bool = False
+    """It has ended: of its own accord, if nobody knew yet that it was to stop."""
 
 
 @dataclass(slots=True)
@@ -107,8 +119,6 @@ class VirtualCell:
 
     inputs: Inputs
     collector: Collector | Parted = field(default_factory=Collector)
-    tick_us: int = 0
-    """What comes within so many microseconds is decided on together."""
     sides: dict[str, Side] = field(default_factory=lambda: {d.writer: Side(d) for d in deciders()})
     now: Micros = 0
     seq: int = 0
@@ -120,6 +130,9 @@ class VirtualCell:
     names: Names = field(default_factory=Names)
     _asked: dict[WorkloadKey, dict[str, _Asked]] = field(default_factory=dict)
     _due: list[tuple[Micros, int, int, Callable[[], None]]] = field(default_factory=list)
+    _wakes: list[Call] = field(default_factory=list)
+    _turns: int = 0
+    """How often somebody has decided at this moment."""
     _number: int = 0
     _index: int = 0
     _follows: bool = False
@@ -131,6 +144,8 @@ class VirtualCell:
 
     def __post_init__(self) -> None:
         self._all = list(self.sides.values())
+        for order, side in enumerate(self._all):
+            side.order = order
 
     @property
     def state(self) -> SchedulerState:
@@ -202,6 +217,7 @@ class VirtualCell:
         for event in step.events:
             side.decider.apply(side.state, event, step.upto, step.at)
         self.now = max(self.now, step.at)
+        self.collector.take(step.events, step.at)
         self._said(side.decider.writer, step.events, step.at)
         return None
 
@@ -209,7 +225,7 @@ class VirtualCell:
         """An executor's report was as recorded, so it is not to come again."""
         if self._reports is None:
             self._reports = _reports_in(self.inputs)
-        job, answered = self._reports.get(seq, ("", None))
+        job, answered, ended = self._reports.get(seq, ("", None, False))
         running = self._running.get(JobKey(job))
         if answered is not None:
             asked = self._asked.get(answered[0], {}).get(answered[1])
@@ -217,8 +233,9 @@ class VirtualCell:
                 asked.said += 1
         elif running is not None:
             running.said += 1
+            running.over |= ended
 
-    _reports: dict[int, tuple[str, tuple[WorkloadKey, str] | None]] | None = None
+    _reports: dict[int, _Reported] | None = None
 
     def _leave(self) -> None:
         """Go on freely: what was held back is folded, and what executors were about to say is due."""
@@ -237,29 +254,36 @@ class VirtualCell:
 
     # Running freely
 
-    def run(self, until: Micros | None = None, progress: Callable[[int], None] | None = None) -> None:
-        """Play everything, up to *until* if that is given; progress is told the input's sequence."""
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Play everything; progress is told the input's sequence."""
         if self._follows:
             self._leave()
         self._dismiss()
-        items = self.inputs.items
-        while self._index < len(items) or self._due:
-            first = items[self._index].at if self._index < len(items) else self._due[0][0]
-            if self._due and self._due[0][0] < first:
-                first = self._due[0][0]
-            deadline = self._deadline()
-            if deadline is not None and deadline < first:
-                first = deadline
-            if until is not None and first > until:
-                break
-            limit = self._moment(first)
-            self.now = max(self.now, first)
-            self._take(limit)
-            self.now = max(self.now, limit)
-            self._settle()
-            if progress is not None and self._index:
-                progress(items[self._index - 1].seq)
-        self._settle()
+        for side in self.sides.values():
+            self._wake_at(side, self.now)
+        items, due, wakes = self.inputs.items, self._due, self._wakes
+        while True:
+            item = items[self._index] if self._index < len(items) else None
+            first = _NEVER if item is None else (item.at, item.seq)
+            if due and due[0][:2] < first:
+                first, item = due[0][:2], None
+            if wakes and wakes[0][0] < first[0]:
+                self._wake(*heapq.heappop(wakes))
+                continue
+            if first is _NEVER:
+                return
+            if first[0] > self.now:
+                self.now, self._turns = first[0], 0
+            if item is None:
+                heapq.heappop(due)[3]()
+                continue
+            events: Sequence[Event] = item.events
+            if item.suffix != "config":
+                events = (Message(subject=item.suffix, payload=item.payload),)
+            self._hear(item.suffix, events, first)
+            self._index += 1
+            if progress is not None and not self._index % 64:
+                progress(item.seq)
 
     def _dismiss(self) -> None:
         """Let go of services that have nothing to do: no variants without a policy, no checks without any."""
@@ -274,88 +298,88 @@ class VirtualCell:
             self.sides.pop("variants", None)
         if "AdmissionCheck" not in kinds:
             self.sides.pop("checks", None)
+        for side in self.sides.values():
+            side.tempo = self.inputs.tempos.get(side.decider.writer, _FREE)
 
-    def _take(self, limit: Micros) -> None:
-        """Hear everything that comes up to *limit*, in order."""
-        items = self.inputs.items
-        while True:
-            take = items[self._index] if self._index < len(items) else None
-            if take is not None and take.at > limit:
-                take = None
-            due = self._due[0] if self._due and self._due[0][0] <= limit else None
-            if take is not None and (due is None or (take.at, take.seq) <= (due[0], due[1])):
-                self.now = max(self.now, take.at)
-                events = take.events
-                if take.suffix != "config":
-                    events = (Message(subject=take.suffix, payload=take.payload),)
-                self._hear(take.suffix, events)
-                self._index += 1
-            elif due is not None:
-                heapq.heappop(self._due)
-                self.now = max(self.now, due[0])
-                due[3]()
-            else:
-                return
-
-    def _moment(self, first: Micros) -> Micros:
-        """Return when what comes at *first* is decided on: as in the log, where that decided soon after."""
-        times = self.inputs.times
-        index = bisect_left(times, first)
-        if index < len(times) and times[index] - first <= PACE_US:
-            return times[index]
-        return first + self.tick_us
-
-    def _deadline(self) -> Micros | None:
-        times = [t for side in self.sides.values() if (t := side.decider.deadline(side.state)) is not None]
-        soonest = min(times, default=None)
-        return None if soonest is None or soonest <= self.now else soonest
-
-    def _hear(self, suffix: str, events: Sequence[Event], speaker: Side | None = None) -> None:
+    def _hear(
+        self, suffix: str, events: Sequence[Event], position: Position, speaker: Side | None = None
+    ) -> None:
+        """Let everybody who reads it have a message, and answer it when they did in the log, or at once."""
         self.seq += 1
-        seq, at = self.seq, self.now
         root = "job." if suffix.startswith("job.") else suffix
         readers = self._readers.get(root)
         if readers is None:
             readers = self._readers[root] = [side for side in self.sides.values() if side.reads(suffix)]
         for side in readers:
             if side is not speaker:
-                apply, state = side.decider.apply, side.state
-                for event in events:
-                    apply(state, event, seq, at)
-                side.settled = False
+                side.inbox.append((position, self.seq, self.now, events))
+                step = side.tempo.answer(position)
+                at = side.tempo.at[step] if step >= 0 else self.now
+                self._call(side, at, step, side.tempo.limits[step] if step >= 0 else position)
 
-    def _settle(self) -> None:
-        """Let all decide and hear each other until nobody has anything to say.
+    def _call(self, side: Side, at: Micros, step: int, limit: Position) -> None:
+        """Let a service decide at a time, having heard what stands up to *limit*."""
+        call = (max(at, self.now), limit, side.order, step)
+        if call not in side.called:
+            side.called.add(call)
+            heapq.heappush(self._wakes, call)
 
-        Time has gone on, so everybody is asked once; then only who has heard something since.
-        """
-        for side in self.sides.values():
-            side.settled = False
-        for _ in range(ROUNDS):
-            said = False
-            for side in self.sides.values():
-                if side.settled:
-                    continue
-                events = self._decided(side)
-                side.settled = True
-                if events:
-                    said = True
-                    self._hear(side.decider.writer, events, side)
-                    self._said(side.decider.writer, events, self.now)
-            if not said:
-                return
-        raise LoopError(f"the deciders do not settle at {self.now}")
+    def _wake_at(self, side: Side, at: Micros) -> None:
+        """Let a service decide at a time because of the time: at the recorded step there, if there is one."""
+        step = side.tempo.soon(at)
+        if step >= 0:
+            self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
+        else:
+            self._call(side, at, -1, (at, 0))
 
-    def _decided(self, side: Side) -> list[Event]:
-        """Let one decide until it is settled; returns its events, folded already."""
+    def _wake(self, at: Micros, limit: Position, order: int, step: int) -> None:
+        """Let a service fold what it has heard by then, and decide until it is settled."""
+        if at > self.now:
+            self.now, self._turns = at, 0
+        self._turns += 1
+        if self._turns > ROUNDS:
+            raise LoopError(f"the deciders do not settle at {self.now}")
+        side = self._all[order]
+        side.called.discard((at, limit, order, step))
+        decider, state, inbox = side.decider, side.state, side.inbox
+        while inbox and inbox[0][0] <= limit:
+            _, seq, moment, events = inbox.popleft()
+            for event in events:
+                decider.apply(state, event, seq, moment)
+        said = self._decided(side, step)
+        if said:
+            self.collector.take(said, self.now)
+            out = side.tempo.out[step] if step >= 0 else (self.now, 0)
+            publish = partial(self._publish, side, said, self.now, out)
+            if out[0] > self.now or out[1]:
+                self._later(*out, publish)
+            else:
+                publish()
+        if said and step >= 0 and side.tempo.goes_on(step):
+            self._call(side, side.tempo.at[step + 1], step + 1, limit)
+            return
+        due = decider.deadline(state)
+        if due is not None and due > self.now:
+            self._wake_at(side, due)
+
+    def _publish(self, side: Side, events: Sequence[Event], at: Micros, position: Position) -> None:
+        """Let everybody have what was decided at a time: services, executors, controllers."""
+        self._hear(side.decider.writer, events, position, side)
+        self._said(side.decider.writer, events, at)
+
+    def _decided(self, side: Side, step: int) -> list[Event]:
+        """Let one decide, once where the log has a step for the rest. Returns events, folded already."""
         found: list[Event] = []
         decider, state = side.decider, side.state
+        once = step >= 0 and side.tempo.goes_on(step)
         while events := decider.decide(state, self.now):
             for event in events:
                 decider.apply(state, event, self.seq, self.now)
             found += events
             if len(found) > 100 * ROUNDS:
                 raise LoopError(f"{decider.writer} does not settle at {self.now}")
+            if once:
+                break
         if decider.writer == "slices":
             state.touched.clear()
         return found
@@ -364,7 +388,6 @@ class VirtualCell:
 
     def _said(self, writer: str, events: Sequence[Event], at: Micros) -> None:
         """Note what a decider has said; executors do as they are told."""
-        self.collector.take(events, at)
         if writer == "checks":
             self._ask(events, at)
             return
@@ -380,7 +403,9 @@ class VirtualCell:
                 run = self.inputs.run_of(event.job, number)
                 self._begin(event.job, _Running(run, number, event.attempt, at))
             elif isinstance(event, JobSuspended) and (last := self._running.get(event.job)) is not None:
-                self._begin(event.job, _Running(last.run, last.incarnation, event.attempt, at, stops=True))
+                over = last.over and event.attempt == last.attempt
+                running = _Running(last.run, last.incarnation, event.attempt, at, stops=True, over=over)
+                self._begin(event.job, running)
 
     def _begin(self, job: JobKey, running: _Running) -> None:
         self._running[job] = running
@@ -394,7 +419,7 @@ class VirtualCell:
         """Put down what an executor will report, but for the first *done* reports."""
         run = running.run
         if running.stops:
-            reports = run.answers(job, running.attempt)
+            reports = run.answers(job, running.attempt, over=running.over)
         else:
             seconds, assumed = self.inputs.seconds_of(run)
             if assumed:
@@ -411,11 +436,11 @@ class VirtualCell:
         # A job that was told to stop does not finish any more; one that has finished need not stop.
         if self._running.get(job) is not running:
             return
-        if report.kind in ENDS:
-            running.said = -1
+        running.over |= report.kind in ENDS
         namespace, _, name = job.partition("/")
         suffix = f"job.{namespace.replace('.', '%2E')}.{name.replace('.', '%2E')}"
-        self._hear(suffix, (Message(subject=suffix, payload=report.payload),))
+        recorded = report.seq if report.at == self.now else 0
+        self._hear(suffix, (Message(subject=suffix, payload=report.payload),), (self.now, recorded))
 
     # Controllers of admission checks
 
@@ -444,13 +469,13 @@ class VirtualCell:
         # Who was told to stop says nothing any more.
         if self._asked.get(key, {}).get(check) is asked:
             message = Message(subject=answer.suffix, payload=answer.payload(key, asked.attempt))
-            self._hear(answer.suffix, (message,))
+            recorded = answer.seq if answer.at == self.now else 0
+            self._hear(answer.suffix, (message,), (self.now, recorded))
 
 
-def _reports_in(inputs: Inputs) -> dict[int, tuple[str, tuple[WorkloadKey, str] | None]]:
-    """Return sequence -> the job that was reported on, or the (workload, check) that was answered."""
-    found: dict[int, tuple[str, tuple[WorkloadKey, str] | None]] = {
-        report.seq: (job, None)
+def _reports_in(inputs: Inputs) -> dict[int, _Reported]:
+    found: dict[int, _Reported] = {
+        report.seq: (job, None, report.kind in ENDS)
         for job, runs in inputs.runs.items()
         for run in runs
         for attempt in run.attempts.values()
@@ -459,7 +484,7 @@ def _reports_in(inputs: Inputs) -> dict[int, tuple[str, tuple[WorkloadKey, str] 
     for attempts in inputs.verdicts.answers.values():
         for answers in attempts.values():
             for answer in answers:
-                found[answer.seq] = ("", (answer.data["workload"], answer.data["check"]))
+                found[answer.seq] = ("", (answer.data["workload"], answer.data["check"]), False)
     return found
 
 

@@ -4,7 +4,7 @@
 2. Replayed: the same inputs, with the real deciders. Without changes they follow the log step by step to its
    end: each decision comes out as recorded, in content and order, and what had not ended then goes on in
    virtual time. With changes they follow it up to where the first change begins, and then run freely:
-   what deciding in no time at all makes of the same inputs.
+   services hear and decide as late as they did in the log, wherever it has anything alike.
 3. Changed: the same with the changes. It differs from the replayed run by the changes alone.
 
 Cohort trees that the changes cannot reach are not played. The others are played apart, as none hears of
@@ -73,7 +73,7 @@ def nominal_of(state: SchedulerState) -> Nominal:
     }
 
 
-def _configured(inputs: Inputs) -> Nominal:
+def configured(inputs: Inputs) -> Nominal:
     """Return what all configuration of the inputs comes to."""
     scheduler = Scheduler()
     state = scheduler.initial()
@@ -114,20 +114,18 @@ def play(
     name: str,
     inputs: Inputs,
     progress: Callable[[int], None] | None = None,
-    tick_us: int = 0,
     *,
     source: Source | None = None,
     cut: Cut | None = None,
 ) -> tuple[Played, VirtualCell]:
     """Play inputs in virtual time to the end of all jobs; with a cut, follow *source* up to there first."""
-    cell = _begun(inputs, tick_us, None, source, cut, progress)
+    cell = _begun(inputs, None, source, cut, progress)
     portion = _played(cell, inputs, None, 0, progress)
     return _whole(name, inputs, [portion], None, nominal_of(cell.state)), cell
 
 
 def _begun(
     inputs: Inputs,
-    tick_us: int,
     reach: Reach | None,
     source: Source | None,
     cut: Cut | None,
@@ -135,7 +133,7 @@ def _begun(
 ) -> VirtualCell:
     """Return a cell that has followed the log up to the cut, if there is one."""
     collector = Collector() if reach is None else Parted([part.queue for part in reach.parts])
-    cell = VirtualCell(inputs, collector, tick_us=tick_us)
+    cell = VirtualCell(inputs, collector)
     if source is not None and cut is not None:
         with unhurried():
             cell.follow(source, cut.upto, cut.before, progress)
@@ -234,7 +232,6 @@ def what_if(
     progress: Progress | None = None,
     *,
     inputs: Inputs | None = None,
-    tick_us: int = 0,
 ) -> WhatIf:
     """Compare what was with what would have been.
 
@@ -250,9 +247,9 @@ def what_if(
         wanted["changed"] = apply_changes(given, changes)
     cut = None if foreign else _cut(given, wanted.get("changed"))
     reach = None
-    if changes and not foreign and cut != Cut() and not tick_us:
+    if changes and not foreign and cut != Cut():
         reach = reach_of(given, wanted["changed"])
-    begin = partial(_begun, given, tick_us, reach, source, cut)
+    begin = partial(_begun, given, reach, source, cut)
     parts: Sequence[Part | None] = (None,) if reach is None else reach.parts
     apart = forking.AVAILABLE and len(given.items) > MANY
     if apart and len(wanted) * len(parts) > 1:
@@ -264,7 +261,7 @@ def what_if(
         for inputs in wanted.values()
         for number, part in enumerate(parts)
     ]
-    nominal = {name: _configured(inputs) for name, inputs in wanted.items()}
+    nominal = {name: configured(inputs) for name, inputs in wanted.items()}
     record = _Record(reach, nominal["replayed"])
     reading = None if foreign else record.read(source)
     portions = iter(
@@ -347,4 +344,4 @@ def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:
     return Cut(seq, at) if index else None
 
 
-__all__ = ["Cut", "Decision", "Played", "WhatIf", "nominal_of", "play", "recorded", "what_if"]
+__all__ = ["Cut", "Decision", "Played", "WhatIf", "configured", "nominal_of", "play", "recorded", "what_if"]

@@ -12,8 +12,8 @@ from sluice.log.contract import Entry
 from sluice.replay.changes import ChangeError, Changes, parse_setting
 from sluice.replay.inputs import inputs_of
 from sluice.replay.inputs_foreign import TraceError, read_trace
-from sluice.replay.source import FileSource, ListSource
-from sluice.replay.whatif import nominal_of, play, recorded, what_if
+from sluice.replay.source import FileSource, ListSource, Source
+from sluice.replay.whatif import Played, configured, play, recorded, what_if
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
 from tests.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
@@ -119,6 +119,10 @@ def claiming() -> list[Entry]:
     return world.log
 
 
+def recorded_run(source: Source) -> Played:
+    return recorded(source, configured(inputs_of(source)))
+
+
 LOGS = {
     "claiming": lambda: ListSource(claiming()),
     "checked": lambda: ListSource(checked()),
@@ -141,14 +145,14 @@ def test_nothing_changed_reproduces_the_record(name):
     assert sum(check.steps for check in found.followed) > 5
 
 
-@pytest.mark.parametrize("name", ["incident", "smoke", "preemptions", "elastic", "checked", "claiming"])
+@pytest.mark.parametrize("name", list(LOGS))
 def test_a_free_run_reproduces_the_record_too(name):
     """Where run times are recorded, and moments of decision: also without following the log."""
     source = LOGS[name]()
-    free, cell = play("free", inputs_of(source))
-    before = recorded(source, nominal_of(cell.state)).collector.decisions
+    free, _ = play("free", inputs_of(source))
+    before = recorded_run(source).decisions
 
-    assert free.collector.decisions[: len(before)] == before
+    assert free.decisions[: len(before)] == before
     assert name != "preemptions" or sum(free.collector.preempted.values()) > 100
 
 

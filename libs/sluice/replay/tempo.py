@@ -1,0 +1,94 @@
+"""When services decided, as a log has it: so that a free run sees what they saw, when they saw it.
+
+A service hears what others publish a little later, and in heaps. Who is preempted by whom can depend on that,
+so a run that decides at once, and with everything at hand, differs from the record without any change.
+
+    index = tempo.answer((time, sequence), patience_us)    # the recorded step that had heard of the message
+    tempo.at[index], tempo.limits[index], tempo.out[index]
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sluice.events.base import Micros
+
+Position = tuple[Micros, int]
+"""Where a message stands: when the log took it, and its recorded sequence; 0 if it came otherwise there."""
+
+PACE_US = 50_000
+"""A recorded decision that came later than this after a message was no answer to it ..."""
+
+LAG_US = 500_000
+"""... unless the message came exactly as it had: a busy cell takes its time ..."""
+
+STALL_US = 2_000_000
+"""... or stands still, and then answers what it had heard of last."""
+
+
+@dataclass
+class Tempo:
+    """One service's steps, in order."""
+
+    at: list[Micros] = field(default_factory=list)
+    upto: list[int] = field(default_factory=list)
+    out: list[Position] = field(default_factory=list)
+    """Where the commits stand that hold them."""
+    limits: list[Position] = field(default_factory=list)
+    """The last message that each had heard of."""
+
+    def note(self, at: Micros, upto: int, out: Position) -> None:
+        self.at.append(at)
+        self.upto.append(upto)
+        self.out.append(out)
+
+    def answer(self, position: Position) -> int:
+        """Return the index of the first step that had heard of a message there; -1: none soon after."""
+        limits = self.limits
+        index = bisect_left(limits, position)
+        if index == len(limits):
+            return -1
+        wait, recorded = self.at[index] - position[0], position[1]
+        if wait <= (LAG_US if recorded else PACE_US):
+            return index
+        stalled = recorded and wait <= STALL_US and limits[index][0] - position[0] <= PACE_US
+        return index if stalled else -1
+
+    def soon(self, at: Micros) -> int:
+        """Return the index of the first step at or soon after a time; -1: there is none."""
+        index = bisect_left(self.at, at)
+        return index if index < len(self.at) and self.at[index] - at <= PACE_US else -1
+
+    def goes_on(self, index: int) -> bool:
+        """Is the next step decided on the same messages, so that it came of the same turn?"""
+        after = index + 1
+        return (
+            after < len(self.at)
+            and self.upto[after] == self.upto[index]
+            and self.at[after] - self.at[index] <= LAG_US
+        )
+
+
+class Clock:
+    """When each message of a log was taken."""
+
+    def __init__(self) -> None:
+        self._seqs, self._ats = array("Q"), array("q")
+
+    def note(self, seq: int, at: Micros) -> None:
+        self._seqs.append(seq)
+        self._ats.append(at)
+
+    def set_limits(self, tempos: Iterable[Tempo]) -> None:
+        """Work out the limits of steps, when the whole log is known."""
+        seqs, ats = self._seqs, self._ats
+        for tempo in tempos:
+            latest: Position = (0, 0)
+            for upto in tempo.upto:
+                index = bisect_left(seqs, upto + 1) - 1
+                latest = max(latest, (ats[index], upto) if index >= 0 else (0, 0))
+                tempo.limits.append(latest)
+
+
+__all__ = ["LAG_US", "PACE_US", "STALL_US", "Clock", "Position", "Tempo"]

@@ -4,7 +4,7 @@ A row is an object by itself (`sluice.core.status.snapshot`). What is said of an
 others, too: of a job on its workload, of a workload on its family and on its queues.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sluice.core.status import ClusterQueueView, LocalQueueView
@@ -35,9 +35,13 @@ def scope(before: CellState, after: CellState) -> Scope:
     for view in (old, new):
         workloads |= dict.fromkeys(_bystanders(old, new, view, locals_, queues))
     for view in (old, new):
-        for key in [*workloads]:
-            workloads |= dict.fromkeys(_family(view, key))
-        jobs |= dict.fromkeys(_owners(view, workloads))
+        if view.parents:
+            for key in [*workloads]:
+                workloads |= dict.fromkeys(_family(view, key))
+    for view in (old, new):
+        # One that came or went has changed its job's row, too.
+        stayed = (key for key in workloads if key in old.workloads and key in new.workloads)
+        jobs |= dict.fromkeys(_owners(view, stayed))
         # How many wait in a queue is known from its local queues.
         queues |= dict.fromkeys(_above(view, locals_))
     return Scope(*(dict.fromkeys(sorted(keys)) for keys in (workloads, jobs, queues)))
@@ -92,7 +96,7 @@ def _family(view: View, key: str) -> Iterator[str]:
         yield from root.variants
 
 
-def _owners(view: View, workloads: Keys) -> Iterator[str]:
+def _owners(view: View, workloads: Iterable[str]) -> Iterator[str]:
     for key in workloads:
         workload = view.workloads.get(WorkloadKey(key))
         if workload is not None and workload.record.job is not None:

@@ -34,7 +34,7 @@ from .objects import (
     split_kind,
 )
 from .source import Source
-from .states import Progress, fold_at, is_long, unhurried
+from .states import LONG, Progress, check_range, fold_at, is_long, steps, unhurried
 from .summary import node_quota, order_of, queue_summary
 from .summary import phase_of as scheduled_phase
 from .why_report import UnknownWorkloadError
@@ -127,8 +127,16 @@ def between(source: Source, first: int, last: int, *, progress: Progress | None 
         RangeError: the log does not have one of them.
     """
     with unhurried():
-        before = _cell(source, first, True, progress)
-        return differences(before, _cell(source, last, True, progress))
+        fold = fold_at(source, CellFold(), first, progress=progress)
+        if not first <= last <= first + LONG:
+            return differences(fold.state, _cell(source, last, True, progress))
+        check_range(source, last)
+        # Two states from the same rows: what differs is what is opened from here on.
+        data = fold.decider.dump(fold.state)
+        before, fold.state = fold.decider.load(data), fold.decider.load(data)
+        for _ in steps(source, fold, last, progress):
+            pass
+        return differences(before, fold.state)
 
 
 def _folded(source: Source, works: list[Any], progress: Progress | None) -> list[Plain]:

@@ -255,6 +255,7 @@ def test_differences_leave_nothing_out(log: ListSource) -> None:
         ):
             found = all_of(differences(before, after))
             assert {name: found[name] for name in COMPARED} == want
+            assert all_of(between(log, first, last)) == found
             assert found["admitted"] == [
                 key
                 for key, one in pictures[last]["workloads"].items()

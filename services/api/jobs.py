@@ -128,7 +128,7 @@ class Jobs:
 
     def event(self, event: Event) -> Iterable[JobKey]:
         """Fold an event; return the jobs that were forgotten with it."""
-        fold = _FOLDS.get(type(event))
+        fold = FOLDS.get(type(event))
         return () if fold is None else fold(self, event)
 
     def finished(self, key: str, cause: int) -> None:
@@ -213,12 +213,13 @@ class Jobs:
         return ()
 
 
-_FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
+FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
     slices.WorkloadCreated: Jobs._created,
     slices.WorkloadUpdated: Jobs._taken,
     slices.Rejected: Jobs._rejected,
     slices.InputsIgnored: Jobs._all_ignored,
 }
+"""What `Jobs.event` folds; all else is of no concern."""
 
 
 def _claim(submitted: Submitted, data: bytes, seq: int) -> None:

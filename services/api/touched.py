@@ -19,16 +19,6 @@ Touched = dict[str, dict[str, None]]
 _Mark = Callable[[View, Any, Touched], None]
 
 
-def mark(view: View, event: Event, into: Touched) -> None:
-    """Note what *event* changes, as far as *view* knows it."""
-    _OF[type(event)](view, event, into)
-
-
-def moves(event: Event) -> bool:
-    """Tell whether what *event* changes may be other objects before and after it."""
-    return type(event) not in _STAY
-
-
 def _workload(view: View, key: WorkloadKey, into: Touched, *, queues: bool) -> None:
     into["Workload"][key] = None
     workload = view.workloads.get(key)
@@ -144,9 +134,10 @@ _SPECIAL: dict[type[Event], _Mark] = {
     slices.Rejected: _rejected,
 }
 
-_OF: Mapping[type[Event], _Mark] = {kind: _usual(kind) for kind in EVENTS.values()} | _SPECIAL
+MARKS: Mapping[type[Event], _Mark] = {kind: _usual(kind) for kind in EVENTS.values()} | _SPECIAL
+"""What notes the objects that an event changes, as far as the view knows them."""
 
-_STAY = frozenset(
+STAY = frozenset(
     {
         config.ObjectApplied,
         slices.WorkloadCreated,
@@ -178,3 +169,4 @@ _STAY = frozenset(
         slices.Rejected,
     }
 )
+"""Events that change the same objects before and after they are folded."""

@@ -19,8 +19,8 @@ from sluice.log.subjects import COMMITS, names
 from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes
-from .jobs import Jobs, job_of
-from .touched import Touched, mark, moves, queue_of
+from .jobs import FOLDS, Jobs, job_of
+from .touched import MARKS, STAY, Touched, queue_of
 
 log = structlog.get_logger("sluice.api.world")
 
@@ -95,21 +95,27 @@ class World:
                 self._event(event, entry.seq, step.at, changed)
         for kind, keys in changed.items():
             places = self._places(kind)
-            gone = [key for key in keys if not any(key in place for place in places)]
+            if len(places) == 1:
+                gone = [key for key in keys if key not in places[0]]
+            else:
+                gone = [key for key in keys if not any(key in place for place in places)]
             for key in gone:
                 del keys[key]
                 self.changes.drop(kind, key, entry.seq)
             self.changes.touch_all(kind, keys, entry.seq)
 
     def _event(self, event: Event, seq: int, at: Micros, changed: Touched) -> None:
-        if moves(event):
+        kind = type(event)
+        mark = MARKS[kind]
+        if kind not in STAY:
             mark(self.view, event, changed)
         if isinstance(event, _RELEASES):
             self._release(event, seq, at)
         else:
             _CELL.apply(self.cell, event, seq, at)
-        for forgotten in self.jobs.event(event):
-            self.changes.drop("Job", forgotten, seq)
+        if kind in FOLDS:
+            for forgotten in self.jobs.event(event):
+                self.changes.drop("Job", forgotten, seq)
         mark(self.view, event, changed)
 
     def _release(

@@ -16,7 +16,7 @@ _NO_FLAVOR = ResourceFlavorSpec()
 
 def placement(state: State, job: Job) -> Sequence[DispatchPodSet]:
     """Return where the pods of an admitted job go. Resolved once per attempt, and kept with it."""
-    return tuple(_pod_set(state, job, assigned) for assigned in job.assignment)
+    return tuple([_pod_set(state, job, assigned) for assigned in job.assignment])
 
 
 def _pod_set(state: State, job: Job, assigned: PodSetAssignment) -> DispatchPodSet:
@@ -48,6 +48,9 @@ def _pod_set(state: State, job: Job, assigned: PodSetAssignment) -> DispatchPodS
 
 def cut(placed: Sequence[DispatchPodSet], counts: Mapping[str, int]) -> Sequence[DispatchPodSet]:
     """Return the placement for sets of at most so many pods, as they were given up in place (WS3)."""
+    smaller = [pods for pods in placed if counts.get(pods.name, pods.count) < pods.count]
+    if not smaller:
+        return placed
     return tuple(
         msgspec.structs.replace(pods, count=counts[pods.name], ungated=counts[pods.name])
         if counts.get(pods.name, pods.count) < pods.count

@@ -193,8 +193,8 @@ def _succeed(state: State, job: Job, at: Micros) -> None:
 
 
 def _begin_sizes(job: Job) -> None:
-    job.sizes = []
-    note_size(job, counts((job.record if job.pending is None else job.pending).pod_sets))
+    size = counts((job.record if job.pending is None else job.pending).pod_sets)
+    job.sizes = [(size, dict(size))]
 
 
 def _to_history(state: State, job: Job, key: WorkloadKey, at: Micros) -> None:

@@ -8,6 +8,7 @@ next such message is to be answered (`look_into`), at the job's end, in a snapsh
 from collections.abc import Sequence
 
 from sluice.events.base import PodSet
+from sluice.events.codec import type_of
 from sluice.events.job import JobScaled
 
 from .slices_intake import Inbound
@@ -20,16 +21,12 @@ _TTL = b"ttlSecondsAfterFinished"
 def in_force(state: State, job: Job, inbound: Inbound) -> None:
     """Note that the job goes by what the message says from here on: a manifest, or sizes."""
     pod_sets = job.record.pod_sets
-    if inbound.is_read or job.key in state.unread or not _is_submission(inbound):
+    if inbound.is_read or job.key in state.unread or type_of(inbound.payload) != "JobSubmitted":
         look_into(state, job)
         _note(job, inbound, pod_sets)
     else:
         job.manifest_seq = inbound.seq
         state.unread[job.key] = (inbound, pod_sets)
-
-
-def _is_submission(inbound: Inbound) -> bool:
-    return b'"JobSubmitted"' in inbound.payload and inbound.event_type == "JobSubmitted"
 
 
 def look_into(state: State, job: Job) -> None:

@@ -192,10 +192,25 @@ def decode_message(payload: bytes) -> CloudEvent | tuple[FieldError, ...]:
         event = _CLOUD_EVENTS.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return field_errors(error)
+    if event.id and event.source and event.type:
+        return event
     missing = [name for name in ("id", "source", "type") if not getattr(event, name)]
-    if missing:
-        return tuple(required(name, "must not be empty") for name in missing)
-    return event
+    return tuple(required(name, "must not be empty") for name in missing)
+
+
+class _Typed(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+_TYPES = msgspec.json.Decoder(_Typed)
+
+
+def type_of(payload: bytes) -> str:
+    """Return the type of the event in *payload*, "" if it cannot be read. For passing over what is in it."""
+    try:
+        return _TYPES.decode(payload).type
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
 
 
 @lru_cache(maxsize=256)

@@ -46,6 +46,7 @@ ENV = {
     "SLUICE_LOG_LEVEL": "info",
     # Often, so that most starts are from a snapshot and its tail.
     "SLUICE_SNAPSHOT_EVENTS": "400",
+    "API_SNAPSHOT_ENTRIES": "200",
 }
 
 

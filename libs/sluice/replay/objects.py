@@ -29,6 +29,9 @@ from .summary import amounts
 
 Plain = dict[str, Any]
 
+STRIDE = 1_000
+"""After so many objects it is told how far describing them has come."""
+
 
 def phase_of(workload: WorkloadView) -> str:
     """Return where in its life a workload is, in one word, as `summary.phase_of` has it."""
@@ -337,10 +340,21 @@ def _kind_and_name(key: str) -> tuple[str, str]:
     return kind, name
 
 
-def picture(cell: CellState, sections: Iterable[str] = SECTIONS) -> dict[str, Plain]:
-    """Return the sections asked for, each key -> object."""
-    wanted = {name: SECTIONS[name] for name in sections}
-    return {name: {key: of.one(cell, key) for key in of.keys(cell)} for name, of in wanted.items()}
+def picture(
+    cell: CellState, sections: Iterable[str] = SECTIONS, tell: Callable[[int, int], None] | None = None
+) -> dict[str, Plain]:
+    """Return the sections asked for, each key -> object. *tell*: how many are done, of how many."""
+    keys = {name: list(SECTIONS[name].keys(cell)) for name in sections}
+    total, done = sum(map(len, keys.values())), 0
+    found: dict[str, Plain] = {}
+    for name, there in keys.items():
+        one, known = SECTIONS[name].one, found.setdefault(name, {})
+        for key in there:
+            known[key] = one(cell, key)
+            done += 1
+            if tell is not None and not done % STRIDE:
+                tell(done, total)
+    return found
 
 
 # One thing by its name

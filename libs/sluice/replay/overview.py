@@ -155,7 +155,12 @@ def _scheduler(source: Source, seq: int, snapshots: bool, progress: Progress | N
 def _picture(
     source: Source, seq: int, snapshots: bool, sections: list[str], progress: Progress | None
 ) -> Plain:
-    return picture(_cell(source, seq, snapshots, progress), sections)
+    def tell(done: int, total: int) -> None:
+        if progress is not None:
+            # A second pass, as if over the log again.
+            progress(source.first + (source.end - source.first) * done // total)
+
+    return picture(_cell(source, seq, snapshots, progress), sections, tell)
 
 
 def _queues(source: Source, seq: int, snapshots: bool, progress: Progress | None) -> Plain:

@@ -1,4 +1,4 @@
-"""Fold of what happens to workloads and jobs."""
+"""Fold of what happens to workloads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,9 +27,6 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import (
-    JobClaimed,
-    JobResumed,
-    JobSuspended,
     ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
@@ -386,29 +383,6 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
         _recharge(workload)
 
 
-# Jobs
-
-
-def _resumed(state: State, event: JobResumed, _seq: int, at: Micros) -> None:
-    job = state.jobs.get(event.job)
-    if job is not None:
-        job.attempt, job.running, job.changed_at = event.attempt, True, at
-        job.reason = job.message = job.executor = ""
-
-
-def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
-    job = state.jobs.get(event.job)
-    if job is not None:
-        job.executor = event.executor
-
-
-def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None:
-    job = state.jobs.get(event.job)
-    if job is not None:
-        job.attempt, job.running, job.changed_at = event.attempt, False, at
-        job.reason, job.message = event.reason, event.message
-
-
 # Common parts
 
 
@@ -493,9 +467,6 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
     Evicted: _evicted,
-    JobClaimed: _claimed,
-    JobResumed: _resumed,
-    JobSuspended: _suspended,
     PendingPreemptionsIssued: _preemptions_begun,
     PendingReasonChanged: _pending,
     Preempted: _preempted,

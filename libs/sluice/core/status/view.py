@@ -16,6 +16,7 @@ from sluice.events.scheduler import Admitted, QuotaReserved
 
 from .fold_checks import CHECK_FOLDS
 from .fold_config import CONFIG_FOLDS
+from .fold_jobs import JOB_FOLDS
 from .fold_totals import TOTAL_FOLDS
 from .fold_variants import VARIANT_FOLDS
 from .fold_waits import admitted, reserved
@@ -26,7 +27,13 @@ _Fold = Callable[[State, Any, int, Micros], None]
 _Count = Callable[[State, Any, Micros], None]
 
 _WAITS: dict[type[Event], _Count] = {Admitted: admitted, QuotaReserved: reserved}
-_FOLDS: dict[type[Event], _Fold] = {**CONFIG_FOLDS, **WORKLOAD_FOLDS, **VARIANT_FOLDS, **CHECK_FOLDS}
+_FOLDS: dict[type[Event], _Fold] = {
+    **CONFIG_FOLDS,
+    **WORKLOAD_FOLDS,
+    **JOB_FOLDS,
+    **VARIANT_FOLDS,
+    **CHECK_FOLDS,
+}
 
 
 def _counts(kind: type[Event]) -> tuple[_Count, ...]:

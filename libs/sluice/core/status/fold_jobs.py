@@ -1,0 +1,38 @@
+"""Fold of what jobs are told to do, and who does it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.events.base import Event, Micros
+from sluice.events.slices import JobClaimed, JobResumed, JobSuspended
+
+from .state import State
+
+
+def _resumed(state: State, event: JobResumed, _seq: int, at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.attempt, job.running, job.changed_at = event.attempt, True, at
+        job.reason = job.message = job.executor = ""
+
+
+def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.executor = event.executor
+
+
+def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.attempt, job.running, job.changed_at = event.attempt, False, at
+        job.reason, job.message = event.reason, event.message
+
+
+JOB_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    JobClaimed: _claimed,
+    JobResumed: _resumed,
+    JobSuspended: _suspended,
+}
+
+__all__ = ["JOB_FOLDS"]

@@ -13,9 +13,9 @@ from sluice.core.scheduler import Scheduler
 from sluice.events.codec import rfc3339
 from sluice.replay import causes, checking, differing, linting, objects, overview, picture, report, tables
 from sluice.replay.changes import Changes, parse_setting
-from sluice.replay.inputs_foreign import read_trace
+from sluice.replay.inputs_foreign import TraceSource, read_trace
 from sluice.replay.source import FileSource, Source
-from sluice.replay.states import configured_at, deciders, index, scheduler_at
+from sluice.replay.states import RangeError, configured_at, deciders, index, scheduler_at
 from sluice.replay.whatif import what_if
 from sluice.replay.why import find
 
@@ -321,19 +321,20 @@ def what_if_command(
     """
     with plain_errors():
         changes = Changes([parse_setting(text) for text in settings], _manifests(files), list(drops))
+        if since and not changes:
+            raise CliError(
+                "--from says since when changes hold: want --set, --apply or --drop", exit_code=EXIT_USAGE
+            )
+        if jobs is not None and file is not None:
+            raise CliError("want --log or --jobs, not both", exit_code=EXIT_USAGE)
         inputs = read_trace(jobs, cpus, limit) if jobs is not None else None
-        source = source_of(ctx, file) if inputs is None else None
-        if since and source is not None:
+        if inputs is not None and inputs.left_out:
+            click.echo(f"note: {inputs.left_out} entries that never ran are left out", err=True)
+        source = source_of(ctx, file) if inputs is None else TraceSource(inputs, str(jobs))
+        if since:
             changes.since = _moment(source, since)
-        elif since:
-            changes.since = time_of(since)
-        if source is None:
-            from sluice.replay.source import ListSource
-
-            found = what_if(ListSource([], str(jobs)), changes, inputs=inputs)
-        else:
-            with progress(source, "Playing") as show:
-                found = what_if(source, changes, show)
+        with progress(source, "Playing") as show:
+            found = what_if(source, changes, show, inputs=inputs)
         if svg is not None:
             _write(svg, picture.comparison([(run.name, run.numbers) for run in found.runs]))
     if output == "json":
@@ -344,9 +345,16 @@ def what_if_command(
         sys.exit(1)
 
 
-def _moment(source: Any, text: str) -> int:
+def _moment(source: Source, text: str) -> int:
+    if isinstance(source, TraceSource):
+        return time_of(text, source.inputs.end)
     if not text.isdigit():
-        return time_of(text)
+        latest = moment_of(source, source.end)
+        since = time_of(text, latest)
+        if since > latest:
+            end = f"{source.name} ends at {clock(latest)} UTC"
+            raise RangeError(f"{end}, before {text}: nothing would change")
+        return since
     seq = sequence_of(source, text)
     return int(next(entry.at for entries in source.read(seq) for entry in entries))
 
@@ -356,8 +364,12 @@ def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
     for path in files:
         try:
             documents = list(yaml.safe_load_all(path.read_text()))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except OSError as error:
+            raise CliError(f"{path}: {error.strerror}", exit_code=EXIT_USAGE) from None
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
             raise CliError(f"{path}: {error}", exit_code=EXIT_USAGE) from None
+        if not any(documents):
+            raise CliError(f"{path}: no manifest in it", exit_code=EXIT_USAGE)
         for document in documents:
             if document is None:
                 continue

@@ -176,7 +176,9 @@ def plain_errors() -> Iterator[None]:
         near = _near(error.name, error.known) or _near(error.name, _everybody())
         raise CliError(f"there is no workload or job {error.name!r} there.{near}") from None
     except ChangeError as error:
-        raise CliError(f"{error}.{_near(error.word, list(error.known))}", exit_code=EXIT_USAGE) from None
+        text = str(error)
+        end = "" if text.endswith((".", "?", "!")) else "."
+        raise CliError(f"{text}{end}{_near(error.word, list(error.known))}", exit_code=EXIT_USAGE) from None
     except RangeError as error:
         raise CliError(str(error), exit_code=EXIT_USAGE) from None
     except (LogFileError, TraceError, FoldError, CommitDecodeError) as error:

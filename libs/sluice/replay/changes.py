@@ -10,6 +10,7 @@ import msgspec
 from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
 from sluice.api.errors import InvalidError
+from sluice.api.scheme import configuration_kinds
 from sluice.api.validation import validate
 from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, Micros
@@ -92,6 +93,8 @@ def _event(manifest: dict[str, Any], what: str) -> ObjectApplied:
         raise ChangeError(f"{what}: {'; '.join(map(str, errors))}")
     metadata = desired.metadata  # type: ignore[attr-defined]
     kind = type(desired).__name__
+    if all(type(desired) is not each.type for each in configuration_kinds()):
+        raise ChangeError(f"{what} {metadata.name}: jobs are submitted, not applied; here the log has them")
     return applied(kind, metadata.name, desired, metadata.namespace if kind == "LocalQueue" else "")
 
 
@@ -149,16 +152,23 @@ def _changed(event: ObjectApplied, parts: list[str], value: Any, path: str) -> O
     here: Any = manifest
     for part in parts[:-1]:
         here = _into(here, part, path)
-    if isinstance(here, list):
-        here[_index(here, parts[-1], path)] = value
+    place: Any = _index(here, parts[-1], path) if isinstance(here, list) else parts[-1]
+    if not isinstance(here, list) and place not in here:
+        here[place] = value
+    elif here[place] == value or (_is_scalar(value) and str(here[place]) == str(value)):
+        return event  # it stands there already; quantities may stand as text
     else:
-        here[parts[-1]] = value
+        here[place] = value
     metadata = {
         k: v for k, v in manifest["metadata"].items() if k in ("name", "namespace", "labels", "annotations")
     }
     manifest["metadata"] = metadata
     found = _event(manifest, path)
     return msgspec.structs.replace(found, namespace=event.namespace, name=event.name)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _into(here: Any, part: str, path: str) -> Any:
@@ -176,8 +186,9 @@ def _index(here: list[Any], part: str, path: str) -> int:
     for index, member in enumerate(here):
         if isinstance(member, dict) and member.get("name") == part:
             return index
-    names = [str(m.get("name")) for m in here if isinstance(m, dict)]
-    raise ChangeError(f"{path}: there is no {part!r} in this list", names, part)
+    names = [str(m["name"]) for m in here if isinstance(m, dict) and "name" in m]
+    known = ", ".join(names) or f"{len(here)} members, counted from 0"
+    raise ChangeError(f"{path}: there is no {part!r} in this list, which has {known}", names, part)
 
 
 def _objects(items: Sequence[Input]) -> list[tuple[str, str]]:

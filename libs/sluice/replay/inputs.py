@@ -49,6 +49,9 @@ class Inputs:
     queues: dict[JobKey, dict[str, None]] = field(default_factory=dict)
     """Jobs, and the `namespace/name` of every local queue they were ever sent to; no name: unknown."""
 
+    left_out: int = 0
+    """Of a foreign trace: entries of what never ran."""
+
     def only(self, items: Iterable[Input]) -> "Inputs":
         """Return these inputs with other items, in order of time."""
         return replace(self, items=list(items))

@@ -241,6 +241,7 @@ class Collector:
         return {
             "workloads": len(self.lives),
             "admitted": len(waits),
+            "neverAdmitted": len(self.lives) - len(waits),
             "finished": sum(1 for life in self.lives.values() if life.finished is not None),
             "makespanSeconds": round(max(0, self.end - self.begin) / MICROS, 3),
             "waits": {"all": _waits([wait for _, wait in waits])},

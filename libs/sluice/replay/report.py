@@ -100,6 +100,9 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
 
 def _likeness(found: WhatIf) -> Iterator[str]:
     """Say how far the run without changes is the recorded one."""
+    if found.changes_nothing:
+        yield ""
+        yield "The changes change nothing: what they set stands there already, or is of later than the log."
     if found.common is None:
         return
     count = len(found.runs[0].decisions)
@@ -142,6 +145,8 @@ def _dig(numbers: dict[str, Any], path: tuple[str, ...]) -> Any:
 def _rows(found: WhatIf) -> Iterator[tuple[str, tuple[str, ...]]]:
     for name in ("workloads", "admitted", "finished"):
         yield name, (name,)
+    if any(run.numbers["neverAdmitted"] for run in found.runs):
+        yield "never admitted (not in waits)", ("neverAdmitted",)
     yield "makespan, s", ("makespanSeconds",)
     for name in ("mean", "p50", "p95", "max"):
         yield f"wait {name}, s", ("waits", "all", name)

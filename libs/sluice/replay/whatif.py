@@ -195,6 +195,8 @@ class WhatIf:
     followed: list[Checked]
     reach: Reach | None = None
     """What was played anew, in which parts: all else did as recorded. None: everything, in one."""
+    changes_nothing: bool = False
+    """There were changes, and the inputs are the same with them."""
 
     @property
     def common(self) -> int | None:
@@ -273,7 +275,8 @@ def what_if(
         own = [next(portions) for _ in parts]
         runs.append(_whole(name, inputs, own, None if reach is None else record, nominal[name]))
         followed = followed or own[0].followed
-    return WhatIf(runs, [] if foreign else followed, reach)
+    idle = bool(changes) and given.items == wanted["changed"].items
+    return WhatIf(runs, [] if foreign else followed, reach, idle)
 
 
 def _here(cell: VirtualCell, _: Progress | None) -> VirtualCell:

@@ -4,14 +4,17 @@ import gzip
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
+from sluice.api import kueue
 from sluice.core.checks import AdmissionChecks
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.changes import ChangeError, Changes, parse_setting
-from sluice.replay.inputs import inputs_of
+from sluice.replay.inputs import Inputs, inputs_of
 from sluice.replay.inputs_foreign import TraceError, read_trace
+from sluice.replay.report import compared_lines
 from sluice.replay.source import FileSource, ListSource, Source
 from sluice.replay.whatif import Played, configured, play, recorded, what_if
 from tests.bench.recorded import Recorder
@@ -308,3 +311,76 @@ def test_what_is_no_trace_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(TraceError, match="trace"):
         read_trace(path)
+
+
+SACCT = """\
+JobID|Partition|Submit|Start|Elapsed|ElapsedRaw|ReqCPUS|AllocCPUS|AllocTRES|State
+1001|gpu|2026-03-02T08:00:00|2026-03-02T08:00:10|02:00:00|7200|16|16|cpu=16,gres/gpu=2,mem=64G,node=1|COMPLETED
+1001.batch||2026-03-02T08:00:10|2026-03-02T08:00:10|02:00:00|7200|16|16|cpu=16,mem=64G,node=1|COMPLETED
+1002_1|cpu|2026-03-02T08:05:00|2026-03-02T08:05:02|00:30:00|1800|4|4|cpu=4,mem=8000M,node=1|FAILED
+1002_[3-10]|cpu|Unknown|Unknown|00:00:00|0|4|0||PENDING
+1003|cpu|2026-03-02T08:06:00|2026-03-02T08:10:00|1-01:00:00||1.5K|1.5K|cpu=1500,mem=6000G,node=24|TIMEOUT
+1004|cpu|2026-03-02T08:07:00|None|00:00:00|0|8|0||CANCELLED by 1000
+1005+0|gpu,cpu|2026-03-02T08:09:00|2026-03-02T08:10:00|10:00|600|2||cpu=2,gres/gpu:a100=4,mem=1T|OUT_OF_MEMORY
+1006|gpu|2026-03-02T09:00:00|2026-03-02T09:00:10|00:10:00|600|16|16|cpu=16,gres/gpu=2|RUNNING
+"""
+
+
+def test_sacct_as_slurm_writes_it(tmp_path):
+    """Arrays, units, GPUs, typed or not; what waits, runs, or was cancelled before it ran is left out."""
+    path = tmp_path / "jobs.txt"
+    path.write_text(SACCT)
+    inputs = read_trace(path)
+    asked = {
+        item.suffix.rpartition(".")[2]: msgspec.json.decode(item.payload)["data"]["spec"]["resources"]
+        for item in inputs.items
+        if item.suffix != "config"
+    }
+
+    assert inputs.left_out == 3
+    assert asked == {
+        "j1001": {"cpu": 16, "nvidia.com/gpu": 2},
+        "j1002-1": {"cpu": 4},
+        "j1003": {"cpu": 1500},
+        "j1005-0": {"cpu": 2, "nvidia.com/gpu": 4},
+    }
+    quotas = [sum(int(q.nominal_quota) for q in quotas) for quotas in zip(*resources_of(inputs), strict=True)]
+    assert quotas == [1522, 6]
+    found = what_if(ListSource([]), Changes(), inputs=inputs)
+    assert found.runs[0].numbers["waits"]["all"]["max"] == 0
+    assert found.runs[0].numbers["finished"] == 4
+
+
+def resources_of(inputs: Inputs) -> list[Any]:
+    events = [event for item in inputs.items for event in item.events]
+    decoded = [
+        msgspec.json.decode(e.object, type=kueue.ClusterQueue) for e in events if e.kind == "ClusterQueue"
+    ]
+    return [queue.spec.resource_groups[0].flavors[0].resources for queue in decoded]
+
+
+def test_changes_that_change_nothing_are_named():
+    """Somebody who set what stands there already is told so."""
+    path = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota="
+    same, other = (what_if(FileSource(EXAMPLE), Changes([parse_setting(f"{path}{n}")])) for n in (16, 17))
+
+    assert any("change nothing" in line for line in compared_lines(same))
+    assert not any("change nothing" in line for line in compared_lines(other))
+
+
+def test_who_was_never_admitted_is_counted():
+    """Waits are of those who were admitted: without a queue nobody is, and no wait looks like a good one."""
+    found = what_if(FileSource(EXAMPLE), Changes(drops=["ClusterQueue/research"]))
+
+    assert [run.numbers["neverAdmitted"] for run in found.runs] == [0, 0, 6]
+    assert any(line.startswith("never admitted") for line in compared_lines(found))
+
+
+SPEC = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}}
+
+
+def test_jobs_are_not_applied():
+    """A manifest that nothing would come of is refused."""
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": SPEC}
+    with pytest.raises(ChangeError, match="jobs are submitted, not applied"):
+        what_if(FileSource(EXAMPLE), Changes([], [manifest], []))

@@ -59,12 +59,16 @@ class CandidateIndex:
         key = workload.key
         place = (workload.evicted_at is not None, rank(workload), workload.usage)
         before = self._places.get(key)
-        if before is not None:
+        if before is None:
+            self._hold(place, 1)
+        else:
             if before == place and self._entry(before)[1] is workload:
                 return
-            self.discard(key)
+            self._take_out(before)
+            if before[1][0] != place[1][0] or before[2] != place[2]:
+                self._hold(before, -1)
+                self._hold(place, 1)
         self._places[key] = place
-        self._hold(place, 1)
         # Ranks are unique, so comparing entries never comes to comparing workloads.
         insort(self.evicted if place[0] else self.running, (place[1], workload))
 
@@ -73,8 +77,11 @@ class CandidateIndex:
         place = self._places.pop(key, None)
         if place is not None:
             self._hold(place, -1)
-            entries = self.evicted if place[0] else self.running
-            del entries[bisect_left(entries, (place[1],))]
+            self._take_out(place)
+
+    def _take_out(self, place: "_Place") -> None:
+        entries = self.evicted if place[0] else self.running
+        del entries[bisect_left(entries, (place[1],))]
 
     def held_below(self, priority: int, fr: FlavorResource) -> int:
         """Return how much of *fr* those of at most *priority* hold, evicted or not."""

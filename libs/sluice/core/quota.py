@@ -75,12 +75,15 @@ class Tree:
             usage = cell.usage
             if journal is not None:
                 journal.append((cell, usage))
-            cell.put(usage + amount)
+            # As `Cell.put`; there is no hotter place.
+            cell.usage = now = usage + amount
+            if (now > cell.subtree) != (usage > cell.subtree):
+                cell.note_borrowing()
             parent = cell.parent
             if parent is None:
                 return
             if local := cell.local:
-                amount = max(0, usage + amount - local) - max(0, usage - local)
+                amount = max(0, now - local) - max(0, usage - local)
                 if not amount:
                     return
             cell = parent
@@ -106,9 +109,9 @@ class Tree:
     def rewind(self, mark: int) -> None:
         """Undo every change of usage since *mark*, and leave the trial open."""
         journal = self._journal
-        while len(journal) > mark:
-            cell, usage = journal.pop()
+        for cell, usage in reversed(journal[mark:]):
             cell.put(usage)
+        del journal[mark:]
 
     # Shape
 

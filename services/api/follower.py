@@ -84,10 +84,15 @@ class Follower:
             await self._tail.close()
 
     def _save(self) -> None:
-        """Save the world, unless the last one is still being saved."""
+        """Save the world, unless it is being saved."""
         if self._snapshots is not None and (self._saving is None or self._saving.done()):
+            self._saving = asyncio.create_task(self._keep_saved(self._snapshots))
+
+    async def _keep_saved(self, snapshots: Snapshots) -> None:
+        """Save the world, and again when much came meanwhile: it may be the last for long."""
+        while self.world.seq - self._saved >= self._every:
             self._saved = self.world.seq
-            self._saving = asyncio.create_task(store(self._snapshots, self.world))
+            await store(snapshots, self.world)
 
     async def save_last(self, timeout_s: float) -> None:
         """Save where following has ended, when that spares the next start a good part."""

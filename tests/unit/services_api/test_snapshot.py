@@ -6,11 +6,13 @@ import itertools
 import pytest
 
 from services.api import snapshot
+from services.api.follower import Follower
 from services.api.objects import keys, render
 from services.api.world import World
 from sluice.core.status import snapshot as views
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
+from sluice.log.memory import MemoryLog
 from sluice.log.snapshot import MemoryStore, Snapshots, spread
 from sluice.replay.cell import CellFold
 from sluice.replay.source import Matcher
@@ -117,6 +119,20 @@ async def test_people_are_answered_while_it_is_saved(entries):
     found = await snapshot.newest(Snapshots(kept), world.seq)
     assert found.seq == entries[-2].seq
     assert snapshot.dump(found) == before
+
+
+async def test_what_comes_while_it_saves_is_saved_next(entries):
+    """Much may come in the meantime, and then nothing for long: the last is not far behind either way."""
+    kept = Snapshots(MemoryStore())
+    follower = Follower(MemoryLog(), kept, every=50)
+    follower.world.fold(entries[:60])
+    follower._save()
+    await asyncio.sleep(0)
+    follower.world.fold(entries[60:])
+    follower._save()
+    assert follower._saving is not None
+    await follower._saving
+    assert (await snapshot.newest(kept, entries[-1].seq)).seq == entries[-1].seq
 
 
 def test_older_snapshots_lie_further_apart():

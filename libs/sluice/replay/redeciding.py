@@ -39,7 +39,7 @@ def redecided(entries: Iterable[Entry], keep: Keep, cell: str = "main") -> Itera
             said = [(step.at, step.events) for step in steps]
         for other in sides.values():
             if other is not side and other.reads(entry.suffix):
-                other.held += [(entry.seq, at, events) for at, events in said]
+                other.held += [(entry.seq, at, events, entry.at) for at, events in said]
         yield kept
 
 

@@ -55,10 +55,10 @@ class Tempo:
         stalled = recorded and wait <= STALL_US and limits[index][0] - position[0] <= PACE_US
         return index if stalled else -1
 
-    def soon(self, at: Micros) -> int:
+    def soon(self, at: Micros, patience_us: int = PACE_US) -> int:
         """Return the index of the first step at or soon after a time; -1: there is none."""
         index = bisect_left(self.at, at)
-        return index if index < len(self.at) and self.at[index] - at <= PACE_US else -1
+        return index if index < len(self.at) and self.at[index] - at <= patience_us else -1
 
     def goes_on(self, index: int) -> bool:
         """Is the next step decided on the same messages, so that it came of the same turn?"""

@@ -32,7 +32,7 @@ from .metrics import Collector, Parted
 from .reach import Part
 from .source import Matcher, Source
 from .states import deciders
-from .tempo import Position, Tempo
+from .tempo import LAG_US, Position, Tempo
 from .verify import Divergence, decided_as
 
 ROUNDS = 100_000
@@ -52,8 +52,8 @@ _FREE = Tempo()
 _Reported = tuple[str, tuple[WorkloadKey, str] | None, bool]
 """The job that was reported on, or the (workload, check) that was answered; and whether the job had ended."""
 
-Said = tuple[int, Micros, Sequence[Event]]
-"""A message as a decider folds it: sequence, time, events."""
+Said = tuple[int, Micros, Sequence[Event], Micros]
+"""A message as a decider folds it: sequence, time, events; and when the log took it."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Side:
         """Fold what is held back, up to a sequence, or all."""
         apply, state, held = self.decider.apply, self.state, self.held
         while held and (upto is None or held[0][0] <= upto):
-            seq, at, events = held.popleft()
+            seq, at, events, _ = held.popleft()
             for event in events:
                 apply(state, event, seq, at)
         self.upto = max(self.upto, upto or 0)
@@ -191,7 +191,7 @@ class VirtualCell:
         said: list[Said] = []
         found: Divergence | None = None
         if suffix not in COMMITS:
-            said.append((seq, at, (Message(subject=suffix, payload=payload),)))
+            said.append((seq, at, (Message(subject=suffix, payload=payload),), at))
             self._followed(seq)
         else:
             for step in decode_commit(payload).steps:
@@ -199,7 +199,7 @@ class VirtualCell:
                     found = self._step(side, seq, step)
                     if found is not None:
                         break
-                said.append((seq, step.at, step.events))
+                said.append((seq, step.at, step.events, at))
         for other in self.sides.values():
             if other is not side and other.reads(suffix):
                 other.held += said
@@ -238,13 +238,21 @@ class VirtualCell:
     _reports: dict[int, _Reported] | None = None
 
     def _leave(self) -> None:
-        """Go on freely: what was held back is folded, and what executors were about to say is due."""
+        """Go on freely: what was held back is answered as it was, what executors were about to say is due."""
         self._follows = False
         items = self.inputs.items
         while self._index < len(items) and 0 < items[self._index].seq <= self.seq:
             self._index += 1
         for side in self.sides.values():
-            side.fold()
+            # It may be in the middle of a turn.
+            step = side.tempo.soon(self.now, LAG_US)
+            if step >= 0:
+                self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
+            else:
+                self._call(side, self.now, -1, (0, 0))
+            for seq, at, events, taken in side.held:
+                self._give(side, (taken, seq), seq, at, events)
+            side.held.clear()
         for job, running in self._running.items():
             if self._runs(job):
                 self._schedule(job, running, running.said)
@@ -256,11 +264,9 @@ class VirtualCell:
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Play everything; progress is told the input's sequence."""
+        self._dismiss()
         if self._follows:
             self._leave()
-        self._dismiss()
-        for side in self.sides.values():
-            self._wake_at(side, self.now)
         items, due, wakes = self.inputs.items, self._due, self._wakes
         while True:
             item = items[self._index] if self._index < len(items) else None
@@ -312,10 +318,15 @@ class VirtualCell:
             readers = self._readers[root] = [side for side in self.sides.values() if side.reads(suffix)]
         for side in readers:
             if side is not speaker:
-                side.inbox.append((position, self.seq, self.now, events))
-                step = side.tempo.answer(position)
-                at = side.tempo.at[step] if step >= 0 else self.now
-                self._call(side, at, step, side.tempo.limits[step] if step >= 0 else position)
+                self._give(side, position, self.seq, self.now, events)
+
+    def _give(self, side: Side, position: Position, seq: int, at: Micros, events: Sequence[Event]) -> None:
+        side.inbox.append((position, seq, at, events))
+        step = side.tempo.answer(position)
+        if step >= 0:
+            self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
+        else:
+            self._call(side, self.now, -1, position)
 
     def _call(self, side: Side, at: Micros, step: int, limit: Position) -> None:
         """Let a service decide at a time, having heard what stands up to *limit*."""

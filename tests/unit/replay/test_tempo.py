@@ -9,7 +9,7 @@ from sluice.log.contract import Entry
 from sluice.replay.inputs import inputs_of
 from sluice.replay.source import ListSource
 from sluice.replay.tempo import LAG_US, PACE_US, STALL_US, Tempo
-from sluice.replay.whatif import play
+from sluice.replay.whatif import Cut, play
 from tests.family_world import FamilyWorld, cell, cluster_queue
 
 from .test_invariants import CLASSES
@@ -79,6 +79,19 @@ def test_a_busy_cell_comes_out_as_it_was(seed, policy):
     assert record.numbers["finished"] > 20
     assert sum(record.numbers["preemptions"].values()) > 0
     assert free.decisions[: len(record.decisions)] == record.decisions
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_so_it_does_from_any_point_on(seed):
+    """What had been heard of but not answered where the log is left is answered as it was."""
+    world = cell(cluster_queue({"res": 6}, {}, preemption=PREEMPTION), *CLASSES)
+    source = ListSource(Busy(world, seed).play())
+    inputs, record = inputs_of(source), recorded_run(source)
+    cuts = random.Random(seed).sample(range(20, len(source.entries) - 20), 8)
+    for cut in cuts:
+        free, cell_ = play("free", inputs, source=source, cut=Cut(cut))
+        assert free.decisions[: len(record.decisions)] == record.decisions, cut
+        assert all(check.divergence is None for check in cell_.followed())
 
 
 def test_who_had_ended_before_knowing_better_says_no_more():

@@ -140,8 +140,8 @@ def _set(items: list[Input], path: str, value: Any, since: Micros) -> list[Input
             for e in i.events
             if isinstance(e, ObjectApplied) and (e.kind, _name(e)) == match
         ]
-        if before:
-            changed.append(Input(since, "config", b"", (_changed(before[-1], parts, value, path),)))
+        if before and (now := _changed(before[-1], parts, value, path)) is not before[-1]:
+            changed.append(Input(since, "config", b"", (now,)))
             changed.sort(key=lambda item: item.at)
     return changed
 

@@ -362,7 +362,10 @@ def resources_of(inputs: Inputs) -> list[Any]:
 def test_changes_that_change_nothing_are_named():
     """Somebody who set what stands there already is told so."""
     path = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources.cpu.nominalQuota="
-    same, other = (what_if(FileSource(EXAMPLE), Changes([parse_setting(f"{path}{n}")])) for n in (16, 17))
+    source = FileSource(EXAMPLE)
+    same, other = (what_if(source, Changes([parse_setting(f"{path}{n}")])) for n in (16, 17))
+    since = next(e.at for entries in source.read(20) for e in entries)
+    assert what_if(source, Changes([parse_setting(f"{path}16")], since=since)).changes_nothing
 
     assert any("change nothing" in line for line in compared_lines(same))
     assert not any("change nothing" in line for line in compared_lines(other))

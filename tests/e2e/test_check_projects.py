@@ -97,7 +97,6 @@ WATCHED = """
 import os
 from pathlib import Path
 
-from tests.waiting import wait_until
 from sluice.sdk.checks import Controller, Pending, Ready, Request, Retry, Settings, Verdict
 
 app = Controller("example.com/watched", Settings(ttl_s=1))

@@ -117,7 +117,12 @@ def _was_there(source: object, key: str) -> bool:
 @log_option()
 @output_option()
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="Consequences shown."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Causes and consequences shown.",
 )
 @click.pass_context
 def trace(ctx: click.Context, event: int, about: str, file: Path | None, output: str, limit: int) -> None:
@@ -129,14 +134,17 @@ def trace(ctx: click.Context, event: int, about: str, file: Path | None, output:
         source = source_of(ctx, file)
         sequence_of(source, str(event))
         with progress(source, "Reading") as show:
-            found = tracing.trace(source, event, about=about, limit=limit, progress=show)
+            found = tracing.trace(source, event, about=about, limit=limit, back=limit, progress=show)
     if output == "json":
         rows = {
             "causes": found.causes,
             "consequences": [{"depth": d, **vars(h)} for d, h in found.consequences],
+            "cut": found.cut,
         }
         show_json(msgspec.to_builtins(rows))
         return
+    if found.cut:
+        click.echo(f"... there are earlier causes, more than {limit} (--limit, or a NAME)")
     for h in found.causes:
         click.echo(happening_line(h, mark="▶" if h.seq == event else " "))
     for depth, h in found.consequences:

@@ -28,6 +28,8 @@ class Trace:
 
     causes: list[Happening]
     consequences: list[tuple[int, Happening]]
+    cut: bool = False
+    """There are earlier causes, which were left out."""
 
 
 @dataclass
@@ -59,14 +61,21 @@ def answers(happening: Happening) -> str:
 
 
 def trace(
-    source: Source, seq: int, *, about: str = "", limit: int = 200, progress: Progress | None = None
+    source: Source,
+    seq: int,
+    *,
+    about: str = "",
+    limit: int = 200,
+    back: int = 200,
+    progress: Progress | None = None,
 ) -> Trace:
     """Follow the causes of a message back to where they began, and on to what came of it.
 
-    A commit may hold events with several causes; all are followed. *about*: only what speaks of this
-    workload, job or queue, where a message holds more.
+    Of a commit that is a cause only what speaks of the same workloads and jobs is followed, if anything does.
+    *about*: only what speaks of this workload, job or queue, where a message holds more. *limit*, *back*:
+    most events on the way on, and on the way back before the message itself; the nearest ones are kept.
     """
-    causes = _causes(source, seq, about)
+    causes, cut = _causes(source, seq, about, back)
     asked = _Asked()
     for happening in causes:
         if happening.seq == seq:
@@ -82,10 +91,10 @@ def trace(
                 depth.setdefault(happening.seq, level)
                 found.append((level, happening))
                 if len(found) >= limit:
-                    return Trace(causes, found)
+                    return Trace(causes, found, cut)
         if progress is not None and entries:
             progress(entries[-1].seq)
-    return Trace(causes, found)
+    return Trace(causes, found, cut)
 
 
 _CAUSE = re.compile(rb'"cause":(\d+)')
@@ -98,40 +107,93 @@ def _may_follow(entry: Entry, causes: Mapping[int, object], asked: _Asked) -> bo
     return job_of(entry.suffix) in asked.of or (bool(asked.of) and entry.suffix.startswith("verdict."))
 
 
-def _causes(source: Source, seq: int, about: str) -> list[Happening]:
-    """Return all that the message at *seq* comes from, itself included, in order."""
-    found: dict[int, list[Happening]] = {}
-    todo = [seq]
-    while todo:
-        here = todo.pop()
-        if here in found:
-            continue
-        there = [_asked_before(source, h) for es in source.read(here, here) for h in happenings(es)]
-        if about:
-            there = [h for h in there if speaks(h, about)] or there
-        found[here] = there
-        # A commit's causes lie before it, whatever a damaged log says.
-        todo += [h.cause for h in there if 0 < h.cause < here]
-    return [h for here in sorted(found) for h in found[here]]
-
-
-def _asked_before(source: Source, happening: Happening) -> Happening:
-    """Link an answer from outside to the last commit before it that asked for it."""
-    what = answers(happening)
-    if not what:
-        return happening
-    mark = what.partition(" ")[0].encode()
-    end = happening.seq - 1
-    while end >= source.first:
+def _causes(source: Source, seq: int, about: str, limit: int) -> tuple[list[Happening], bool]:
+    """Return what the message at *seq* comes from, itself included, in order; and whether there is more."""
+    back = _Back(about, {seq: frozenset()})
+    end = seq
+    while end >= source.first and (back.wanted or back.open):
+        if back.steps > limit:
+            break
+        if not back.open:
+            end = max(back.wanted)
         start = max(source.first, end - STRIDE + 1)
-        asked = _Asked()
-        for entries in source.read(start, end, ("slices", "checks")):
-            for each in happenings(e for e in entries if mark in e.payload):
-                asked.hear(each)
-        if what in asked.of:
-            return asked.linked(happening)
+        for entries in reversed(list(source.read(start, end))):
+            for entry in reversed(entries):
+                if back.steps <= limit:
+                    back.take(entry)
         end = start - 1
-    return happening
+        back.wanted = {one: about for one, about in back.wanted.items() if one <= end}
+    before = [h for here in sorted(back.found) for h in back.found[here] if here < seq]
+    return before[-limit:] + back.found.get(seq, []), len(before) > limit
+
+
+@dataclass
+class _Back:
+    """On the way back through a log, once for all causes: a commit can have hundreds."""
+
+    about: str
+    wanted: dict[int, frozenset[str]]
+    """Sequences of causes that were named, with the workloads and jobs that they brought something to."""
+    open: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """What was answered from outside -> the answers, by sequence and index: who asked lies before them."""
+    found: dict[int, list[Happening]] = field(default_factory=dict)
+    steps: int = 0
+    """Events found before the first message."""
+    _marks: set[bytes] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
+        """Look at a message; they come with the last one first."""
+        asks = bool(self.open) and entry.suffix in ("slices", "checks") and self._may_ask(entry)
+        if not asks and entry.seq not in self.wanted:
+            return
+        here = list(happenings([entry]))
+        if asks:
+            self._link(entry.seq, here)
+        if entry.seq in self.wanted:
+            self._keep(entry.seq, here)
+
+    def _may_ask(self, entry: Entry) -> bool:
+        return not self._marks.isdisjoint(_NAMED.findall(entry.payload))
+
+    def _link(self, seq: int, here: list[Happening]) -> None:
+        asked = _Asked()
+        for happening in here:
+            asked.hear(happening)
+        for what in [what for what in asked.of if what in self.open]:
+            for place, index in self.open.pop(what):
+                self.found[place][index] = asked.linked(self.found[place][index])
+                self._want(seq, self.found[place][index])
+        self._marks = {_mark(what) for what in self.open}
+
+    def _keep(self, seq: int, here: list[Happening]) -> None:
+        concerned = self.wanted.pop(seq)
+        kept = [h for h in here if speaks(h, self.about)] or here
+        if concerned:
+            kept = [h for h in kept if not concerned.isdisjoint(_concerned(h))] or kept
+        self.steps += len(kept) if self.found else 0
+        self.found[seq] = kept
+        for index, happening in enumerate(kept):
+            if what := answers(happening):
+                self.open.setdefault(what, []).append((seq, index))
+                self._marks.add(_mark(what))
+            elif 0 < happening.cause < seq:
+                # A commit's causes lie before it, whatever a damaged log says.
+                self._want(happening.cause, happening)
+
+    def _want(self, seq: int, happening: Happening) -> None:
+        self.wanted[seq] = self.wanted.get(seq, frozenset()) | _concerned(happening)
+
+
+def _concerned(happening: Happening) -> frozenset[str]:
+    """Return the workloads and jobs that it speaks of."""
+    return happening.about() - {happening.data.get("clusterQueue"), happening.data.get("localQueue")}
+
+
+_NAMED = re.compile(rb'"(?:job|workload)":"([^"]*)"')
+
+
+def _mark(what: str) -> bytes:
+    return what.partition(" ")[0].encode()
 
 
 def speaks(happening: Happening, about: str) -> bool:

@@ -36,7 +36,7 @@ def test_every_chain_leads_back_to_the_outside(name):
     """The first causes of whatever a service says are messages from outside, or configuration."""
     source = LOGS[name]()
     for happening in everything(source):
-        first = trace(source, happening.seq, limit=1).causes[0]
+        first = trace(source, happening.seq, limit=1, back=100_000).causes[0]
         assert first.writer in ("config", "job", "verdict", "presence"), happening
 
 
@@ -69,6 +69,20 @@ def test_a_verdict_belongs_to_its_request():
     ]
     places = [chain.index(kind) for kind in order]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_of_many_causes_the_nearest_are_kept(name):
+    """A long way back is cut where it is said to be, and what is left is its end."""
+    source = LOGS[name]()
+    last = everything(source)[-1]
+    whole = trace(source, last.seq, limit=1, back=100_000)
+    own = sum(1 for h in whole.causes if h.seq == last.seq)
+    assert not whole.cut
+    for back in (1, 3, len(whole.causes) - own):
+        part = trace(source, last.seq, limit=1, back=back)
+        assert part.cut == (back < len(whole.causes) - own)
+        assert part.causes == whole.causes[-(back + own) :]
 
 
 def test_one_of_many_in_a_commit_can_be_asked_for():

@@ -70,7 +70,7 @@ def find_binary(env: Mapping[str, str]) -> Path:
 
 def _version(binary: str) -> tuple[int, int] | None:
     try:
-        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=5, check=True)
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     match = _VERSION.search(said.stdout)
@@ -139,7 +139,7 @@ class EmbeddedServer:
             raise ServerError(f"{self.directory}: the server has not been started")
         return self.state.pid
 
-    def start(self, timeout_s: float = 20.0) -> ServerState:
+    def start(self, timeout_s: float = 90.0) -> ServerState:
         """Start the server and wait until JetStream answers.
 
         Raises:
@@ -232,7 +232,7 @@ jetstream {{
                 raise ServerError(f"{self.directory}: nats-server did not start:\n{text[-2000:]}")
             time.sleep(0.003)
 
-    def stop(self, timeout_s: float = 10.0) -> None:
+    def stop(self, timeout_s: float = 60.0) -> None:
         """Stop the server in order; kill it when it takes longer than *timeout_s*."""
         self._end(signal.SIGTERM, timeout_s)
 
@@ -264,7 +264,7 @@ jetstream {{
         self.stop()
 
 
-def stop_running(directory: Path, timeout_s: float = 10.0) -> ServerState | None:
+def stop_running(directory: Path, timeout_s: float = 60.0) -> ServerState | None:
     """Stop the server that another process started in *directory*; return what was stopped."""
     state = running(directory)
     if state is None:

@@ -14,10 +14,10 @@ import structlog
 
 from sluice.core.status import snapshot as views
 from sluice.events.base import JobKey, Micros
+from sluice.log import forking
+from sluice.log.cell import CellFold, CellState
 from sluice.log.errors import EventLogError
 from sluice.log.snapshot import Packed, Snapshots, pack
-from sluice.replay import forking
-from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes, Gone
 from .jobs import Jobs, Offer, Submitted

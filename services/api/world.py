@@ -14,9 +14,9 @@ from sluice.events import job, scheduler, slices
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
 from sluice.events.envelope import Message
+from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS, names
-from sluice.replay.cell import CellFold, CellState
 
 from .changes import Changes
 from .jobs import FOLDS, Jobs, job_of

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.core.scheduler import Scheduler
-from sluice.replay.forking import in_copy
+from sluice.log.forking import in_copy
 from sluice.replay.logfile import Header, Writer
 from sluice.replay.source import FileSource
 from sluice.replay.states import fold_at

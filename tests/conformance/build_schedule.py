@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from sluice.core.cycle import Cycle
 from sluice.core.decisions import decisions
 from sluice.core.entry import Entry, Outcome
-from sluice.core.pending import Queue
+from sluice.core.pending_queues import Queue
 from sluice.core.scheduler import Scheduler, run_cycles
 from sluice.core.state import SchedulerState, is_barred
 from sluice.events.base import Event

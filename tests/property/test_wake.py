@@ -11,7 +11,7 @@ from sluice.core import cycle
 from sluice.core.entry import Entry
 from sluice.core.model import ClusterQueue, World
 from sluice.core.nomination import nominate
-from sluice.core.pending import Peers, Queue
+from sluice.core.pending_queues import Peers, Queue
 from sluice.core.processing import always_reclaims
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState

@@ -21,7 +21,7 @@ from itertools import count
 from .entry import Entry, Order, Ordering, Outcome
 from .model import ClusterQueue, World
 from .nomination import nominate
-from .pending import Peers, Queue, TreeQueues, Waiting
+from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .processing import Processing, always_reclaims
 from .quota import Node
 from .ranked import Rank

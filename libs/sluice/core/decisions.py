@@ -25,7 +25,7 @@ from .eviction import FLAVOR_MIGRATION
 from .families import looked_at_before, migration_message
 from .issuing import preempt
 from .model import World
-from .pending import TreeQueues
+from .pending_queues import TreeQueues
 from .slicing import replacement
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)

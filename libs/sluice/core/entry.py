@@ -11,7 +11,7 @@ from sluice.events.base import PodSetAssignment
 from .assignment import Assignment, Mode
 from .model import ClusterQueue, Workload
 from .ordering import queue_order_timestamp
-from .pending import Peers, Queue, Waiting
+from .pending_queues import Peers, Queue, Waiting
 from .preemption import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from .quota import FlavorResource
 

@@ -13,17 +13,17 @@ equal, and what rests on siblings must be in the combined key (`state.peer_key`)
 """
 
 import sys
+from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
+from sluice.events.base import PodSet
 from sluice.events.slices import WorkloadRecord
 
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
-
-_CACHED = 8192
-_plain: dict[tuple[object, ...], str] = {}
-"""What most workloads consist of -> their key. Users submit the same job many times over."""
+_NO_WISHES = ((), False, False, (), None)
 
 
 def equivalence_key(record: WorkloadRecord) -> str:
@@ -31,57 +31,51 @@ def equivalence_key(record: WorkloadRecord) -> str:
 
     Pod set names count, as they are named in the verdict. Costs some microseconds: call it once a record.
     """
-    parts = _parts(record)
-    if parts is None:
-        return _encoded(record)
-    found = _plain.get(parts)
-    if found is None:
-        if len(_plain) >= _CACHED:
-            del _plain[next(iter(_plain))]
-        found = _plain[parts] = _encoded(record)
-    return found
-
-
-def _parts(record: WorkloadRecord) -> tuple[object, ...] | None:
-    """Return all that counts of a workload with one pod set and without any wishes, None of others."""
-    if (
-        len(record.pod_sets) != 1
-        or record.allowed_flavors
-        or record.preemption_gates
-        or record.cannot_preempt
-        or record.cannot_borrow
-        or record.replaces is not None
-    ):
-        return None
-    ps = record.pod_sets[0]
-    if ps.node_selector or ps.node_affinity or ps.tolerations:
-        return None
-    return (record.namespace, ps.name, ps.count, ps.min_count, ps.group, *ps.requests.items())
-
-
-def _encoded(record: WorkloadRecord) -> str:
-    return sys.intern(
-        _encoder.encode(
-            (
-                record.namespace,
-                [
-                    (
-                        ps.name,
-                        ps.count,
-                        ps.min_count,
-                        ps.requests,
-                        ps.node_selector,
-                        ps.node_affinity,
-                        ps.tolerations,
-                        ps.group,
-                    )
-                    for ps in record.pod_sets
-                ],
-                record.allowed_flavors,
-                record.cannot_preempt,
-                record.cannot_borrow,
-                record.preemption_gates,
-                record.replaces,
-            )
-        ).decode()
+    pod_sets = record.pod_sets
+    wishes = (
+        tuple(record.allowed_flavors),
+        record.cannot_preempt,
+        record.cannot_borrow,
+        tuple(record.preemption_gates),
+        record.replaces,
     )
+    if len(pod_sets) == 1 and wishes == _NO_WISHES:
+        pods = pod_sets[0]
+        if not (pods.node_selector or pods.node_affinity or pods.tolerations):
+            requests = tuple(pods.requests.items())
+            return _plain(record.namespace, pods.name, pods.count, pods.min_count, pods.group, requests)
+    return _text(record.namespace, pod_sets, wishes)
+
+
+@lru_cache(maxsize=8192)
+def _plain(
+    namespace: str,
+    name: str,
+    count: int,
+    min_count: int | None,
+    group: str,
+    requests: tuple[tuple[str, int], ...],
+) -> str:
+    """Return the key of one pod set without any wishes: users submit the same job many times over."""
+    pods = PodSet(name=name, count=count, min_count=min_count, group=group, requests=dict(requests))
+    return _text(namespace, [pods], _NO_WISHES)
+
+
+def _text(namespace: str, pod_sets: Sequence[PodSet], wishes: tuple[object, ...]) -> str:
+    pods = [
+        (
+            ps.name,
+            ps.count,
+            ps.min_count,
+            ps.requests,
+            ps.node_selector,
+            ps.node_affinity,
+            ps.tolerations,
+            ps.group,
+        )
+        for ps in pod_sets
+    ]
+    return sys.intern(_encode((namespace, pods, wishes)).decode())
+
+
+__all__ = ["equivalence_key"]

@@ -19,7 +19,7 @@ from . import queues
 from .claims import ANYTIME
 from .fairness import weight
 from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
-from .pending import Queue
+from .pending_queues import Queue
 from .placing import place, place_all
 from .processing import always_reclaims
 from .quota import CohortCycleError, FlavorResource, Quota

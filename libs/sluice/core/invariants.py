@@ -12,7 +12,7 @@ from sluice.events.scheduler import QuotaReserved
 from .charging import holder
 from .claims import ISSUED
 from .model import Workload, World
-from .pending import Peers, Queue
+from .pending_queues import Peers, Queue
 from .placing import queue_for
 from .promises import Promises
 from .quota import FlavorResource, Node

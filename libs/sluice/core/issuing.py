@@ -19,7 +19,7 @@ from sluice.events.scheduler import (
 
 from .eviction import PREEMPTED
 from .model import ClusterQueue, Workload, World
-from .pending import TreeQueues
+from .pending_queues import TreeQueues
 from .preemption import Target, get_targets, preemption_message
 from .promises import Promises
 from .reservations import Trial

@@ -18,7 +18,7 @@ from .quota import FlavorResource, Node, Tree
 
 if TYPE_CHECKING:
     from .flavor_plan import Plan
-    from .pending import Peers
+    from .pending_queues import Peers
     from .remembered import Remembered
 
 

@@ -14,7 +14,7 @@ from .entry import Entry, Outcome
 from .families import Standing, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
-from .pending import TreeQueues
+from .pending_queues import TreeQueues
 from .preemption import get_targets
 from .promises import Promises
 from .quota import FlavorResource, Node

@@ -15,7 +15,7 @@ from .decisions import decisions
 from .entry import Outcome
 from .fold import fold
 from .issuing import issue
-from .pending import TreeQueues
+from .pending_queues import TreeQueues
 from .processing import blocks_admission
 from .snapshot import dump, load
 from .state import SchedulerState, new_state

@@ -14,7 +14,7 @@ from .quota_node import FlavorResource
 from .ranked import Rank, Ranked
 
 if TYPE_CHECKING:
-    from .pending import Peers
+    from .pending_queues import Peers
 
 ANY: Final = ""
 """Stands for the flavor where there is a choice."""

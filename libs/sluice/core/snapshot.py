@@ -17,7 +17,7 @@ from sluice.events.slices import WorkloadRecord
 from . import fold_config, lifecycle, queues
 from .model import AdmissionCheck, LocalQueue, Workload
 from .ordering import effective_priority
-from .pending import Peers, Queue, TreeQueues, Waiting
+from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .placing import place
 from .reservations import index
 from .state import SchedulerState, Status, is_barred, new_state

@@ -10,8 +10,9 @@ from .families import queue_identity, queue_time, why_barred
 from .lifecycle import Lifecycle
 from .model import Workload, World
 from .ordering import queue_order_timestamp
-from .pending import Pending, Rank
+from .pending import Pending
 from .quota import Tree
+from .ranked import Rank
 from .shapes import Least
 from .wake import least_request
 

@@ -30,7 +30,8 @@ def as_workload_event(event: Event) -> Event:
     return event if translate is None else translate(event)
 
 
-def _updated(event: VariantUpdated) -> WorkloadUpdated:
+def updated_as_workload(event: VariantUpdated) -> WorkloadUpdated:
+    """Return what an update of a variant says of it as a workload."""
     return WorkloadUpdated(
         cause=event.cause,
         workload=event.workload,
@@ -58,8 +59,8 @@ TRANSLATIONS: dict[type[Event], Callable[[Any], Event]] = {
     VariantPodsReady: lambda e: WorkloadPodsReady(cause=e.cause, workload=e.workload, ready=e.ready),
     VariantPodsReclaimed: lambda e: ReclaimablePodsUpdated(cause=e.cause, workload=e.workload, pods=e.pods),
     VariantStopped: _stopped,
-    VariantUpdated: _updated,
+    VariantUpdated: updated_as_workload,
 }
 """Events of variants, and what makes the same event of a workload of each."""
 
-__all__ = ["TRANSLATIONS", "as_workload_event"]
+__all__ = ["TRANSLATIONS", "as_workload_event", "updated_as_workload"]

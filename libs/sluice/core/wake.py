@@ -13,7 +13,7 @@ from sluice.api import kueue
 from sluice.api.features import enabled
 
 from .model import ClusterQueue, Workload, World
-from .pending import Peers, Queue, TreeQueues
+from .pending_queues import Peers, Queue, TreeQueues
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from .shapes import ANY, Bounds, Least, with_any
 

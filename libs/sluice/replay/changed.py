@@ -11,8 +11,7 @@ from sluice.core.status import ClusterQueueView, LocalQueueView
 from sluice.core.status import snapshot as views
 from sluice.core.status.view import View
 from sluice.events.base import WorkloadKey
-
-from .cell import CellState
+from sluice.log.cell import CellState
 
 Keys = dict[str, None]
 

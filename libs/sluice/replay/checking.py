@@ -14,11 +14,11 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from sluice.events.codec import decode_commit
+from sluice.log import forking
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
-from . import forking
 from .source import FileSource, Source
 from .states import Progress, is_long, patterns_of, unhurried
 from .verify import Divergence, check_step

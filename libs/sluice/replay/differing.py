@@ -15,8 +15,8 @@ from sluice.core.status import JobView, WorkloadView
 from sluice.core.status.job_status import current
 from sluice.core.status.workload_status import check_states
 from sluice.events.base import WorkloadKey
+from sluice.log.cell import CellState
 
-from .cell import CellState
 from .changed import Scope, scope
 from .objects import SECTIONS, evictions_plain, migrations_plain, pods_plain
 

@@ -16,12 +16,12 @@ from sluice.core.status.slices import described, is_slice
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.envelope import Message
+from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
 from .causes import Happening, of_event, of_message
-from .cell import CellFold, CellState
 from .objects import check_plain, configuration_of, family_plain, job_plain, queue_plain, workload_plain
 from .source import Source
 from .states import LONG, fold_at, unhurried

@@ -21,12 +21,13 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.commit import Step
 from sluice.events.slices import InputsIgnored, WorkloadCreated
+from sluice.log import forking
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold, FoldError
 from sluice.log.subjects import COMMITS
 
-from . import forking, loops
+from . import loops
 from .invariants import OBSERVERS, Listener, Violation, broken, watch
 from .source import Source
 from .states import Progress, is_long, unhurried

@@ -23,8 +23,8 @@ from sluice.core.status.queue_status import nominal_quota
 from sluice.core.status.slices import described, is_slice
 from sluice.core.status.workload_status import check_states
 from sluice.events.codec import rfc3339
+from sluice.log.cell import CellState
 
-from .cell import CellState
 from .summary import amounts
 
 Plain = dict[str, Any]

@@ -17,9 +17,9 @@ from sluice.core.state import SchedulerState
 from sluice.core.status import JobView
 from sluice.core.status.job_status import current, is_over
 from sluice.core.status.job_status import phase_of as job_phase
+from sluice.log import forking
+from sluice.log.cell import CellFold, CellState
 
-from . import forking
-from .cell import CellFold, CellState
 from .differing import differences
 from .objects import (
     SECTIONS,

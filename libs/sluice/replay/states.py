@@ -13,13 +13,13 @@ from sluice.core.slices import SliceAggregator
 from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
 from sluice.core.variants_state import State as VariantState
+from sluice.log import forking
+from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
-from . import forking
-from .cell import CellFold, CellState
 from .source import FileSource, Source
 
 Progress = Callable[[int], None]

@@ -5,7 +5,7 @@ from typing import Any
 
 from sluice.api.quantity import format_value
 from sluice.core.model import ClusterQueue, Workload
-from sluice.core.pending import Queue
+from sluice.core.pending_queues import Queue
 from sluice.core.quota import Node
 from sluice.core.state import SchedulerState
 

@@ -14,8 +14,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Preempted, QuotaReserved
 from sluice.events.slices import WorkloadStopped
-
-from . import forking
+from sluice.log import forking
 
 ROUNDS = 1000
 """Decisions after which a trial gives up; a settled state needs few."""

@@ -22,8 +22,8 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
 from sluice.events.base import Micros
 from sluice.events.codec import decode_commit
+from sluice.log import forking
 
-from . import forking
 from .changes import Changes, apply_changes
 from .checking import Checked
 from .inputs import Inputs, inputs_of

@@ -8,9 +8,9 @@ import pytest
 from sluice.cli.main import main
 from sluice.cli.replay_live import live_source
 from sluice.cli.settings import Settings
+from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
 from sluice.replay import jsonl
-from sluice.replay.cell import CellFold
 from sluice.replay.checking import check
 from sluice.replay.live import LiveSource
 from sluice.replay.overview import between, look, look_at

@@ -17,8 +17,8 @@ from sluice.core.status import WorkloadView
 from sluice.core.status.job_status import job_status
 from sluice.core.status.shelf import as_stored
 from sluice.events.base import Event, Micros
+from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
-from sluice.replay.cell import CellFold, CellState
 from sluice.replay.differing import COMPARED, changes, differences
 from sluice.replay.differing import whole as all_of
 from sluice.replay.frames import Film, Place, _of_entry

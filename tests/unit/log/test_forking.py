@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from sluice.log.fold import FoldError
-from sluice.replay.forking import ChildLostError, in_copy, side_by_side
+from sluice.log.forking import ChildLostError, in_copy, side_by_side
 
 
 def test_what_a_child_changes_stays_with_it():

@@ -1,0 +1,220 @@
+"""Fold of what others say into the scheduler's state: configuration, workloads that come and go, checks."""
+
+import msgspec
+
+from sluice.events.base import Event, Micros
+from sluice.events.checks import (
+    AdmissionCheckStatusChanged,
+    ChecksPending,
+    ChecksReady,
+    ChecksRejected,
+    ChecksRetry,
+    PreemptionsAllowed,
+)
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
+
+from .fold_claims import (
+    fold_allowed,
+    refresh_all,
+    refresh_due,
+)
+from .fold_config import check_changed, fold_object
+from .fold_effects import (
+    Handler,
+    ask_again,
+    charge_anew,
+    join_members,
+    leave_members,
+    ready_or_gone,
+    remove_workload,
+    stands,
+    tell_siblings,
+)
+from .lifecycle import note
+from .model import Workload
+from .ordering import effective_priority
+from .placing import place
+from .processing import blocks_admission
+from .reservations import reorder
+from .slicing import scaled
+from .state import SchedulerState
+from .variant_events import updated_as_workload
+
+
+def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
+    state.config_seq = seq
+    fold_object(state, event)
+    if state.world.claims:
+        refresh_all(state, seq)
+    note(state.world, state.lifecycle, event, seq, at)
+
+
+def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:
+    check = state.world.checks.get(event.check)
+    if check is not None and check.active != event.active:
+        check.active = event.active
+        state.config_seq = seq
+        check_changed(state, event.check)
+
+
+def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    parent = record.parent
+    if key in state.world.workloads or (parent is not None and parent not in state.world.workloads):
+        return  # its parent has gone since
+    workload = Workload(
+        record, key, record.uid, effective_priority(record, state.world.config), record.active
+    )
+    workload.changed_by = seq
+    state.world.workloads[key] = workload
+    join_members(state, workload)
+    if record.replaces is not None:
+        state.world.replacements[record.replaces] = key
+    if parent is not None:
+        state.world.families.setdefault(parent, {})[key] = workload
+    place(state, workload)
+    if parent is not None:
+        ask_again(state, workload)
+
+
+def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        return
+    changes = {
+        name: value
+        for name in event.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    stood = stands(workload)
+    leave_members(state, workload)
+    record = workload.record = msgspec.structs.replace(workload.record, **changes)
+    join_members(state, workload)
+    workload.equivalence = ""
+    workload.changed_by = seq
+    priority = effective_priority(record, world.config)
+    if priority != workload.priority:
+        workload.priority = priority
+        reorder(world, workload)
+    if event.pod_sets is not None and workload.assignment is not None:
+        _shrink(state, workload, seq)
+    note(world, state.lifecycle, event, seq, at)
+    queued = workload.peers is not None
+    place(state, workload, changed=True)
+    if not queued:
+        ask_again(state, workload)
+    if event.active is None or stood != stands(workload):
+        tell_siblings(state, workload, seq, at)
+
+
+def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and event.preference is not None:
+        workload.record = msgspec.structs.replace(workload.record, preference=event.preference)
+        workload.identity = ""
+    _updated(state, updated_as_workload(event), seq, at)
+
+
+def _gate_moved(
+    state: SchedulerState, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, _at: Micros
+) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    gates = [gate for gate in workload.open_gates if gate != event.gate]
+    if isinstance(event, PreemptionGateOpened):
+        gates.append(event.gate)
+    workload.open_gates = tuple(sorted(gates))
+    workload.blocked_on_gates = False
+    workload.changed_by = seq
+    place(state, workload, changed=True)
+
+
+def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.reclaimable = dict(event.pods)
+    workload.changed_by = seq
+    if workload.assignment is not None:
+        _shrink(state, workload, seq)
+    else:
+        place(state, workload, changed=True)
+
+
+def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
+    """Charge a reservation for the pods that are left only (SC7, WS3), and wake who could use the rest."""
+    assert workload.assignment is not None
+    counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
+    workload.assignment = tuple(
+        scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
+        for assigned in workload.assignment
+    )
+    charge_anew(state, workload, seq)
+
+
+def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    if event.ready:
+        ready_or_gone(state, event.workload)
+    elif blocks_admission(state.world.config):
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.admitted_at is not None:
+            state.not_ready[workload.key] = None
+
+
+def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    remove_workload(state, event.workload, seq, at)
+
+
+def _deleted(state: SchedulerState, event: WorkloadDeleted, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    remove_workload(state, event.workload, seq, at)
+
+
+def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.preemptions:
+        refresh_due(state, workload, seq)
+
+
+def _note_only(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+
+
+INPUT_FOLDS: dict[type[Event], Handler] = {
+    AdmissionCheckStatusChanged: _check_status,
+    ChecksPending: _checks,
+    ChecksReady: _checks,
+    ChecksRejected: _note_only,
+    ChecksRetry: _note_only,
+    ObjectApplied: _object,
+    ObjectDeleted: _object,
+    PreemptionGateClosed: _gate_moved,
+    PreemptionGateOpened: _gate_moved,
+    PreemptionsAllowed: fold_allowed,
+    ReclaimablePodsUpdated: _reclaimable,
+    VariantUpdated: _variant_updated,
+    WorkloadCreated: _created,
+    WorkloadDeleted: _deleted,
+    WorkloadFinished: _finished,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _note_only,
+    WorkloadUpdated: _updated,
+}
+
+__all__ = ["INPUT_FOLDS"]

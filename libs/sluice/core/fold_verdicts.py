@@ -1,0 +1,305 @@
+"""Fold of the scheduler's own decisions: reservations, evictions, who is parked and who waits for victims."""
+
+from typing import Any
+
+from sluice.events.base import Event, Micros
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    ClusterQueueStatusChanged,
+    Evicted,
+    FlavorScanAdvanced,
+    LocalQueueStatusChanged,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    PreemptionWaitEnded,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    TreesSettled,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadsParked,
+)
+
+from .charging import charge, recharge
+from .eviction import PREEMPTED
+from .fold_claims import (
+    claim,
+    fold_issued,
+    unclaim,
+    victim_replaced,
+)
+from .fold_effects import (
+    Handler,
+    ask_again,
+    charge_anew,
+    family_moves,
+    forget_workload,
+    freed_flavors,
+    ready_or_gone,
+    stands,
+    successor_moves,
+    tell_siblings,
+    wake_tree,
+)
+from .lifecycle import look, note
+from .model import Workload
+from .pending_queues import TreeQueues, Waiting
+from .placing import place
+from .processing import blocks_admission
+from .queues import fold_local_status, fold_status
+from .quota import FlavorResource
+from .reservations import change_usage, release, reorder, reserve
+from .slicing import beyond, inherit, replaced_slice
+from .state import SchedulerState, is_barred
+from .wake import is_hopeless
+
+
+def _queue_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_status(state, event)
+
+
+def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_local_status(state, event)
+
+
+def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
+    """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or event.cluster_queue not in world.cluster_queues:
+        return
+    workload.cluster_queue = event.cluster_queue
+    workload.assignment = tuple(event.pod_sets)
+    workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
+    workload.usage = charge(world, workload)
+    state.pending.serve(workload, workload.usage)
+    workload.reserved_at = at
+    workload.requeue_at = None
+    workload.preempted_rule = ""
+    workload.preempted_at = None
+    workload.blocked_on_gates = False
+    workload.reservations += 1
+    reserve(world, workload)
+    if event.preemptions_pending:
+        claim(state, workload, event)
+    if world.replacements or workload.record.replaces is not None:
+        recharge(world, workload)
+    state.pending.touch(state.pending.queues[event.cluster_queue])
+    if world.replacements:
+        successor_moves(state, workload.key, seq, at)
+
+
+def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.admitted_at = at
+    workload.ousted = 0
+    if blocks_admission(state.world.config) and workload.pods_ready_at is None:
+        state.not_ready[workload.key] = None
+    note(state.world, state.lifecycle, event, seq, at)
+    tell_siblings(state, workload, event.cause, at)
+
+
+def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        if event.reason == PREEMPTED and workload.admitted_at is None:
+            workload.ousted += 1
+        unclaim(state, workload)
+        reorder(state.world, workload)
+        place(state, workload)
+        successor_moves(state, workload.key, event.cause, at)
+        tell_siblings(state, workload, event.cause, at)
+
+
+def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.preempted_rule = event.rule
+        workload.preempted_at = at
+
+
+def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    if workload.assignment is not None:
+        unclaim(state, workload)
+        release(state.world, workload)
+        workload.assignment = None
+        charge_anew(state, workload, event.cause)
+        wake_tree(state, workload, event.cause, freed_flavors(state, workload))
+    workload.usage = {}
+    workload.reclaimable = {}
+    workload.changed_by = event.cause
+    note(state.world, state.lifecycle, event, seq, at)
+    workload.delta = False
+    ready_or_gone(state, workload.key)
+    place(state, workload)
+    ask_again(state, workload)
+    successor_moves(state, workload.key, event.cause, at)
+    tell_siblings(state, workload, event.cause, at)
+
+
+def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over the old one's quota; nothing becomes free, unless it is smaller somewhere."""
+    world = state.world
+    old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
+    if old is None or new is None or new.assignment is None:
+        return
+    note(world, state.lifecycle, event, seq, at)
+    before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
+    inherit(new, old, at)
+    unclaim(state, old)
+    release(world, old)
+    old.assignment = None
+    del world.workloads[old.key]
+    new.delta = False
+    usage = charge(world, new)
+    change_usage(world, new, usage)
+    state.pending.victim_gone(old.key)
+    victim_replaced(state, old.key, new.key)
+    forget_workload(state, old)
+    family_moves(state, old, seq, at)
+    look(world, state.lifecycle, new, event.cause, at)
+    if beyond(before, usage):
+        wake_tree(state, new, event.cause)
+
+
+def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
+    """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
+    workload = state.world.workloads.get(event.workload)
+    stood = stands(workload) if workload is not None else None
+    note(state.world, state.lifecycle, event, seq, at)
+    if workload is not None:
+        queued = workload.peers is not None
+        place(state, workload)
+        if not queued:
+            ask_again(state, workload)
+        if stood != stands(workload):
+            tell_siblings(state, workload, event.cause, at)
+
+
+def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.changed_by = max(workload.changed_by, event.cause)
+    _life(state, event, seq, at)
+
+
+def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micros) -> None:
+    for key in event.workloads:
+        workload = state.world.workloads.get(key)
+        if workload is None or workload.peers is None:
+            continue
+        peers = workload.peers
+        peers.reason, peers.message = event.reason, event.message
+        state.pending.park(
+            peers,
+            aside=event.aside,
+            reserves=event.reserves,
+            hopeless=is_hopeless(workload, event.reason) or is_barred(peers.key),
+        )
+
+
+def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    peers = workload.peers
+    usage: dict[FlavorResource, int] = {}
+    for name, amount in event.usage.items():
+        flavor, _, resource = name.partition("/")
+        usage[flavor, resource] = amount
+    victims = [
+        key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
+    ]
+    peers.reason, peers.message = event.reason, event.message
+    state.pending.activate(peers)
+    before = peers.queue.waiting
+    first = any(_goes_first(workload, world.workloads[key]) for key in victims) or (
+        before is not None and before.workload is workload and before.first
+    )
+    state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
+
+
+def _goes_first(workload: Workload, victim: Workload) -> bool:
+    """May nobody come before *workload* while it waits for *victim*? See `pending.Waiting.first`."""
+    parent = workload.record.parent
+    return victim.admitted_at is None or (parent is not None and parent == victim.record.parent)
+
+
+def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.peers is not None:
+        queue = workload.peers.queue
+        if queue.waiting is not None and queue.waiting.workload is workload:
+            state.pending.stop_waiting(queue)
+
+
+def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    peers = workload.peers
+    state.pending.activate(peers)
+    peers.scan = tuple(event.tried)
+    queue = peers.queue
+    if queue.waiting is not None and queue.waiting.workload is workload:
+        state.pending.stop_waiting(queue)
+
+
+def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.blocked_on_gates = True
+        place(state, workload)
+
+
+def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:
+    """The reason of single workloads is shown by projections; no decision rests on it."""
+
+
+def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros) -> None:
+    world, pending = state.world, state.pending
+    trees: list[TreeQueues | None] = [
+        pending.trees.get(world.tree.cohorts[name]) for name in event.cohorts if name in world.tree.cohorts
+    ]
+    trees += [pending.queues[name].tree for name in event.cluster_queues if name in pending.queues]
+    still_open = [pending.queues[name] for name in event.open if name in pending.queues]
+    for tree in trees:
+        if tree is not None:
+            pending.settled(tree, [queue for queue in still_open if queue.tree is tree])
+
+
+VERDICT_FOLDS: dict[type[Event], Handler] = {
+    Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
+    ClusterQueueStatusChanged: _queue_status,
+    Evicted: _evicted,
+    FlavorScanAdvanced: _scanned,
+    LocalQueueStatusChanged: _local_status,
+    PendingPreemptionsIssued: fold_issued,
+    PendingReasonChanged: _reason,
+    Preempted: _preempted,
+    PreemptionIssued: _preempting,
+    PreemptionWaitEnded: _wait_ended,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    RequeueBackoffStarted: _life,
+    Requeued: _requeued,
+    TreesSettled: _settled,
+    WorkloadDeactivated: _life,
+    WorkloadSliceReplaced: _slice_replaced,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["VERDICT_FOLDS"]

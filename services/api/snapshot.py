@@ -14,9 +14,10 @@ import structlog
 
 from sluice.core.status import snapshot as views
 from sluice.events.base import JobKey, Micros
-from sluice.log import forking
+from sluice.log.beside import in_copy_beside
 from sluice.log.cell import CellFold, CellState
 from sluice.log.errors import EventLogError
+from sluice.log.forking import ChildLostError
 from sluice.log.snapshot import Packed, Snapshots, pack
 
 from .changes import Changes, Gone
@@ -131,9 +132,9 @@ async def store(snapshots: Snapshots, world: World) -> None:
         return pack(parts.cell), pack(parts.rest)
 
     try:
-        cell, rest = await forking.in_copy_beside(packed)
+        cell, rest = await in_copy_beside(packed)
         # In this order: the second one is of use only with the first.
         await snapshots.store_packed(_CELL.writer, _CELL.state_version, cell, seq, at, 0, far_back=True)
         await snapshots.store_packed(WRITER, VERSION, rest, seq, at, 0)
-    except (EventLogError, OSError, TimeoutError, forking.ChildLostError) as error:
+    except (EventLogError, OSError, TimeoutError, ChildLostError) as error:
         log.warning("snapshot not stored", seq=seq, error=str(error) or type(error).__name__)

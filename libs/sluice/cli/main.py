@@ -6,76 +6,43 @@ Commands are imported when they are used, so that `sluice --help` and completion
 import os
 import signal
 import sys
-from importlib import import_module
 
 import click
 
 from .errors import CliError
+from .lazy import Lazy, LazyGroup
 from .settings import Settings
-from .suggest import did_you_mean
 
-_COMMANDS: dict[str, tuple[str, str, str]] = {
-    # name: (module, section, one line)
-    "up": ("up", "Run a cell", "Start a server, the services and agents on this machine"),
-    "down": ("up", "Run a cell", "Stop what `up` started"),
-    "status": ("status", "Run a cell", "Show services, agents, the log's position"),
-    "demo": ("demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
-    "apply": ("apply", "Change it", "Create or change objects from manifests"),
-    "delete": ("apply", "Change it", "Delete objects"),
-    "submit": ("submit", "Change it", "Submit jobs"),
-    "job": ("job", "Change it", "Scale, finish or delete a job"),
-    "get": ("get", "Look at it", "List objects"),
-    "describe": ("describe", "Look at it", "Show everything about an object"),
-    "events": ("history", "Look at it", "Show what happened to an object"),
-    "logs": ("logs", "Look at it", "Print what a job's processes printed"),
-    "wait": ("wait", "Look at it", "Wait until a job has come to a state"),
-    "log": ("log_files", "Look at it", "Read, export, import and check the event log"),
-    "check": ("check", "Look at it", "Look at admission checks, answer them, begin to write one"),
-    "why": ("why", "Ask the log", "Explain why a workload is pending, now or then"),
-    "who-preempted": ("why", "Ask the log", "Say who preempted a workload, and by which rule"),
-    "trace": ("why", "Ask the log", "Follow an event to its causes and consequences"),
-    "simulate": ("why", "Ask the log", "Say what would become of a job, without submitting it"),
-    "replay": ("replay", "Ask the log", "State at any point, verify, what-if, bisect, timeline"),
-    "api-resources": ("get", "Look at it", "List the kinds of objects and their short names"),
-    "completion": ("completion", "Other", "Print the shell's completion script"),
-    "version": ("version", "Other", "Print the version"),
+COMMANDS = {
+    "up": Lazy("up", "Run a cell", "Start a server, the services and agents on this machine"),
+    "down": Lazy("up", "Run a cell", "Stop what `up` started"),
+    "status": Lazy("status", "Run a cell", "Show services, agents, the log's position"),
+    "demo": Lazy("demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
+    "apply": Lazy("apply", "Change it", "Create or change objects from manifests"),
+    "delete": Lazy("apply", "Change it", "Delete objects"),
+    "submit": Lazy("submit", "Change it", "Submit jobs"),
+    "job": Lazy("job", "Change it", "Scale, finish or delete a job"),
+    "get": Lazy("get", "Look at it", "List objects"),
+    "describe": Lazy("describe", "Look at it", "Show everything about an object"),
+    "events": Lazy("history", "Look at it", "Show what happened to an object"),
+    "logs": Lazy("logs", "Look at it", "Print what a job's processes printed"),
+    "wait": Lazy("wait", "Look at it", "Wait until a job has come to a state"),
+    "log": Lazy("log_files", "Look at it", "Read, export, import and check the event log"),
+    "check": Lazy("check", "Look at it", "Look at admission checks, answer them, begin to write one"),
+    "why": Lazy("why", "Ask the log", "Explain why a workload is pending, now or then"),
+    "who-preempted": Lazy("why", "Ask the log", "Say who preempted a workload, and by which rule"),
+    "trace": Lazy("why", "Ask the log", "Follow an event to its causes and consequences"),
+    "simulate": Lazy("why", "Ask the log", "Say what would become of a job, without submitting it"),
+    "replay": Lazy("replay", "Ask the log", "State at any point, verify, what-if, bisect, timeline"),
+    "api-resources": Lazy("get", "Look at it", "List the kinds of objects and their short names"),
+    "completion": Lazy("completion", "Other", "Print the shell's completion script"),
+    "version": Lazy("version", "Other", "Print the version"),
 }
-
-
-class LazyGroup(click.Group):
-    """Imports a command's module when the command is asked for; lists commands by section."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        extra = [name for name in super().list_commands(ctx) if name not in _COMMANDS]
-        return [*_COMMANDS, *extra]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module = import_module(f"sluice.cli.{_COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name.replace("-", "_"))
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = click.utils.make_str(args[0])
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            ctx.fail(f"No such command {name!r}.{did_you_mean(name, self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, (_, section, text) in _COMMANDS.items():
-            sections.setdefault(section, []).append((name, text))
-        for section, rows in sections.items():
-            with formatter.section(section):
-                formatter.write_dl(rows)
 
 
 @click.group(
     cls=LazyGroup,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="A cell is found by --server, else by SLUICE_NATS_URL, else by the nearest .sluice/ directory.",
 )

@@ -210,3 +210,16 @@ def show_json(value: Any) -> None:
 def clock(at: Micros) -> str:
     """Return a time as people read it, in UTC, to the millisecond."""
     return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def write_picture(path: Path, text: str) -> None:
+    """Write an SVG picture, and say so.
+
+    Raises:
+        CliError: it cannot be written.
+    """
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from None
+    click.echo(f"{path} written", err=True)

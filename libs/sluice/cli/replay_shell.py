@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -19,7 +20,7 @@ from sluice.replay.why_text import plain_words
 
 from .errors import CliError
 from .output import to_yaml
-from .replay_options import clock, sequence_of
+from .replay_options import at_option, clock, log_option, plain_errors, sequence_of, source_of
 from .suggest import did_you_mean
 from .why import happening_line
 
@@ -210,3 +211,19 @@ def _edit_lines() -> None:
         import readline  # noqa: F401
     except ImportError:
         return
+
+
+@click.command()
+@at_option()
+@log_option()
+@click.pass_context
+def shell(ctx: click.Context, at: str | None, file: Path | None) -> None:
+    """Step through the log event by event, forward and back, with the state beside it.
+
+    n and b step forward and back (n 10: ten), m and mb by messages, g goes to a sequence or time, f NAME to
+    the next event about a job or queue; s shows the state, s NAME one thing, w NAME explains why; ? has all.
+    Commands may come from a pipe, too.
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        Shell(source, sequence_of(source, at) if at else source.first).run()

@@ -6,7 +6,6 @@ results = side_by_side([work_a, work_b], show)    # one process each
 A child gets all memory by copy-on-write, so a large state costs milliseconds instead of a copy.
 """
 
-import asyncio
 import gc
 import os
 import pickle
@@ -22,9 +21,6 @@ Progress = Callable[[int], None]
 
 AVAILABLE = hasattr(os, "fork")
 
-BEHIND = 5
-"""Added to the niceness of a child that works beside an event loop."""
-
 PROGRESS_S = 0.1
 """How often a child says how far it has come."""
 
@@ -38,7 +34,7 @@ class ChildLostError(RuntimeError):
     """A child ended without a result: it was killed, or memory ran out."""
 
 
-class _Child[T]:
+class Child[T]:
     """A process at work, and what it has said so far."""
 
     def __init__(self, work: Callable[[Progress], T]) -> None:
@@ -138,41 +134,6 @@ def in_copy[T](work: Callable[[], T]) -> T:
     return side_by_side([lambda _: work()])[0]
 
 
-async def in_copy_beside[T](work: Callable[[], T]) -> T:
-    """As `in_copy`, of what is known now; the event loop goes on, and the child gives way to it.
-
-    Raises:
-        ChildLostError: the child was killed.
-    """
-    if not AVAILABLE:
-        return work()
-
-    def apart(_: Progress) -> T:
-        # What the parent does with signals is no business of its child's.
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        os.nice(BEHIND)
-        return work()
-
-    loop = asyncio.get_running_loop()
-    child = _Child(apart)
-    ended = loop.create_future()
-
-    def listen() -> None:
-        child.listen()
-        if child.ended and not ended.done():
-            ended.set_result(None)
-
-    loop.add_reader(child.pipe, listen)
-    try:
-        await ended
-        return child.result()
-    finally:
-        loop.remove_reader(child.pipe)
-        child.close()
-
-
 def side_by_side[T](
     works: Sequence[Callable[[Progress], T]],
     progress: Progress | None = None,
@@ -184,7 +145,7 @@ def side_by_side[T](
     *progress* is told how far the slowest has come, or all on average if they are not done at once.
     *meanwhile*: what this process does itself, in small steps. The first error is raised; it ends the others.
     """
-    children: list[_Child[T]] = []
+    children: list[Child[T]] = []
     own = iter(meanwhile or ())
     busy = True
     most = at_once or len(works)
@@ -192,7 +153,7 @@ def side_by_side[T](
         with selectors.DefaultSelector() as selector:
             while True:
                 while len(children) < len(works) and len(selector.get_map()) < most:
-                    child = _Child(works[len(children)])
+                    child = Child(works[len(children)])
                     children.append(child)
                     selector.register(child.pipe, selectors.EVENT_READ, child)
                 busy = busy and next(own, _DONE) is not _DONE
@@ -212,7 +173,7 @@ def side_by_side[T](
             child.close()
 
 
-def _come(children: Sequence[_Child[Any]], works: int, most: int) -> int:
+def _come(children: Sequence[Child[Any]], works: int, most: int) -> int:
     if works > most:
         return sum(child.at for child in children) // works
     return min((child.at for child in children if not child.ended), default=0)
@@ -244,10 +205,10 @@ def each[T](
 
 __all__ = [
     "AVAILABLE",
+    "Child",
     "ChildLostError",
     "each",
     "in_copy",
-    "in_copy_beside",
     "processors",
     "side_by_side",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sluice.cli.main import _COMMANDS, cli
+from sluice.cli.main import COMMANDS, cli
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
 
@@ -112,7 +112,7 @@ def page() -> str:
     lines = [HEAD]
     section = ""
     for path, command in commands(cli, ()):
-        wanted = _COMMANDS[path[0]][1] if path[0] in _COMMANDS else "Other"
+        wanted = COMMANDS[path[0]].section if path[0] in COMMANDS else "Other"
         if len(path) == 1 and wanted != section:
             section = wanted
             lines += [f"## {section}", ""]

@@ -55,6 +55,11 @@ class Tempo:
         stalled = recorded and wait <= STALL_US and limits[index][0] - position[0] <= PACE_US
         return index if stalled else -1
 
+    def deaf_until(self, position: Position) -> Micros:
+        """Return when it last decided without having heard of a message there; 0 if it never did."""
+        index = bisect_left(self.limits, position)
+        return self.at[index - 1] if index else 0
+
     def soon(self, at: Micros, patience_us: int = PACE_US) -> int:
         """Return the index of the first step at or soon after a time; -1: there is none."""
         index = bisect_left(self.at, at)

@@ -326,7 +326,8 @@ class VirtualCell:
         if step >= 0:
             self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
         else:
-            self._call(side, self.now, -1, position)
+            # Not before what it decided without having heard of this: it was busy, or the log was slow.
+            self._call(side, side.tempo.deaf_until(position), -1, position)
 
     def _call(self, side: Side, at: Micros, step: int, limit: Position) -> None:
         """Let a service decide at a time, having heard what stands up to *limit*."""

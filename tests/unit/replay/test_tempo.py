@@ -66,7 +66,7 @@ class Busy:
             self.since[name] = (entry.attempt, self.world.now)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(4), 59, 279])
 @pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
 def test_a_busy_cell_comes_out_as_it_was(seed, policy):
     """Whatever each service had heard when it decided: the same decisions, in the same order."""
@@ -141,6 +141,15 @@ def test_an_answer_is_the_first_step_that_had_heard():
     assert steps.soon(99_000) == 1
     assert steps.soon(200_000) == -1
     assert [steps.goes_on(n) for n in range(4)] == [False, True, False, False]
+
+
+def test_what_nobody_answered_is_not_heard_before_what_came_first():
+    """Who decided without having heard of a message hears of it after that, also if it never answered it."""
+    steps = tempo((1_000, 500, 5), (100_000, 90_000, 9))
+
+    assert steps.deaf_until((400, 4)) == 0
+    assert steps.deaf_until((600, 6)) == 1_000
+    assert steps.deaf_until((95_000, 10)) == 100_000
 
 
 def test_a_cell_that_stood_still_answers_what_it_had_heard_last():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
-from .candidates import Entry, Rank
+from .candidates import Rank
 from .model import ClusterQueue, Workload
 from .preemption_candidates import (
     IN_CLUSTER_QUEUE,
@@ -25,12 +25,8 @@ from .preemption_candidates import (
 )
 from .quota import FlavorResource, Node
 
-
-class _Source(NamedTuple):
-    """Another queue with candidates, and the lowest cohort above it and the preemptor's queue."""
-
-    queue: ClusterQueue
-    common: Node
+_Source = tuple[ClusterQueue, Node]
+"""Another queue with candidates, and the lowest cohort above it and the preemptor's queue."""
 
 
 class _Sources(NamedTuple):
@@ -114,14 +110,13 @@ def _everybody(search: Search, sources: _Sources, *, borrowing: bool) -> Iterato
     """Yield all candidates of an attempt in no particular order."""
     bound = _highest_while_borrowing(search)
     at_most = bound if borrowing else None
-    queues: list[tuple[ClusterQueue, int | None]] = [(source.queue, None) for source in sources.hierarchical]
-    if not (borrowing and bound is None):
-        queues += [(source.queue, at_most) for source in sources.by_priority]
+    by_priority = () if borrowing and bound is None else sources.by_priority
     for evicted in (False, True):
         yield from search.own(evicted=evicted)
-        for queue, highest in queues:
-            if queue.candidates.evicted if evicted else queue.candidates.running:
-                yield from search.others(queue, evicted=evicted, at_most=highest)
+        for found, highest in ((sources.hierarchical, None), (by_priority, at_most)):
+            for queue, _ in found:
+                if queue.candidates.evicted if evicted else queue.candidates.running:
+                    yield from search.others(queue, evicted=evicted, at_most=highest)
 
 
 def _merged(
@@ -132,30 +127,24 @@ def _merged(
     A heap of the queues' next candidates: those that are not reached cost nothing.
     """
     bound = search.reclaim_bound(at_most)
-    lists: list[list[Entry]] = []
-    giving: list[_Source] = []
-    heap: list[tuple[Rank, int]] = []
-    for source in sources:
-        index = source.queue.candidates
-        entries = index.evicted if evicted else index.running
-        if entries and (bound is None or entries[0][0][0] <= bound):
-            heap.append((entries[0][0], len(lists)))
-            lists.append(entries)
-            giving.append(source)
+    # Ranks are unique, so comparing never comes to the rest. Most queues are asked in vain: no call for each.
+    heap = [
+        (entries[0][0], 0, source, entries)
+        for source in sources
+        if (entries := source[0].candidates.evicted if evicted else source[0].candidates.running)
+        and (bound is None or entries[0][0][0] <= bound)
+    ]
     heapify(heap)
-    following = [1] * len(lists)
     while heap:
-        i = heap[0][1]
-        source, entries = giving[i], lists[i]
+        _, place, source, entries = heap[0]
         # Usage only falls while candidates are taken out: a queue that need not give any more never will.
         if not _must_give(search, source):
             heappop(heap)
             continue
-        after = following[i]
-        following[i] = after + 1
-        workload = entries[after - 1][1]
-        if after < len(entries) and (bound is None or entries[after][0][0] <= bound):
-            heapreplace(heap, (entries[after][0], i))
+        workload = entries[place][1]
+        place += 1
+        if place < len(entries) and (bound is None or entries[place][0][0] <= bound):
+            heapreplace(heap, (entries[place][0], place, source, entries))
         else:
             heappop(heap)
         if search.is_usable(workload):
@@ -164,16 +153,17 @@ def _merged(
 
 def _any(search: Search, sources: list[_Source]) -> bool:
     return any(
-        next(search.others(source.queue, evicted=evicted), None) is not None
-        for source in sources
+        next(search.others(queue, evicted=evicted), None) is not None
+        for queue, _ in sources
         for evicted in (False, True)
     )
 
 
 def _must_give(search: Search, source: _Source) -> bool:
     """Does the queue, and every cohort between it and the common one, still use more than its own?"""
-    node: Node | None = source.queue.node
-    while node is not None and node is not source.common:
+    queue, common = source
+    node: Node | None = queue.node
+    while node is not None and node is not common:
         if not search.is_over_quota(node):
             return False
         node = node.parent
@@ -221,13 +211,14 @@ def _find_sources(search: Search, *, by_priority: bool) -> _Sources:
 
 
 def _collect(search: Search, cohort: Node, common: Node, done: Node, found: list[_Source]) -> None:
+    queues = search.world.cluster_queues
     for child in search.borrowers(cohort):
         if child is done:
             continue
         if not child.is_cluster_queue:
             _collect(search, child, common, done, found)
-        elif (queue := search.world.cluster_queues.get(child.name)) is not None:
-            found.append(_Source(queue, common))
+        elif (queue := queues.get(child.name)) is not None:
+            found.append((queue, common))
 
 
 def _fits_in_quota(

@@ -191,6 +191,21 @@ class Search:
         fits = best_outcome[0] == _FIT and all(granular == _FIT for _, granular, _ in best)
         return chosen, ([] if fits else details), looks
 
+    def judge(
+        self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], wanted: Sequence[tuple[str, int]]
+    ) -> tuple[dict[str, FlavorChoice], Sequence[Detail], Look]:
+        """Judge the only flavor of a group, on which the pods can run; no choice: it does not fit in any way.
+
+        As `find`, with details unless all fits at once.
+        """
+        marks, outcome, look = self._try(flavor, pod_sets, wanted)
+        if outcome[0] == _NO_FIT:
+            return {}, look[3], look
+        chosen = {
+            res: FlavorChoice(flavor.name, _MODE_OF[granular], borrow) for res, granular, borrow in marks
+        }
+        return chosen, () if all(granular == _FIT for _, granular, _ in marks) else look[3], look
+
     def _skip(self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], resource: str) -> str:
         name = flavor.name
         if self._pinned and not any(self._pinned.get(ps.name, {}).get(resource) == name for ps in pod_sets):

@@ -61,6 +61,43 @@ def assign(
     return _Assigner(world, workload, search).run(counts)
 
 
+def assign_like(
+    world: World, workload: Workload, cq: ClusterQueue, oracle: Oracle, like: Assignment
+) -> Assignment | None:
+    """Return what `assign` does for one that is equal to whom *like* was given, but does not fit as it did.
+
+    For queues with one flavor for each resource: only amounts can differ from what fitted. None if there may
+    be more to say than which resources are to be had by preemption; then `assign` says it.
+    """
+    if len(like.pod_sets) != 1:
+        return None
+    search = Search(world, workload, cq, oracle, scan=None, replaced=None, pinned=None)
+    plan, pod_sets, before = search.plan, workload.record.pod_sets, like.pod_sets[0]
+    if not before.count:
+        return None
+    chosen: dict[str, FlavorChoice] = {}
+    details: list[Detail] = []
+    looks: list[tuple[str, Sequence[str], Sequence[Look]]] = []
+    for resource, names, _ in before.looks:
+        group = plan.group_of[resource]
+        wanted = [item for item in before.requests.items() if item[0] in group.covered]
+        choices, why, look = search.judge(group.flavors[0], pod_sets, wanted)
+        if not choices:
+            return None
+        chosen.update(choices)
+        details += why
+        looks.append((resource, names, (look,)))
+    if not details or chosen.keys() != before.flavors.keys():
+        return None
+    result = PodSetResult(before.name, before.count, before.requests, chosen, details, 0, looks)
+    found = Assignment(plan.group_names, like.usage)
+    found.pod_sets.append(result)
+    found.scan = like.scan
+    found.mode = result.mode
+    found.borrowing = max(choice.borrow for choice in chosen.values())
+    return found
+
+
 class _Assigner:
     """One call of `assign`."""
 
@@ -205,5 +242,6 @@ __all__ = [
     "Possibility",
     "ScanState",
     "assign",
+    "assign_like",
     "pending_flavors",
 ]

@@ -8,7 +8,7 @@ from sluice.api.meta import LabelSelector
 from .assignment import Assignment, Mode, Possibility
 from .entry import MISCONFIGURED, PENDING_EVALUATION, Entry, Outcome
 from .families import Standing, standing
-from .flavors import Pinned, assign
+from .flavors import Pinned, assign, assign_like
 from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
 from .preemption import Target, get_targets, possibility_of
@@ -104,12 +104,15 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     """
     workload, cq = entry.workload, entry.cq
     plain = pinned is None and entry.peers.scan is None and is_plain(workload)
+    like: Assignment | None = None
     if plain:
-        known = remembered(world, cq).find(workload, cq)
+        memory = remembered(world, cq)
+        known = memory.find(workload, cq)
         if known is not None:
             _give(entry, known[0], ())
             entry.pod_sets = known[1]
             return
+        like = memory.like(workload)
     reducible = _reducible(world, workload)
     oracle = Oracle(world, may_defer=may_defer and not reducible)
     scan = None if pinned is not None else entry.peers.scan
@@ -119,7 +122,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     def at(counts: Sequence[int] | None) -> Assignment:
         return assign(world, workload, cq, oracle, counts=counts, scan=scan, replaced=replaced, pinned=pinned)
 
-    full = at(None)
+    full = (None if like is None else assign_like(world, workload, cq, oracle, like)) or at(None)
     targets: Sequence[Target] = ()
     chosen = full
     entry.deferred = full.mode is Mode.PREEMPT and oracle.deferred

@@ -59,6 +59,11 @@ class Remembered:
             height = max(height, find_height_of_lowest_subtree_that_fits(node, fr, amount)[0])
         return known.get(height)
 
+    def like(self, workload: Workload) -> Assignment | None:
+        """Return what an equal workload got whenever it fitted, if it could not have got other flavors."""
+        known = self._assignments.get(workload.equivalence) if self.single else None
+        return None if known is None else next(iter(known.values()))[0]
+
     def keep(
         self,
         workload: Workload,

@@ -150,9 +150,12 @@ def _rows(found: WhatIf) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "makespan, s", ("makespanSeconds",)
     for name in ("mean", "p50", "p95", "max"):
         yield f"wait {name}, s", ("waits", "all", name)
-    for key, label in (("waitsByClass", "class"), ("waitsByQueue", "queue")):
-        for name in _names(found, key)[:20]:
-            yield f"mean wait, {label} {name}, s", (key, name, "mean")
+    for name in _names(found, "waitsByClass")[:20]:
+        # Of those without a class, their priority.
+        label = "priority" if name.lstrip("-").isdecimal() else "class"
+        yield f"mean wait, {label} {name}, s", ("waitsByClass", name, "mean")
+    for name in _names(found, "waitsByQueue")[:20]:
+        yield f"mean wait, queue {name}, s", ("waitsByQueue", name, "mean")
     for name in _names(found, "preemptions"):
         yield f"preemptions, {name}", ("preemptions", name)
     yield "migrations", ("migrations",)

@@ -11,14 +11,17 @@ BEHIND = 5
 """Added to the niceness of a child that works beside an event loop."""
 
 
-async def in_copy_beside[T](work: Callable[[], T]) -> T:
-    """As `in_copy`, of what is known now; the event loop goes on, and the child gives way to it.
+def in_copy_beside[T](work: Callable[[], T]) -> asyncio.Future[T]:
+    """As `in_copy`, while the event loop goes on; the child gives way to it.
 
-    Raises:
-        ChildLostError: the child was killed.
+    The copy is made by the call: what comes is the result for the state as it is then. Cancelling ends the
+    child. The result may be a `ChildLostError`: the child was killed.
     """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
     if not AVAILABLE:
-        return work()
+        result.set_result(work())
+        return result
 
     def apart(_: Progress) -> T:
         # What the parent does with signals is no business of its child's.
@@ -28,22 +31,23 @@ async def in_copy_beside[T](work: Callable[[], T]) -> T:
         os.nice(BEHIND)
         return work()
 
-    loop = asyncio.get_running_loop()
     child = Child(apart)
-    ended = loop.create_future()
 
     def listen() -> None:
         child.listen()
-        if child.ended and not ended.done():
-            ended.set_result(None)
+        if child.ended and not result.done():
+            try:
+                result.set_result(child.result())
+            except Exception as error:
+                result.set_exception(error)
 
-    loop.add_reader(child.pipe, listen)
-    try:
-        await ended
-        return child.result()
-    finally:
+    def leave(_: asyncio.Future[T]) -> None:
         loop.remove_reader(child.pipe)
         child.close()
+
+    loop.add_reader(child.pipe, listen)
+    result.add_done_callback(leave)
+    return result
 
 
 __all__ = ["in_copy_beside"]

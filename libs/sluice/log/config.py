@@ -33,7 +33,7 @@ class CellConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Copies of the stream and the buckets, in a cluster of servers."""
     lease_ttl_s: Annotated[float, msgspec.Meta(ge=0.3)] = 1.0
     """Time without a renewal after which a stand-by takes over."""
-    snapshot_events: Annotated[int, msgspec.Meta(ge=1)] = 200_000
+    snapshot_events: Annotated[int, msgspec.Meta(ge=1)] = 100_000
     snapshot_s: Positive = 300.0
     """A snapshot is taken after so many events, or so much time if there were any."""
 

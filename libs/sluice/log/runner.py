@@ -19,6 +19,7 @@ from sluice.events.base import Micros
 from sluice.events.commit import Step
 
 from . import garbage
+from .beside import in_copy_beside
 from .consumer import LogReplacedError
 from .contract import Entry, Log, Tail
 from .decider import Decider
@@ -27,7 +28,7 @@ from .fold import Fold
 from .hooks import Hooks
 from .leadership import Alone, Leadership
 from .metrics import RunnerMetrics
-from .snapshot import Snapshots
+from .snapshot import Packed, Snapshots, pack
 from .snapshot_info import SnapshotInfo
 from .writer import CommitWriter, Written
 
@@ -47,7 +48,7 @@ class Settings:
     """After so many steps without having settled, inputs are taken in before more is decided."""
     mark_inputs: int = 1_000
     """After so many inputs without a decision, a step without events says how far the leader has come."""
-    snapshot_events: int = 200_000
+    snapshot_events: int = 100_000
     snapshot_s: float = 300.0
     stop_s: float = 5.0
     """Most time to finish the commit in flight when stopping."""
@@ -97,7 +98,7 @@ class Runner[S]:
         self._inputs_since_step = 0
         self._timer: asyncio.TimerHandle | None = None
         self._due: Micros | None = None
-        self._snapshot_due: tuple[int, bytes, int, Micros] | None = None
+        self._snapshot_due: tuple[int, asyncio.Future[Packed], int, Micros] | None = None
         self._snapshot_folded = 0
         self._snapshot_at = 0.0
         self._snapshot_task: asyncio.Task[SnapshotInfo] | None = None
@@ -135,6 +136,7 @@ class Runner[S]:
                     await self._end_life()
         finally:
             self._set_role("stopped")
+            self._forget_snapshot()
             if self._snapshot_task is not None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.settings.stop_s):
@@ -170,7 +172,8 @@ class Runner[S]:
         started = time.perf_counter()
         self.leadership.candidate(False)
         self._failure, self._settled, self._due = None, False, None
-        self._pending, self._snapshot_due, self._inputs_since_step = [], None, 0
+        self._pending, self._inputs_since_step = [], 0
+        self._forget_snapshot()
         self._effects.clear()
         end = await self._end_of_log()
         if self.fold.folded:
@@ -433,28 +436,38 @@ class Runner[S]:
         if events < self.settings.snapshot_events and not (old and events):
             return
         self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
-        data = self.decider.dump(self.fold.state)
+        decider, state = self.decider, self.fold.state
+        # In a child process: decisions would wait for the bytes of a large state.
+        packed = in_copy_beside(lambda: pack(decider.dump(state)))
         if self._decided == self._written:
-            self._store(data, self.fold.upto, self.fold.at, self.fold.own)
+            self._store(packed, self.fold.upto, self.fold.at, self.fold.own)
         else:
-            self._snapshot_due = (self._decided, data, self.fold.upto, self.fold.at)
+            self._snapshot_due = (self._decided, packed, self.fold.upto, self.fold.at)
 
     def _note_snapshot(self, written: Written) -> None:
         """Store a snapshot once its last step is in the log, since only then it is of the log."""
         if self._snapshot_due is None:
             return
-        step, data, upto, at = self._snapshot_due
+        step, packed, upto, at = self._snapshot_due
         if self._written + len(written.steps) == step:
             self._snapshot_due = None
-            self._store(data, upto, at, written.seq)
+            self._store(packed, upto, at, written.seq)
 
-    def _store(self, data: bytes, upto: int, at: Micros, own: int) -> None:
-        assert self.snapshots is not None
+    def _forget_snapshot(self) -> None:
+        """Drop one of steps that never came into the log."""
+        if self._snapshot_due is not None:
+            self._snapshot_due[1].cancel()
+            self._snapshot_due = None
+
+    def _store(self, packed: asyncio.Future[Packed], upto: int, at: Micros, own: int) -> None:
         self.metrics.snapshots += 1
-        self._snapshot_task = asyncio.create_task(
-            self.snapshots.store(self.decider.writer, self.decider.state_version, data, upto, at, own)
-        )
+        self._snapshot_task = asyncio.create_task(self._stored(packed, upto, at, own))
         self._snapshot_task.add_done_callback(self._snapshot_done)
+
+    async def _stored(self, packed: asyncio.Future[Packed], upto: int, at: Micros, own: int) -> SnapshotInfo:
+        assert self.snapshots is not None
+        writer, version = self.decider.writer, self.decider.state_version
+        return await self.snapshots.store_packed(writer, version, await packed, upto, at, own)
 
     def _snapshot_done(self, task: asyncio.Task[SnapshotInfo]) -> None:
         self._snapshot_task = None

@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -259,6 +262,63 @@ async def test_snapshot_and_tail_are_the_whole_log():
         assert fold.upto > 0
         tail = [e for e in log.entries if e.seq > fold.upto]
         assert dump(replay(Bank(), tail, fold)) == live == dump(replayed(log))
+
+
+async def test_decisions_do_not_wait_for_a_snapshot(tmp_path):
+    """What takes long to write down is written by a child, and is the state of when it began."""
+    let_go = tmp_path / "go"
+
+    class SlowBank(Bank):
+        def dump(self, state):
+            while not let_go.exists():
+                time.sleep(0.01)
+            return super().dump(state)
+
+    log, store = MemoryLog(), MemoryStore()
+    pace = Settings(snapshot_events=1, snapshot_s=10**6)
+    async with running(log, decider=SlowBank(), snapshots=Snapshots(store), settings=pace) as runner:
+        await log.append("job.a.b", order("first"))
+        await eventually(lambda: runner._snapshot_task is not None or runner._snapshot_due is not None)
+        balance, upto = runner.fold.state.balance, runner.fold.upto
+        await log.append("job.a.b", order("second"))
+        await eventually(lambda: caught_up(runner) and runner.fold.state.balance == balance + 1)
+        assert not store.blobs
+        let_go.touch()
+        await eventually(lambda: store.blobs)
+
+        kept = MemoryStore()
+        kept.blobs = dict(store.blobs)
+    first = await Snapshots(kept).newest(Bank(), log.entries[-1].seq)
+    assert (first.upto, first.state.balance) == (upto, balance)
+
+
+async def test_a_snapshot_whose_child_is_killed_is_taken_again(monkeypatch):
+    """A lost one costs nothing but a warning; so does one of steps that never came into the log."""
+    pids = []
+
+    class Doomed(Bank):
+        def dump(self, state):
+            if len(pids) < 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().dump(state)
+
+    fork = os.fork
+
+    def noted():
+        # In the child the list has its own number already.
+        pid = fork()
+        pids.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", noted)
+    log, store = MemoryLog(), MemoryStore()
+    pace = Settings(snapshot_events=1)
+    async with running(log, decider=Doomed(), snapshots=Snapshots(store), settings=pace) as runner:
+        await log.append("job.a.b", order("first"))
+        await eventually(lambda: len(pids) == 1 and caught_up(runner) and runner._snapshot_task is None)
+        assert not store.blobs
+        await log.append("job.a.b", order("second"))
+        await eventually(lambda: store.blobs)
 
 
 @pytest.mark.parametrize("damage", ["version", "bytes", "truncated", "ahead"])

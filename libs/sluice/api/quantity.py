@@ -64,6 +64,7 @@ def resource_value(resource: str, quantity: Quantity) -> int:
     return saturate(int(value.to_integral_value(rounding=ROUND_CEILING)))
 
 
+@lru_cache(maxsize=4096)
 def format_value(resource: str, value: int) -> str:
     """Return the canonical text of an integer *value* of *resource*: the largest suffix that loses nothing.
 

@@ -22,7 +22,7 @@ from .entry import Entry, Order, Ordering, Outcome
 from .model import ClusterQueue, World
 from .nomination import nominate
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
-from .processing import Processing, always_reclaims
+from .processing import ALWAYS_RECLAIMS, Processing
 from .quota import Node
 from .ranked import Rank
 from .shapes import Least, fits
@@ -395,7 +395,8 @@ def lends_for_good(cq: ClusterQueue) -> bool:
     Then what it waits for is kept for it while it is looked at, so its classes take part in a cycle even
     when they cannot fit.
     """
-    return not always_reclaims(cq.spec.preemption)
+    policy = cq.spec.preemption  # as not `always_reclaims`, in one call: asked of every class that is woken
+    return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
 
 
 def _waiting(entry: Entry) -> Waiting | None:

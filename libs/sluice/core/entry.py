@@ -65,6 +65,7 @@ class Entry:
         "deferred",
         "message",
         "migrates",
+        "mode",
         "outcome",
         "overdrawn",
         "peers",
@@ -89,6 +90,8 @@ class Entry:
         self.waiting: Waiting | None = None
         """Set when it takes part only to keep what it waits for."""
         self.assignment: Assignment | None = None
+        self.mode = Mode.NO_FIT
+        """Of the assignment."""
         self.pod_sets: tuple[PodSetAssignment, ...] = ()
         """With a fitting assignment: what QuotaReserved records."""
         self.targets: Sequence[Target] = ()
@@ -105,10 +108,6 @@ class Entry:
         self.reserves = False
         self.overdrawn = False
         """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
-
-    @property
-    def mode(self) -> Mode:
-        return Mode.NO_FIT if self.assignment is None else self.assignment.mode
 
     def is_possible(self) -> bool:
         """Could it be admitted, now or after preemption?"""

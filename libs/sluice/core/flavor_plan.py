@@ -50,6 +50,7 @@ class Plan:
     __slots__ = (
         "borrow_try_next",
         "counts_pods",
+        "frs",
         "group_names",
         "group_of",
         "may_preempt",
@@ -69,6 +70,9 @@ class Plan:
         self.group_of: dict[str, GroupPlan] = {
             resource: plans[id(group)] for resource, group in cq.group_of.items()
         }
+        self.frs: tuple[FlavorResource, ...] = tuple(
+            (flavor, resource) for resource, group in cq.group_of.items() for flavor in group.flavors
+        )
         self.counts_pods = "pods" in self.group_of
         fungibility = cq.spec.flavor_fungibility or _DEFAULT_FUNGIBILITY
         self.borrow_try_next = fungibility.when_can_borrow == "TryNextFlavor"

@@ -147,6 +147,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
 
 def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> None:
     entry.assignment = assignment
+    entry.mode = assignment.mode
     entry.usage = assignment.usage
     entry.targets = targets
     entry.pod_sets = ()
@@ -158,9 +159,10 @@ def _held_by_itself(workload: Workload, full: Assignment) -> bool:
 
 
 def _reducible(world: World, workload: Workload) -> bool:
-    return any(pod_set.min_count is not None for pod_set in workload.record.pod_sets) and enabled(
-        world.config.feature_gates, "PartialAdmission"
-    )
+    for pod_set in workload.record.pod_sets:  # asked for everybody who does not fit
+        if pod_set.min_count is not None:
+            return enabled(world.config.feature_gates, "PartialAdmission")
+    return False
 
 
 def _possible(

@@ -33,8 +33,8 @@ class Processing:
     __slots__ = (
         "_admitted",
         "_blocked",
+        "_blocks",
         "_claims",
-        "_config",
         "_hidden",
         "_preempted",
         "_recompute_overlaps",
@@ -48,10 +48,10 @@ class Processing:
 
     def __init__(self, world: World, *, blocked: bool) -> None:
         self._world = world
-        self._config = world.config
         self._recompute_overlaps = enabled(
             world.config.feature_gates, "RecomputeAssignmentUponPreemptionTargetsOverlap"
         )
+        self._blocks = blocks_admission(world.config)
         self._blocked = blocked
         self._preempted: dict[str, Workload] = {}
         """Victims of entries of this cycle."""
@@ -91,6 +91,8 @@ class Processing:
 
     def show_victims(self) -> None:
         """Put the victims of this cycle back into the tree: quota that they hold is not free yet."""
+        if not self._hidden:
+            return
         for victim in self._hidden:
             self.trial.restore(victim)
         self._hidden.clear()
@@ -150,7 +152,7 @@ class Processing:
             self.trial.charge(entry.cq.node, entry.usage)
             self._admitted = True
             entry.finish(Outcome.ADMITTED)
-            self._blocked = blocks_admission(self._config)
+            self._blocked = self._blocks
 
     def _promise(self, entry: Entry, pod_sets: tuple[PodSetAssignment, ...]) -> None:
         """AC6: reserve quota now, and let the targets run until the checks allow their preemption.
@@ -173,7 +175,7 @@ class Processing:
         entry.pod_sets = pod_sets
         entry.victims = running
         entry.finish(Outcome.PROMISED)
-        self._blocked = blocks_admission(self._config)
+        self._blocked = self._blocks
 
     def _migrate(self, entry: Entry) -> bool:
         """CA10: let a variant wait for its admitted sibling to go. What has checks to pass waits later."""

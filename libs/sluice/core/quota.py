@@ -109,7 +109,8 @@ class Tree:
     def rewind(self, mark: int) -> None:
         """Undo every change of usage since *mark*, and leave the trial open."""
         journal = self._journal
-        for cell, usage in reversed(journal[mark:]):
+        # A cell that changed often, as a root does, is put back once: to what it had first.
+        for cell, usage in dict(reversed(journal[mark:])).items():
             cell.put(usage)
         del journal[mark:]
 

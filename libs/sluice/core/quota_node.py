@@ -214,8 +214,11 @@ class Node:
 
     def path(self) -> str:
         """Return the cohort path, `/root/left/queue`."""
-        names = [self.name, *(node.name for node in self.path_to_root())]
-        return "/" + "/".join(reversed(names))
+        path, node = self.name, self.parent
+        while node is not None:
+            path = f"{node.name}/{path}"
+            node = node.parent
+        return f"/{path}"
 
     def __repr__(self) -> str:
         return f"<{'queue' if self.is_cluster_queue else 'cohort'} {self.path()}>"

@@ -90,6 +90,17 @@ class Shapes:
                     found.append((least, self._by_least[least]))
         return found
 
+    def has_within(self, bounds: Bounds) -> bool:
+        """Are there any shapes whose amounts are all within *bounds*?"""
+        for first, shapes in self._by_first.items():
+            most = bounds.get(first, 0)
+            for amount, least in shapes:
+                if amount > most:
+                    break
+                if len(least) < 2 or fits(least, bounds):
+                    return True
+        return False
+
     def merged(self, bounds: Bounds) -> "Iterator[Peers]":
         """Yield the classes within *bounds*, the lowest rank first. Do not change the shapes meanwhile."""
         shapes = [ranked for _, ranked in self.within(bounds)]

@@ -7,11 +7,12 @@ could preempt are `hopeful`, since that does not depend on what is free. `least_
 of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sluice.api import kueue
 from sluice.api.features import enabled
 
+from .flavor_plan import plan_of
 from .model import ClusterQueue, Workload, World
 from .pending_queues import Peers, Queue, TreeQueues
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
@@ -109,17 +110,8 @@ def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> Bounds:
     `first`: a pending workload of the highest priority that counts.
     """
     return with_any(
-        {
-            fr: max(cq.node.available(fr), _most_by_preemption(world, cq, first, fr))
-            for fr in _flavor_resources(cq)
-        }
+        {fr: max(cq.node.available(fr), _most_by_preemption(world, cq, first, fr)) for fr in plan_of(cq).frs}
     )
-
-
-def _flavor_resources(cq: ClusterQueue) -> Iterator[FlavorResource]:
-    for resource, group in cq.group_of.items():
-        for flavor in group.flavors:
-            yield flavor, resource
 
 
 def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
@@ -139,8 +131,8 @@ def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
         return True
     if policy.reclaim_within_cohort in ("", "Never"):
         return False
-    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in _flavor_resources(cq)})
-    return bool(queue.shapes.within(bounds))
+    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in plan_of(cq).frs})
+    return queue.shapes.has_within(bounds)
 
 
 def update_hopeful(world: World, tree: TreeQueues) -> None:
@@ -179,8 +171,10 @@ def _most_by_reclaim(node: Node, fr: FlavorResource) -> int:
     most = below = 0
     current = node
     while current.parent is not None:
-        most = max(most, current.subtree_quota(fr) - current.used(fr) + below)
-        below += current.local_available(fr)
+        cell = current.cells.get(fr)
+        if cell is not None:
+            most = max(most, cell.subtree - cell.usage + below)
+            below += max(0, cell.local - cell.usage)
         current = current.parent
     return most
 

@@ -26,6 +26,7 @@ from . import (
     scenario,
     take_over,
     variants,
+    verify_rate,
 )
 
 Figures = dict[str, Any]
@@ -96,6 +97,7 @@ BENCHES: dict[str, Bench] = {
         fold_rate.run,
         lambda f: ", ".join(f"{name} {s['events_per_s']}/s" for name, s in f["services"].items()),
     ),
+    "verify-rate": Bench(verify_rate.run, verify_rate.key, "fold and verify at 100,000 events/s per decider"),
     "restart": Bench(restart.run, _restart_key),
     "migration": Bench(
         migration.run,

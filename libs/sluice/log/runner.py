@@ -467,7 +467,8 @@ class Runner[S]:
     async def _stored(self, packed: asyncio.Future[Packed], upto: int, at: Micros, own: int) -> SnapshotInfo:
         assert self.snapshots is not None
         writer, version = self.decider.writer, self.decider.state_version
-        return await self.snapshots.store_packed(writer, version, await packed, upto, at, own)
+        # Who looks into the past starts from these, too.
+        return await self.snapshots.store_packed(writer, version, await packed, upto, at, own, far_back=True)
 
     def _snapshot_done(self, task: asyncio.Task[SnapshotInfo]) -> None:
         self._snapshot_task = None

@@ -12,7 +12,8 @@ import click
 
 from sluice.log.contract import Entry
 from sluice.replay import jsonl, linting, logfile
-from sluice.replay.extracting import Closure, Extract, only, other_namespaces
+from sluice.replay.closure import Closure
+from sluice.replay.extracting import Extract, only, other_namespaces
 from sluice.replay.redacting import OtherDecisionsError, Redactor, redacted, redacted_whole
 from sluice.replay.source import FileSource, ListSource, Source
 
@@ -21,6 +22,7 @@ from .errors import CliError, plural
 from .importing import import_log
 from .log import log
 from .replay_options import (
+    bar,
     clock,
     log_option,
     output_option,
@@ -64,7 +66,8 @@ def export(
         keeps: Callable[[Entry], bool] = other_namespaces(namespace) if namespace else _all
         note = f"namespace {namespace}" if namespace else ""
         whole = not namespace and first == source.first and source.header.complete
-        _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
+        count = _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
+    click.echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
 
 
 @log.command()
@@ -77,7 +80,8 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
     """Cut out the least that the history of one workload depends on, as a log that decides itself again.
 
     What lies in other cohort trees goes, then what came after the workload's end, then every job and object
-    without which each event about the workload still comes out as it is. Sequences and times stay.
+    without which each event about the workload still comes out as it is. Sequences and times stay. Of a long
+    log the search for the least ends after some work; the last line says so, and how much is left.
     """
     with plain_errors():
         source = source_of(ctx, file)
@@ -87,7 +91,9 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
             near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
             raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
         found = Extract(source, closure)
-        with progress(source, "Cutting") as show:
+        with progress(source, "Reading") as show:
+            found.read(show)
+        with bar("Cutting", found.length) as show:
             entries = found.cut(show)
         if not found.exact:
             click.echo(
@@ -97,7 +103,18 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
         note = f"extract of {closure.key}"
         part = ListSource(entries, source.name)
         part.header = source.header
-        _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
+        count = _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
+    click.echo(_kept(found, count), err=True)
+
+
+def _kept(found: Extract, count: int) -> str:
+    """Say how much of the log is left, and whether that is the least."""
+    messages, jobs = plural(found.messages, "message"), plural(len(found.closure.jobs), "job")
+    tries = plural(found.tries, "try", "tries")
+    text = f"kept {count} of {messages} and {found.jobs} of {jobs}, after {tries}"
+    if found.ended_early:
+        text += "; the search ended at its bound of work, so perhaps more can be left out"
+    return text
 
 
 def _all(_: Entry) -> bool:
@@ -122,7 +139,8 @@ def _export(
     note: str,
     complete: bool,
     redact: bool,
-) -> None:
+) -> int:
+    """Write the file; returns how many messages it has."""
     header = logfile.Header(
         cell=source.header.cell,
         source=source.name,
@@ -140,7 +158,7 @@ def _export(
             writer = logfile.Writer(out, header)
             writer.add(_shown(batches, show))
             count = writer.finish().entries
-    click.echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
+    return count
 
 
 def _shown(batches: Iterator[list[Entry]], show: Callable[[int], None]) -> Iterator[Entry]:

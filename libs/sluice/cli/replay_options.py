@@ -144,24 +144,39 @@ def _latest(source: Source) -> Micros:
     return int(datetime.now(UTC).timestamp() * 1_000_000)
 
 
+Show = Callable[[int], None]
+"""Told how far a work has come."""
+
+
 @contextmanager
-def progress(source: Source, what: str) -> Iterator[Callable[[int], None]]:
-    """Show how far reading has come, on a terminal's standard error only."""
+def progress(source: Source, what: str, until: int | None = None) -> Iterator[Show]:
+    """Show how far reading has come, up to a sequence or the end; a reader that begins again starts anew.
+
+    Shown on a terminal's standard error only, and full when all went well.
+    """
+    begin = source.first
+    with bar(what, (source.end if until is None else until) - begin + 1) as show:
+        yield lambda seq: show(seq - begin + 1)
+
+
+@contextmanager
+def bar(what: str, length: int) -> Iterator[Show]:
+    """Show how much of a work of *length* is done, as `progress` does."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    begin, length = source.first, max(source.end - source.first + 1, 1)
-    with click.progressbar(length=length, label=what, file=sys.stderr) as bar:
+    length = max(length, 1)
+    with click.progressbar(length=length, label=what, file=sys.stderr) as shown:
 
-        def show(seq: int) -> None:
-            done = seq - begin + 1
-            if done > bar.pos:
-                bar.update(done - bar.pos)
-            elif done < bar.pos - length // 2:
+        def show(done: int) -> None:
+            if done > shown.pos:
+                shown.update(min(done, length) - shown.pos)
+            elif done < shown.pos - length // 2:
                 # The next pass over the log.
-                bar.pos = 0
+                shown.pos = 0
 
         yield show
+        show(length)
 
 
 @contextmanager

@@ -1,260 +1,333 @@
-"""Cutting a log down to a namespace, or to the least that one workload's history depends on."""
+"""Cutting a log down to a namespace, or to the least that one workload's history depends on.
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+found = Extract(source, Closure(source, "train"))
+found.read()                        # what lies in the workload's cohort tree, up to the workload's end
+entries = found.cut()               # the least of it that was found to bring about the same history
+"""
 
-import msgspec
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from sluice.core.slices_intake import job_of
-from sluice.events.codec import decode_commit, encode_commit, message_id_of
+from sluice.events.base import Event
+from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.slices import WorkloadCreated
-from sluice.events.variants import VariantCreated
+from sluice.events.scheduler import QuotaReserved, WorkloadSliceReplaced
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
+from sluice.log import forking
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
-from .causes import Happening, happenings
-from .redeciding import redecided
+from .closure import Closure
+from .excerpt import (
+    Line,
+    Played,
+    Unit,
+    commit_line,
+    concerning,
+    digest,
+    entry_of,
+    input_line,
+    play,
+    speaks,
+    without,
+)
+from .partly import Bare
 from .source import Source
-from .states import Progress
+from .states import Progress, unhurried
 
-Unit = tuple[str, str]
-"""What is left out as a whole: ("job", key), ("presence", subject), or ("config", kind/namespace/name)."""
+WORK = 200_000
+"""Messages heard and events decided in smaller logs that are tried, at most ..."""
+TIMES = 2
+"""... or so many times what the whole tree has, if that is more."""
 
-TRIES = 120
-"""Smaller logs that are tried, at most."""
-WORK = 400_000
-"""Messages decided again in all those tries, at most."""
+APART = 2_000
+"""Messages from which on each try is worth a process of its own."""
 
+_NEVER = 1 << 62
 
-class Closure:
-    """What one workload's history can depend on: its cohort tree's queues, and every job that was in them.
-
-    The scheduler decides tree by tree, and jobs of other trees never touch this one.
-    """
-
-    def __init__(self, source: Source, name: str, progress: Progress | None = None) -> None:
-        self.key = name if "/" in name else f"default/{name}"
-        self.jobs: dict[str, str] = {}
-        """Job -> its local queue, `namespace/name`."""
-        self.workloads: dict[str, str] = {}
-        self.job_of: dict[str, str] = {}
-        """Workload -> its job; a variant's is its parent's."""
-        self._locals: dict[str, set[str]] = {}
-        self._links: dict[str, set[str]] = {}
-        for entries in source.read(1, None, ("config", "slices", "variants")):
-            for entry in entries:
-                self._look(entry)
-            if progress is not None and entries:
-                progress(entries[-1].seq)
-        queue = self.jobs.get(self.key) or self.workloads.get(self.key)
-        self.found = queue is not None
-        self.wanted = self._tree(self._locals.get(queue or "", set()))
-        self.job = self.key if self.key in self.jobs else self.job_of.get(self.key, "")
-
-    def _look(self, entry: Entry) -> None:
-        for step in decode_commit(entry.payload).steps:
-            for event in step.events:
-                if isinstance(event, WorkloadCreated | VariantCreated):
-                    record = event.workload
-                    queue = f"{record.namespace}/{record.queue_name}"
-                    self.workloads[record.key] = queue
-                    if record.job is not None:
-                        self.jobs[record.job.key] = queue
-                        self.job_of[record.key] = record.job.key
-                    elif record.parent is not None:
-                        self.job_of[record.key] = self.job_of.get(record.parent, "")
-                elif isinstance(event, ObjectApplied):
-                    self._configure(event)
-
-    def _configure(self, event: ObjectApplied) -> None:
-        """Queues and cohorts that were ever linked count as one tree."""
-        spec = msgspec.json.decode(event.object).get("spec", {})
-        if event.kind == "LocalQueue":
-            name = f"{event.namespace or 'default'}/{event.name}"
-            self._locals.setdefault(name, set()).add(spec.get("clusterQueue", ""))
-        elif event.kind in ("ClusterQueue", "Cohort"):
-            parent = spec.get("cohortName") or spec.get("parentName")
-            here = f"{event.kind}/{event.name}"
-            self._links.setdefault(here, set())
-            if parent:
-                self._links[here].add(f"Cohort/{parent}")
-                self._links.setdefault(f"Cohort/{parent}", set()).add(here)
-
-    def _tree(self, queues: Iterable[str]) -> frozenset[str]:
-        todo = [f"ClusterQueue/{name}" for name in sorted(queues)]
-        seen: set[str] = set()
-        while todo:
-            here = todo.pop()
-            if here not in seen:
-                seen.add(here)
-                todo += sorted(self._links.get(here, ()))
-        return frozenset(seen)
-
-    def holds(self, job: str) -> bool:
-        """Tell whether the job belongs to the tree; one that never became a workload does not."""
-        queues = self._locals.get(self.jobs.get(job, ""), set())
-        return any(f"ClusterQueue/{name}" in self.wanted for name in queues)
-
-    def keeps_object(self, event: ObjectApplied | ObjectDeleted) -> bool:
-        """Tell whether a configuration object can matter: queues and cohorts of other trees do not."""
-        if event.kind == "LocalQueue":
-            queues = self._locals.get(f"{event.namespace or 'default'}/{event.name}", set())
-            return any(f"ClusterQueue/{name}" in self.wanted for name in queues)
-        return event.kind not in ("ClusterQueue", "Cohort") or f"{event.kind}/{event.name}" in self.wanted
+Work = Callable[[Progress | None], Played]
 
 
-@dataclass
 class Extract:
-    """The least log that was found with the same history of one workload; `tries` logs were decided."""
+    """The least log that was found with the same history of one workload."""
 
-    source: Source
-    closure: Closure
-    entries: list[Entry] = field(default_factory=list)
-    tries: int = 0
-    exact: bool = True
-    """The history is the recorded one; else this code decides otherwise than what wrote the log."""
-    _history: list[tuple[int, str, str]] = field(default_factory=list)
-    _work: int = 0
+    def __init__(self, source: Source, closure: Closure) -> None:
+        self.source, self.closure = source, closure
+        self.exact = True
+        """The history is the recorded one; else this code decides otherwise than what wrote the log."""
+        self.tries = 0
+        """Logs that were decided."""
+        self.ended_early = False
+        """The bound of work was met: perhaps more could be left out."""
+        self.messages = 0
+        """Of the whole log."""
+        self.tree = 1
+        """Messages and events of the tree, up to the workload's end."""
+        self._cell = source.header.cell
+        self._own, self._everybody = closure.own(), closure.everybody()
+        self._lines: list[Line] = []
+        self._life = _Life()
+        self._history: dict[int, bytes] = {}
+        """What is said about the workload, and ..."""
+        self._recorded: dict[int, bytes] = {}
+        """... about anybody in its tree."""
+        self._events: dict[int, int] = {}
+        """Commit -> how many events about the tree it has."""
+        self._reserved: dict[str, int] = {}
+        """Job -> where it had quota first."""
+        self._work = 0
+        self._least = 1
+        """Work of the least log so far."""
+        self._progress: Progress | None = None
+
+    @property
+    def bound(self) -> int:
+        """Work after which no more is tried; known after `read`."""
+        return self.tree + max(WORK, TIMES * self.tree)
+
+    @property
+    def length(self) -> int:
+        """What the progress of `cut` counts to: all its work."""
+        return self.bound + self.tree
+
+    def read(self, progress: Progress | None = None) -> None:
+        """Read what lies in the tree, up to the end of a workload that is over; a live one depends on all."""
+        with unhurried():
+            for entries in self.source.read():
+                self.messages += len(entries)
+                for entry in entries:
+                    self._read(entry)
+                if progress is not None and entries:
+                    progress(entries[-1].seq)
+        last = self._life.end
+        self._lines = [line for line in self._lines if line.seq <= last]
+        self.tree = max(1, sum(len(line.units) for line in self._lines))
+        self.tree += sum(count for seq, count in self._events.items() if seq <= last)
+
+    @property
+    def jobs(self) -> int:
+        """Jobs that are left."""
+        return len({unit for line in self._lines for unit in line.units if unit[0] == "job"})
+
+    def _read(self, entry: Entry) -> None:
+        if entry.suffix not in COMMITS or entry.suffix == "config":
+            line = input_line(entry, self.closure, self._cell)
+            if line is not None:
+                self._lines.append(line)
+                if ("job", self.closure.job) in line.units:
+                    self._life.hear(entry.seq)
+            return
+        steps = decode_commit(entry.payload).steps
+        self._lines.append(commit_line(entry, steps))
+        told = concerning(steps, self._everybody)
+        if not told:
+            return
+        self._recorded[entry.seq] = digest(told, self._everybody)
+        self._events[entry.seq] = len(told)
+        for event in told:
+            if type(event) is QuotaReserved:
+                self._reserved.setdefault(self.closure.job_of.get(event.workload, ""), entry.seq)
+        own = [event for event in told if speaks(event, self._own)]
+        if own:
+            self._history[entry.seq] = digest(own, self._own)
+            self._life.take(entry.seq, own)
 
     def cut(self, progress: Progress | None = None) -> list[Entry]:
-        """Find it.
+        """Find it; *progress* is told how much of `length` is done.
 
-        1. Leave out what lies in other cohort trees, and what came after the workload's end.
-        2. Leave out what else is not needed, half by half and then one by one, as long as every event about
-           the workload stays as it is.
+        1. Decide the whole tree again: everybody's history must be the recorded one.
+        2. Leave out those who were over before the workload came, and those who got nothing before it did.
+        3. Leave out what else is not needed, half by half and then one by one, as long as every event about
+           the workload stays as it is; then the same of what was found.
         """
-        tree = self._of_tree(progress)
-        self._history = _about(tree, self._keys)
-        self.entries = self._tried(tree, {})
-        everybody = self._everybody
-        self.exact = _about(self.entries, everybody) == _about(tree, everybody)
-        if not self.exact:
-            self.entries = tree
-            return tree
-        tree = self._until_the_end(tree)
-        units = [unit for unit in _units(tree, self.closure) if unit != ("job", self.closure.job)]
-        gone: dict[Unit, None] = {}
-        size = len(units)
-        while size and units:
-            for start in range(0, len(units), size):
-                if self.tries >= TRIES or self._work >= WORK:
-                    return self.entries
-                tried = gone | dict.fromkeys(units[start : start + size])
-                found = self._tried(tree, tried)
-                if self._same(found):
-                    gone, self.entries = tried, found
-            units = [unit for unit in units if unit not in gone]
-            size = min(size, len(units)) // 2
-        return self.entries
+        self._progress = progress
+        if not self._lines:
+            self.read()
+        if not self._begin():
+            return self._as_written()
+        self._leave_any()
+        more = True
+        while more and not self.ended_early:
+            self._settle()
+            more = self._leave_any()
+        return self._written()
+
+    def _begin(self) -> bool:
+        """Decide all of it, and the boldest guesses; returns whether it comes out as recorded."""
+        units = self._units()
+        early = [unit for unit in units if self.closure.finished.get(unit[1], _NEVER) < self._life.began]
+        late = [unit for unit in units if unit[0] == "job" and self._started(unit) > self._life.started]
+        guesses = [guess for guess in (units, early + late) if guess]
+        whole, *others = self._side_by_side(
+            [partial(play, self._lines, self._recorded, self._everybody), *map(self._attempt, guesses)]
+        )
+        self.exact = whole.same
+        self._count(whole)
+        self._least = whole.work
+        if self.exact and self._take_first(guesses, others) is None and early and late:
+            self._first([early, late])
+        return self.exact
+
+    def _leave_any(self) -> bool:
+        """Leave out pieces, smaller and smaller ones, until nothing more can be left out; tell if any was."""
+        units = self._units()
+        whole = len(units)
+        size = max(1, len(units) // 2)
+        while units:
+            start, before = 0, len(units)
+            while start < len(units):
+                pieces = [units[at : at + size] for at in range(start, len(units), size)]
+                found = self._first(pieces)
+                if self.ended_early:
+                    break
+                if found is None:
+                    break
+                start += found * size
+                del units[start : start + size]
+            if self.ended_early or (size == 1 and len(units) == before):
+                break
+            size = max(1, size // 2)
+        return len(units) < whole
+
+    def _settle(self) -> None:
+        """Go on from the log that was found: nobody decides at moments at which nothing is said there."""
+        found: list[Line] = []
+
+        def write(line: Line, steps: Sequence[Step]) -> None:
+            turns = [Bare(step.upto, step.at) for step in steps]
+            found.append(line._replace(turns=turns) if steps else line)
+
+        self._count(play(self._lines, self._history, self._own, write=write))
+        self._lines = found
+
+    def _first(self, candidates: Sequence[Sequence[Unit]]) -> int | None:
+        """Leave out the first of *candidates* without which the history stays; returns its index.
+
+        As many are tried at once as there are processors; what comes of it is the same for any number.
+        """
+        at_once = forking.processors() if self._apart else 1
+        for start in range(0, len(candidates), at_once):
+            batch = candidates[start : start + at_once]
+            found = self._take_first(batch, self._side_by_side([self._attempt(units) for units in batch]))
+            if found is not None:
+                return start + found
+            if self.ended_early:
+                break
+        return None
+
+    def _take_first(self, candidates: Sequence[Sequence[Unit]], outcomes: Sequence[Played]) -> int | None:
+        for index, (units, played) in enumerate(zip(candidates, outcomes, strict=True)):
+            self.ended_early = self._work >= self.bound
+            if self.ended_early:
+                return None
+            self._count(played)
+            if played.same:
+                self._lines = without(self._lines, units, self._cell)
+                self._least = played.work
+                return index
+        return None
+
+    def _count(self, played: Played) -> None:
+        self.tries += 1
+        self._work += played.work
+
+    def _attempt(self, units: Sequence[Unit]) -> Work:
+        def work(progress: Progress | None) -> Played:
+            lines = without(self._lines, units, self._cell)
+            return play(lines, self._history, self._own, progress=progress)
+
+        return work
 
     @property
-    def _keys(self) -> frozenset[str]:
-        job = self.closure.job
-        own = [key for key, of in self.closure.job_of.items() if of == job]
-        return frozenset((job, self.closure.key, *own))
+    def _apart(self) -> bool:
+        return forking.AVAILABLE and len(self._lines) >= APART
 
-    @property
-    def _everybody(self) -> frozenset[str]:
-        """Return all jobs and workloads of the tree."""
-        closure = self.closure
-        jobs = {job for job in closure.jobs if closure.holds(job)}
-        return frozenset((*jobs, *(key for key, job in closure.job_of.items() if job in jobs)))
+    def _side_by_side(self, works: Sequence[Work]) -> list[Played]:
+        """Do tries, in a process each if they are long."""
 
-    def _of_tree(self, progress: Progress | None) -> list[Entry]:
+        def show(work: int) -> None:
+            if self._progress is not None:
+                self._progress(min(self._work + work, self.bound))
+
+        if self._apart:
+            return forking.side_by_side(works, show, at_once=forking.processors())
+        return [work(show) for work in works]
+
+    def _units(self) -> list[Unit]:
+        """Return what may be left out; first the jobs, those who had quota last, or never, before others."""
+        found: dict[Unit, None] = {}
+        for line in self._lines:
+            found.update(dict.fromkeys(line.units))
+        found.pop(("job", self.closure.job), None)
+        newest = list(reversed(found))
+        return sorted(newest, key=lambda unit: (unit[0] != "job", -self._started(unit)))
+
+    def _started(self, unit: Unit) -> int:
+        return self._reserved.get(unit[1], _NEVER)
+
+    def _written(self) -> list[Entry]:
+        """Return what is left, decided once more."""
         found: list[Entry] = []
-        for entries in self.source.read():
-            for entry in entries:
-                kept = (
-                    entry if entry.suffix in COMMITS and entry.suffix != "config" else self._keep(entry, {})
-                )
-                if kept is not None:
-                    found.append(kept)
-            if progress is not None and entries:
-                progress(entries[-1].seq)
+
+        def write(line: Line, steps: Sequence[Step]) -> None:
+            found.append(entry_of(line, steps, self._cell))
+
+        def show(work: int) -> None:
+            if self._progress is not None:
+                self._progress(self.bound + self.tree * work // self._least)
+
+        with unhurried():
+            play(self._lines, self._history, self._own, show, write=write)
         return found
 
-    def _until_the_end(self, tree: list[Entry]) -> list[Entry]:
-        """Cut behind the last event about a workload that is over; a live one depends on all that came."""
-        over = any(kind in ("WorkloadFinished", "WorkloadDeleted") for _, kind, _ in self._history[-8:])
-        last = self._history[-1][0] if over and self._history else tree[-1].seq
-        return [entry for entry in tree if entry.seq <= last]
-
-    def _keep(self, entry: Entry, gone: dict[Unit, None]) -> Entry | None:
-        if entry.suffix == "config":
-            return _configuration(entry, lambda e: self.closure.keeps_object(e) and _unit_of(e) not in gone)
-        unit = _unit(entry, self.closure)
-        if unit in gone or (unit[0] == "job" and not self.closure.holds(unit[1])):
-            return None
-        return entry
-
-    def _tried(self, tree: list[Entry], gone: dict[Unit, None]) -> list[Entry]:
-        self.tries += 1
-        self._work += len(tree)
-        return list(redecided(tree, lambda entry: self._keep(entry, gone), self.source.header.cell))
-
-    def _same(self, entries: list[Entry]) -> bool:
-        return _about(entries, self._keys) == self._history
+    def _as_written(self) -> list[Entry]:
+        """Return the tree with all commits as they are."""
+        inputs = iter([entry_of(line, (), self._cell) for line in self._lines if not line.turns])
+        found: list[Entry] = []
+        held = next(inputs, None)
+        for entries in self.source.read(1, min(self._life.end, self.source.end)):
+            for entry in entries:
+                if held is not None and entry.seq == held.seq:
+                    found.append(held)
+                    held = next(inputs, None)
+                elif entry.suffix in COMMITS and entry.suffix != "config":
+                    found.append(entry)
+        return found
 
 
-def _about(entries: Iterable[Entry], keys: frozenset[str]) -> list[tuple[int, str, str]]:
-    """Return every event and message about these: where, what, and all that it says but its cause."""
-    marks = [key.encode() for key in keys]
-    found = []
-    for entry in entries:
-        if entry.suffix in COMMITS and not any(mark in entry.payload for mark in marks):
-            continue
-        found += [(h.seq, h.type, _said(h, keys)) for h in happenings((entry,)) if h.about() & keys]
-    return found
+class _Life:
+    """When the workload, or its job, came, and whether and when it was over."""
 
+    def __init__(self) -> None:
+        self.began = self.started = _NEVER
+        """Its first message, and where it last got quota."""
+        self._last = 0
+        self._live: dict[str, None] = {}
+        self._lived = False
 
-def _said(happening: Happening, keys: frozenset[str]) -> str:
-    """Of events about several workloads only what is about these counts."""
-    data = {k: v for k, v in happening.data.items() if k != "cause"}
-    if "workloads" in data:
-        data["workloads"] = [key for key in data["workloads"] if key in keys]
-    return msgspec.json.encode(data, order="sorted").decode()
+    @property
+    def end(self) -> int:
+        """The last sequence that can matter."""
+        return self._last if self._lived and not self._live else _NEVER
 
+    def hear(self, seq: int) -> None:
+        self.began = min(self.began, seq)
+        self._last = seq
 
-def _units(entries: Iterable[Entry], closure: Closure) -> list[Unit]:
-    """Return what may be left out, the newest first: what came late is needed least."""
-    found: dict[Unit, None] = {}
-    for entry in entries:
-        if entry.suffix == "config":
-            for step in decode_commit(entry.payload).steps:
-                for event in step.events:
-                    if isinstance(event, ObjectApplied | ObjectDeleted):
-                        found[_unit_of(event)] = None
-        elif entry.suffix not in COMMITS:
-            found[_unit(entry, closure)] = None
-    return list(reversed(found))
-
-
-def _unit(entry: Entry, closure: Closure) -> Unit:
-    job = job_of(entry.suffix) if entry.suffix.startswith("job.") else None
-    if job is not None:
-        return ("job", job)
-    if entry.suffix.startswith("verdict."):
-        about = next(iter(happenings((entry,)))).data.get("workload", "")
-        return ("job", closure.job_of.get(about, about))
-    return ("presence", entry.suffix)
-
-
-def _unit_of(event: ObjectApplied | ObjectDeleted) -> Unit:
-    return ("config", f"{event.kind}/{event.namespace}/{event.name}")
-
-
-def _configuration(entry: Entry, keeps: Callable[[ObjectApplied | ObjectDeleted], bool]) -> Entry | None:
-    """Return a commit of configuration with only the objects that are kept; None if none is."""
-    steps = []
-    for step in decode_commit(entry.payload).steps:
-        events = tuple(e for e in step.events if not isinstance(e, ObjectApplied | ObjectDeleted) or keeps(e))
-        if events:
-            steps.append(Step(upto=step.upto, at=step.at, events=events))
-    if not steps:
-        return None
-    return entry._replace(payload=encode_commit("main", "config", message_id_of(entry.payload), steps))
+    def take(self, seq: int, events: Iterable[Event]) -> None:
+        self.hear(seq)
+        for event in events:
+            match event:
+                case WorkloadCreated(workload=record):
+                    self._live[record.key] = None
+                    self._lived = True
+                case QuotaReserved():
+                    self.started = seq
+                case WorkloadFinished() | WorkloadDeleted() | WorkloadSliceReplaced():
+                    self._live.pop(event.workload, None)
+                case _:
+                    pass
 
 
 def other_namespaces(namespace: str) -> Callable[[Entry], bool]:
@@ -273,4 +346,4 @@ def only(source: Source, keeps: Callable[[Entry], bool], start: int, until: int)
         yield [entry for entry in entries if keeps(entry)]
 
 
-__all__ = ["Closure", "Extract", "Unit", "only", "other_namespaces"]
+__all__ = ["Extract", "only", "other_namespaces"]

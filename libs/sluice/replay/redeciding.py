@@ -4,7 +4,7 @@ Every step of the log is decided again at its place and time, from what is left 
 is a log that decides itself again by the same code (`verify`), with gaps where nothing was left.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit, encode_commit, message_id_of
@@ -13,51 +13,91 @@ from sluice.events.envelope import Message
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
+from .partly import Bare, read_times
 from .states import deciders
 from .virtual import Side
 
 Keep = Callable[[Entry], Entry | None]
 """Returns an input as it is to be, None to leave it out."""
 
+Said = Sequence[tuple[Micros, Sequence[Event]]]
+"""What a message says: when, and which events."""
+
+_ALWAYS: Micros = 1 << 62
+
+
+class Services:
+    """The deciders of a log, each of which hears what the others say when the log tells that it had."""
+
+    def __init__(self, writers: Iterable[str] = COMMITS) -> None:
+        self._sides = {decider.writer: Side(decider) for decider in deciders() if decider.writer in writers}
+        self._readers: dict[str, list[Side]] = {}
+        self._rests: dict[str, Micros] = {}
+        """Who has nothing to decide before a time, unless it hears of something."""
+
+    def hear(self, seq: int, suffix: str, taken: Micros, said: Said) -> None:
+        """Keep a message for all who read it. *taken*: when the log took it."""
+        root = "job." if suffix.startswith("job.") else suffix
+        readers = self._readers.get(root)
+        if readers is None:
+            sides = self._sides.items()
+            readers = [side for writer, side in sides if writer != suffix and side.reads(suffix)]
+            self._readers[root] = readers
+        for side in readers:
+            side.held += [(seq, at, events, taken) for at, events in said]
+
+    def decide(self, writer: str, turns: Iterable[Bare]) -> list[Step]:
+        """Return what one of them decides at some moments, from what it had heard of by then."""
+        side = self._sides[writer]
+        held, found = side.held, []
+        for turn in turns:
+            upto, at = turn.upto, turn.at
+            if held and held[0][0] <= upto:
+                side.fold(upto)
+            elif at < self._rests.get(writer, 0):
+                continue
+            self._rests.pop(writer, None)
+            events = tuple(side.decider.decide(side.state, at))
+            if not events:
+                deadline = side.decider.deadline(side.state)
+                self._rests[writer] = _ALWAYS if deadline is None else deadline
+                continue
+            for event in events:
+                side.decider.apply(side.state, event, upto, at)
+            found.append(Step(upto=upto, at=at, events=events))
+        return found
+
 
 def redecided(entries: Iterable[Entry], keep: Keep, cell: str = "main") -> Iterator[Entry]:
     """Yield the log that would have come of the inputs that *keep* leaves, in order."""
-    sides = {decider.writer: Side(decider) for decider in deciders()}
+    services = Services()
     for entry in entries:
-        side = sides.get(entry.suffix)
-        if side is None:
-            kept = keep(entry)
-            if kept is None:
-                continue
-            said = _said(kept)
-        else:
-            steps = list(_again(side, entry))
-            if not steps:
-                continue
-            payload = encode_commit(cell, entry.suffix, message_id_of(entry.payload), steps)
-            kept = entry._replace(payload=payload)
-            said = [(step.at, step.events) for step in steps]
-        for other in sides.values():
-            if other is not side and other.reads(entry.suffix):
-                other.held += [(entry.seq, at, events, entry.at) for at, events in said]
-        yield kept
+        if entry.suffix in COMMITS and entry.suffix != "config":
+            steps = services.decide(entry.suffix, read_times(entry.payload))
+            if steps:
+                services.hear(entry.seq, entry.suffix, entry.at, said_in(steps))
+                yield rewritten(entry, steps, cell)
+            continue
+        kept = keep(entry)
+        if kept is not None:
+            services.hear(kept.seq, kept.suffix, kept.at, said_by(kept))
+            yield kept
 
 
-def _again(side: Side, entry: Entry) -> Iterator[Step]:
-    """Decide the steps of one commit, at their times, from what is known by then."""
-    for step in decode_commit(entry.payload).steps:
-        side.fold(step.upto)
-        events = tuple(side.decider.decide(side.state, step.at))
-        if events:
-            for event in events:
-                side.decider.apply(side.state, event, step.upto, step.at)
-            yield Step(upto=step.upto, at=step.at, events=events)
+def rewritten(entry: Entry, steps: Sequence[Step], cell: str) -> Entry:
+    """Return a commit with other steps."""
+    return entry._replace(payload=encode_commit(cell, entry.suffix, message_id_of(entry.payload), steps))
 
 
-def _said(entry: Entry) -> list[tuple[Micros, tuple[Event, ...]]]:
+def said_by(entry: Entry) -> Said:
+    """Return what an input says: a commit of configuration, or a message from outside."""
     if entry.suffix in COMMITS:
-        return [(step.at, step.events) for step in decode_commit(entry.payload).steps]
+        return said_in(decode_commit(entry.payload).steps)
     return [(entry.at, (Message(subject=entry.suffix, payload=entry.payload),))]
 
 
-__all__ = ["Keep", "redecided"]
+def said_in(steps: Iterable[Step]) -> Said:
+    return [(step.at, step.events) for step in steps]
+
+
+__all__ = ["Keep", "Said", "Services", "redecided", "rewritten", "said_by", "said_in"]

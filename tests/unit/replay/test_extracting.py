@@ -5,19 +5,25 @@ from collections.abc import Callable
 import pytest
 
 from sluice.events.codec import decode_message
+from sluice.log import forking
 from sluice.log.contract import Entry
+from sluice.log.subjects import COMMITS
+from sluice.replay import extracting
 from sluice.replay.causes import history
 from sluice.replay.checking import check
-from sluice.replay.extracting import Closure, Extract
+from sluice.replay.closure import Closure
+from sluice.replay.extracting import Extract
 from sluice.replay.linting import lint
 from sluice.replay.redacting import OtherDecisionsError, Redactor, redacted_whole
+from sluice.replay.redeciding import redecided
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import deciders
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import SMOKE
+from tests.family_world import cell, cluster_queue, job
 
 from .incident import EXAMPLE, GOLDEN
-from .test_invariants import altered, elastic, families
+from .test_invariants import CLASSES, altered, elastic, families
 from .test_whatif import checked
 
 
@@ -34,11 +40,15 @@ def smoke() -> list[Entry]:
 CASES = [
     (incident, "train-4", 50),
     (incident, "train-1", 15),
-    (families, "b", 24),
-    (elastic, "a", 14),
-    (checked, "again", 26),
-    (smoke, "", 60),
+    (families, "b", 20),
+    (families, "c", 31),
+    (elastic, "a", 12),
+    (checked, "again", 22),
+    (smoke, "cq-0-0-small-3-0", 33),
+    (smoke, "cq-0-0-small-16-0", 29),
+    (smoke, "cq-1-0-large-1-1", 11),
 ]
+"""Story, workload, and the messages of the least log that was ever found."""
 
 
 def told(entries: list[Entry], name: str) -> list[tuple[int, str, str]]:
@@ -54,7 +64,6 @@ def test_an_extract_has_the_same_history_and_decides_itself(
 ) -> None:
     """Every event about the workload is where it was; all services verify; nothing needless is left."""
     whole = story()
-    name = name or next(e.suffix.rpartition(".")[2] for e in whole[200:] if e.suffix.startswith("job."))
     source = ListSource(whole)
     found = Extract(source, Closure(source, name))
     part = found.cut()
@@ -67,18 +76,77 @@ def test_an_extract_has_the_same_history_and_decides_itself(
     assert len(part) <= most
 
 
-def test_nothing_more_can_be_left_out():
-    """Without any single job that is left, the history would be another one."""
-    source = ListSource(incident())
-    found = Extract(source, Closure(source, "train-4"))
+@pytest.mark.parametrize(("story", "name"), [case[:2] for case in CASES], ids=[case[1] for case in CASES])
+def test_nothing_more_can_be_left_out(story: Callable[[], list[Entry]], name: str) -> None:
+    """Without any single job or object that is left, the history would be another one."""
+    whole = story()
+    found = Extract(ListSource(whole), Closure(ListSource(whole), name))
     part = found.cut()
+    assert not found.ended_early
+
+    own = f"job.default.{name}"
+    for left in {e.suffix if e.suffix.startswith("job.") else e.seq for e in part if _is_input(e)} - {own}:
+        less = list(redecided(part, lambda e: None if left in (e.suffix, e.seq) else e))  # noqa: B023
+        assert told(less, name) != told(whole, name), left
+
+
+def _is_input(entry: Entry) -> bool:
+    return entry.suffix == "config" or entry.suffix not in COMMITS
+
+
+def test_who_was_in_the_way_is_kept():
+    """Its preemptor is part of what happened to a workload; strangers are not."""
+    source = ListSource(incident())
+    part = Extract(source, Closure(source, "train-4")).cut()
     jobs = {e.suffix for e in part if e.suffix.startswith("job.")}
 
     assert "job.default.train-4" in jobs
     assert "job.default.api-rollout" in jobs
     assert len(jobs) < len({e.suffix for e in incident() if e.suffix.startswith("job.")})
-    again = Extract(ListSource(part), Closure(ListSource(part), "train-4"))
-    assert len(again.cut()) == len(part)
+
+
+def test_tries_side_by_side_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found depends neither on how many processors there are, nor on whether there are processes."""
+    source = ListSource(incident())
+    parts, tries = [], []
+    for apart, processors in ((extracting.APART, 1), (0, 1), (0, 3)):
+        monkeypatch.setattr(extracting, "APART", apart)
+        monkeypatch.setattr(forking, "processors", lambda number=processors: number)
+        found = Extract(source, Closure(source, "train-4"))
+        parts.append(found.cut())
+        tries.append(found.tries)
+
+    assert parts[0] == parts[1] == parts[2]
+    assert tries[0] == tries[1] == tries[2]
+
+
+def test_the_bound_ends_the_search_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found by then is an extract like any other, and says that it may not be the least."""
+    whole, name = smoke(), "cq-0-0-small-9-1"
+    monkeypatch.setattr(extracting, "WORK", 1)
+    monkeypatch.setattr(extracting, "TIMES", 1)
+    found = Extract(ListSource(whole), Closure(ListSource(whole), name))
+    shown: list[int] = []
+    part = found.cut(shown.append)
+
+    assert found.ended_early
+    assert told(part, name) == told(whole, name)
+    assert all(check(ListSource(part), decider).divergence is None for decider in deciders())
+    assert max(shown) <= found.length
+
+
+def test_a_job_that_nobody_can_admit_has_a_history_too():
+    """Its local queue never came to be, so it is in no tree; nobody else is needed to tell of it."""
+    world = cell(cluster_queue({"res": 1}), *CLASSES)
+    world.submit("here")
+    manifest = job("lost")
+    manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
+    world.message("job.default.lost", "JobSubmitted", manifest)
+    world.settle_all()
+    part = Extract(ListSource(world.log), Closure(ListSource(world.log), "lost")).cut()
+
+    assert told(part, "lost") == told(world.log, "lost") != []
+    assert {e.suffix for e in part if e.suffix.startswith("job.")} == {"job.default.lost"}
 
 
 def test_a_log_of_other_code_is_kept_as_it_is():

@@ -99,6 +99,9 @@ def made(kind: str, job: JobKey, attempt: int, *, success: bool = True) -> bytes
 _Spoken = tuple[Told, Micros, Micros]
 """What an executor was told: when that was decided, and when it was published."""
 
+_Heard = tuple[Entry, str]
+"""What an executor reported, and of which kind."""
+
 
 @dataclass(slots=True)
 class _Present:
@@ -116,7 +119,7 @@ class Runs(Mapping[JobKey, list[Run]]):
     def __init__(self) -> None:
         self.end: Micros = 0
         """Of the log: what runs then had run by then."""
-        self._said: dict[JobKey, list[_Spoken | Entry]] = {}
+        self._said: dict[JobKey, list[_Spoken | _Heard]] = {}
         """What was decided on the job, and what executors reported, in order."""
         self._known: dict[JobKey, list[Run]] = {}
 
@@ -128,11 +131,11 @@ class Runs(Mapping[JobKey, list[Run]]):
         elif told.type == "JobResumed":
             self._said[JobKey(told.job)] = [(told, at, published)]
 
-    def heard(self, entry: Entry, job: JobKey) -> None:
+    def heard(self, entry: Entry, job: JobKey, kind: str) -> None:
         """Hear of an executor's message about *job*."""
         said = self._said.get(job)
         if said is not None:
-            said.append(entry)
+            said.append((entry, kind))
 
     def __getitem__(self, job: JobKey) -> list[Run]:
         found = self._known.get(job)
@@ -147,13 +150,13 @@ class Runs(Mapping[JobKey, list[Run]]):
         return len(self._said)
 
 
-def _runs_of(said: Iterable[_Spoken | Entry], end: Micros) -> list[Run]:
+def _runs_of(said: Iterable[_Spoken | _Heard], end: Micros) -> list[Run]:
     runs: list[Run] = []
     present: _Present | None = None
     for each in said:
-        if isinstance(each, Entry):
+        if len(each) == 2:
             if present is not None and not present.over:
-                _learn(present, each)
+                _learn(present, *each)
             continue
         event, at, published = each
         if event.type == "JobResumed":
@@ -173,24 +176,29 @@ def _runs_of(said: Iterable[_Spoken | Entry], end: Micros) -> list[Run]:
     return runs
 
 
-def _learn(present: _Present, entry: Entry) -> None:
-    message = decode_message(entry.payload)
-    if isinstance(message, tuple):
-        return
-    run, after = present.run, max(0, entry.at - present.at)
-    # In another run the job has another uid, and a report with a wrong one is stale.
-    payload = _UID.sub(b"", entry.payload)
-    report = Report(message.type, after, payload, entry.seq, entry.at)
+def _learn(present: _Present, entry: Entry, kind: str) -> None:
+    run, after, payload = present.run, max(0, entry.at - present.at), entry.payload
+    if b'"uid"' in payload:
+        # In another run the job has another uid, and a report with a wrong one is stale.
+        payload = _UID.sub(b"", payload)
     attempt = run.attempts[present.attempt]
-    (attempt.stopping if present.stops else attempt.running).append(report)
-    present.over = message.type in ENDS
-    if message.type == "JobFinished" and not present.stops:
+    reports = attempt.stopping if present.stops else attempt.running
+    reports.append(Report(kind, after, payload, entry.seq, entry.at))
+    present.over = kind in ENDS
+    if kind == "JobFinished" and not present.stops:
         run.seconds_us, run.finish_seq = after, entry.seq
-        run.success = b'"success":false' not in bytes(message.data).replace(b" ", b"")
-    elif message.type == "JobPodsReady" and not present.stops and run.ready_us is None:
+        run.success = not _failed(payload)
+    elif kind == "JobPodsReady" and not present.stops and run.ready_us is None:
         run.ready_us = after
-    elif message.type == "JobStopped" and present.stops:
+    elif kind == "JobStopped" and present.stops:
         run.stop_us = after
+
+
+def _failed(payload: bytes) -> bool:
+    if b'"success"' not in payload:
+        return False
+    message = decode_message(payload)
+    return not isinstance(message, tuple) and b'"success":false' in bytes(message.data).replace(b" ", b"")
 
 
 __all__ = ["DEFAULT_STOP_US", "ENDS", "KINDS", "Attempt", "Report", "Run", "Runs", "made"]

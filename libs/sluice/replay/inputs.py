@@ -1,6 +1,6 @@
 """What came from outside, taken out of a log: submissions, configuration, and how long jobs ran."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -92,18 +92,54 @@ class _Manifest(msgspec.Struct):
 _MANIFESTS = msgspec.json.Decoder(_Manifest)
 
 
-def inputs_of(source: Source, until: int | None = None, progress: Progress | None = None) -> Inputs:
-    """Take the inputs out of a log."""
+KEPT_BYTES = 128 << 20
+"""So much of a log is rather kept than read again."""
+
+
+@dataclass
+class Kept:
+    """The commits of a log that was read, if they are not too large together."""
+
+    entries: list[Entry] = field(default_factory=list)
+    complete: bool = True
+    room: int = KEPT_BYTES
+
+    def put(self, entry: Entry) -> None:
+        self.room -= len(entry.payload)
+        if self.room >= 0:
+            self.entries.append(entry)
+        elif self.complete:
+            self.complete = False
+            self.entries.clear()
+
+    def read(self, source: Source, writers: Collection[str]) -> Iterator[Sequence[Entry]]:
+        """Yield the commits of *writers*; *source* is what they were read from."""
+        if not self.complete:
+            yield from source.read(1, None, writers)
+            return
+        entries = [entry for entry in self.entries if entry.suffix in writers]
+        for begin in range(0, len(entries), 256):
+            yield entries[begin : begin + 256]
+
+
+def inputs_of(
+    source: Source, until: int | None = None, progress: Progress | None = None, kept: Kept | None = None
+) -> Inputs:
+    """Take the inputs out of a log; what services have written in it goes to *kept*."""
     found, runs, clock = Inputs(), Runs(), Clock()
     found.runs = runs
     verdicts = found.verdicts
     tempos = found.tempos = {writer: Tempo() for writer in ("slices", "variants", "scheduler", "checks")}
     for entries in source.read(1, until):
+        clock.note(entries)
         for entry in entries:
             seq, suffix, at, payload, _ = entry
-            if at > found.end:
-                found.end = at
-            clock.note(seq, at)
+            if suffix.startswith("job."):
+                if not _is_report(found, runs, entry):
+                    found.items.append(Input(at, suffix, payload, (), seq))
+                continue
+            if kept is not None and suffix in COMMITS:
+                kept.put(entry)
             if suffix == "slices":
                 for turn in read_turns(payload):
                     tempos[suffix].note(turn.at, turn.upto, (at, seq))
@@ -123,13 +159,11 @@ def inputs_of(source: Source, until: int | None = None, progress: Progress | Non
             elif suffix == "config":
                 for step in decode_commit(payload).steps:
                     found.items.append(Input(step.at, "config", b"", step.events, seq))
-            elif suffix not in COMMITS and not (
-                _is_report(found, runs, entry) if suffix.startswith("job.") else verdicts.heard(entry)
-            ):
+            elif suffix not in COMMITS and not verdicts.heard(entry):
                 found.items.append(Input(at, suffix, payload, (), seq))
         if progress is not None and entries:
             progress(entries[-1].seq)
-    runs.end = found.end
+    found.end = runs.end = clock.end
     clock.set_limits(tempos.values())
     return found
 
@@ -142,7 +176,7 @@ def _is_report(found: Inputs, runs: Runs, entry: Entry) -> bool:
     job = job_of(entry.suffix)
     if message.type in KINDS:
         if job is not None:
-            runs.heard(entry, job)
+            runs.heard(entry, job, message.type)
         return True
     if job is not None:
         queues = found.queues.setdefault(job, {})
@@ -172,4 +206,4 @@ def applied(kind: str, name: str, manifest: object, namespace: str = "") -> Obje
     )
 
 
-__all__ = ["Input", "Inputs", "Run", "applied", "inputs_of", "job_names"]
+__all__ = ["KEPT_BYTES", "Input", "Inputs", "Kept", "Run", "applied", "inputs_of", "job_names"]

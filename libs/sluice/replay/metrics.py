@@ -1,7 +1,9 @@
 """What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -37,13 +39,16 @@ class Life:
     preemptions: int = 0
 
 
+_Place = tuple[str, str, str]
+"""Queue, flavor, resource."""
+
+
 @dataclass(slots=True)
 class _Held:
     """A reservation."""
 
     queue: str
-    usage: dict[tuple[str, str], int]
-    since: Micros
+    usage: dict[_Place, int]
     pod_sets: Sequence[PodSetAssignment]
 
 
@@ -52,6 +57,8 @@ class Collector:
     """Takes events in order; `report` says what they came to."""
 
     lives: dict[str, Life] = field(default_factory=dict)
+    lists: bool = True
+    """Are decisions kept, or only counted?"""
     decisions: list[tuple[str, ...]] = field(default_factory=list)
     """Who got which flavors, was evicted, or preempted whom; in order.
 
@@ -70,11 +77,11 @@ class Collector:
     _variants: dict[str, list[str]] = field(default_factory=dict)
     """Parent -> its variants."""
     _parents: dict[str, str] = field(default_factory=dict)
-    _used: dict[tuple[str, str], int] = field(default_factory=dict)
-    _by_queue: dict[str, int] = field(default_factory=dict)
-    _charges: list[tuple[Micros, str, str, str, int]] = field(default_factory=list)
+    _charges: defaultdict[_Place, list[tuple[Micros, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What was taken, and given back, when."""
+    _used: dict[_Place, int] = field(default_factory=dict)
     _lent: dict[str, int] = field(default_factory=dict)
-    """What queues that are closed had borrowed, by flavor and resource."""
+    """What queues that are closed had used, and of each flavor and resource had borrowed: amount by time."""
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
         for event in events:
@@ -145,15 +152,17 @@ class Collector:
 
     def _evicted(self, event: Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
-        self.moments.append(at)
-        self.decisions.append(("Evicted", self.name(event.workload), event.reason))
+        if self.lists:
+            self.moments.append(at)
+            self.decisions.append(("Evicted", self.name(event.workload), event.reason))
 
     def _preempted(self, event: Preempted, at: Micros) -> None:
         self.preempted[event.rule] = self.preempted.get(event.rule, 0) + 1
-        self.moments.append(at)
-        self.decisions.append(
-            ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
-        )
+        if self.lists:
+            self.moments.append(at)
+            self.decisions.append(
+                ("Preempted", self.name(event.workload), self.name(event.preemptor), event.rule)
+            )
         life = self.lives.get(self._parents.get(event.workload, event.workload))
         if life is not None:
             life.preemptions += 1
@@ -163,43 +172,43 @@ class Collector:
         return self._jobs.get(workload, workload)
 
     def _reserve(self, event: QuotaReserved, at: Micros) -> None:
-        flavors = sorted(
-            f"{ps.name}:{resource}={ps.flavors.get(resource, '')}"
-            for ps in event.pod_sets
-            for resource in ps.usage
-        )
-        self.moments.append(at)
-        self.decisions.append(("QuotaReserved", self.name(event.workload), event.cluster_queue, *flavors))
+        if self.lists:
+            flavors = [f"{ps.name}:{r}={ps.flavors.get(r, '')}" for ps in event.pod_sets for r in ps.usage]
+            if len(flavors) > 1:
+                flavors.sort()
+            self.moments.append(at)
+            self.decisions.append(("QuotaReserved", self.name(event.workload), event.cluster_queue, *flavors))
         if event.preemptions_pending:
             self._promised[event.workload] = event
         else:
             self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
 
     def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
-        usage: dict[tuple[str, str], int] = {}
+        usage: dict[_Place, int] = {}
         for pod_set in pod_sets:
+            flavors = pod_set.flavors
             for resource, amount in pod_set.usage.items():
-                flavor = pod_set.flavors.get(resource, "")
-                usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
-        self._held[workload] = _Held(queue, usage, at, pod_sets)
-        for (flavor, resource), amount in usage.items():
-            self._charges.append((at, queue, flavor, resource, amount))
+                place = (queue, flavors.get(resource, ""), resource)
+                usage[place] = usage.get(place, 0) + amount
+        self._held[workload] = _Held(queue, usage, pod_sets)
+        for place, amount in usage.items():
+            self._charges[place].append((at, amount))
 
     def _release(self, workload: str, at: Micros) -> None:
-        self._promised.pop(workload, None)
+        if self._promised:
+            self._promised.pop(workload, None)
         held = self._held.pop(workload, None)
-        if held is None:
-            return
-        for (flavor, resource), amount in held.usage.items():
-            self._charges.append((at, held.queue, flavor, resource, -amount))
-            self._used[flavor, resource] = self._used.get((flavor, resource), 0) + amount * (at - held.since)
-            self._by_queue[held.queue] = self._by_queue.get(held.queue, 0) + amount * (at - held.since)
+        if held is not None:
+            for place, amount in held.usage.items():
+                self._charges[place].append((at, -amount))
 
     def close(self, now: Micros, nominal: Nominal) -> None:
         """Let nothing be held any longer, and settle what was borrowed: nothing more is to come."""
         for workload in list(self._held):
             self._release(workload, now)
-        _sum(self._lent, self._over_quota(now, nominal))
+        used, lent = self._settled(now, nominal)
+        _sum(self._used, used)
+        _sum(self._lent, lent)
         self._charges.clear()
 
     def join(self, other: "Collector") -> None:
@@ -217,8 +226,8 @@ class Collector:
         self._variants.update(other._variants)
         self._parents.update(other._parents)
         _sum(self._used, other._used)
-        _sum(self._by_queue, other._by_queue)
-        self._charges += other._charges
+        for place, charges in other._charges.items():
+            self._charges[place] += charges
         _sum(self._lent, other._lent)
 
     def report(self, now: Micros, nominal: Nominal) -> dict[str, Any]:
@@ -228,12 +237,14 @@ class Collector:
             for life in self.lives.values()
             if life.admitted is not None
         ]
-        used = dict(self._used)
-        by_queue = dict(self._by_queue)
-        for held in self._held.values():
-            for fr, amount in held.usage.items():
-                used[fr] = used.get(fr, 0) + amount * (now - held.since)
-                by_queue[held.queue] = by_queue.get(held.queue, 0) + amount * (now - held.since)
+        by_place, lent = self._settled(now, nominal)
+        _sum(by_place, self._used)
+        _sum(lent, self._lent)
+        used: dict[tuple[str, str], int] = {}
+        by_queue: dict[str, int] = {}
+        for (queue, *fr), amount in by_place.items():
+            _sum(used, {(fr[0], fr[1]): amount})
+            _sum(by_queue, {queue: amount})
         totals: dict[str, int] = {}
         for (queue, _, _), amount in nominal.items():
             totals[queue] = totals.get(queue, 0) + amount
@@ -254,32 +265,35 @@ class Collector:
                 f"{f}/{r}": round(v / MICROS / (1000 if r == "cpu" else 1), 3)
                 for (f, r), v in sorted(used.items())
             },
-            "borrowedSeconds": self._borrowed(now, nominal),
+            "borrowedSeconds": {
+                name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
+                for name, v in sorted(lent.items())
+                if v
+            },
             "fairness": None
             if not shares
             else round(sum(shares) ** 2 / (len(shares) * sum(s * s for s in shares) or 1), 4),
         }
 
-    def _borrowed(self, now: Micros, nominal: Nominal) -> dict[str, float]:
-        total = self._over_quota(now, nominal)
-        _sum(total, self._lent)
-        return {
-            name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
-            for name, v in sorted(total.items())
-            if v
-        }
-
-    def _over_quota(self, now: Micros, nominal: Nominal) -> dict[str, int]:
-        use: dict[tuple[str, str, str], tuple[int, Micros]] = {}
-        total: dict[str, int] = {}
-        for at, queue, flavor, resource, amount in self._charges:
-            key = (queue, flavor, resource)
-            level, since = use.get(key, (0, at))
-            _add(total, key, level, nominal, at - since)
-            use[key] = (level + amount, at)
-        for key, (level, since) in use.items():
-            _add(total, key, level, nominal, now - since)
-        return total
+    def _settled(self, now: Micros, nominal: Nominal) -> tuple[dict[_Place, int], dict[str, int]]:
+        """Return what was used in each place, and of each flavor and resource above quota: amount by time."""
+        used: dict[_Place, int] = {}
+        lent: dict[str, int] = {}
+        for place, charges in self._charges.items():
+            quota = nominal.get(place, 0)
+            level = total = above = 0
+            since = charges[0][0]
+            for at, amount in chain(charges, ((now, 0),)):
+                if at != since:
+                    span = at - since
+                    total += level * span
+                    if level > quota and span > 0:
+                        above += (level - quota) * span
+                    since = at
+                level += amount
+            used[place] = total
+            _sum(lent, {f"{place[1]}/{place[2]}": above})
+        return used, lent
 
 
 class Parted:
@@ -288,7 +302,7 @@ class Parted:
     def __init__(self, parts: Sequence[Callable[[str], bool]]) -> None:
         self._wanted = parts
         self.parts = [Collector() for _ in parts]
-        self.rest = Collector()
+        self.rest = Collector(lists=False)
         self.decisions: list[tuple[str, ...]] = []
         """Those of all parts, in order."""
         self._of: dict[str, Collector] = {}
@@ -296,13 +310,14 @@ class Parted:
         self._queues: dict[str, Collector] = {}
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
+        of, rest = self._of, self.rest
         for event in events:
             kind = type(event)
             handler = _HANDLERS.get(kind)
             if handler is not None:
-                collector = self._made(event) if kind in _MADE else self._of.get(event.workload, self.rest)  # type: ignore[attr-defined]
+                collector = self._made(event) if kind in _MADE else of.get(event.workload, rest)  # type: ignore[attr-defined]
                 handler(collector, event, at)
-                if kind in _DECIDED and collector is not self.rest:
+                if kind in _DECIDED and collector is not rest:
                     self.decisions.append(collector.decisions[-1])
 
     def _made(self, event: Any) -> Collector:
@@ -347,19 +362,6 @@ _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
 def _sum[K](mine: dict[K, int], others: dict[K, int]) -> None:
     for key, amount in others.items():
         mine[key] = mine.get(key, 0) + amount
-
-
-def _add(
-    total: dict[str, int],
-    key: tuple[str, str, str],
-    level: int,
-    nominal: Nominal,
-    span: int,
-) -> None:
-    over = level - nominal.get(key, 0)
-    if over > 0 and span > 0:
-        name = f"{key[1]}/{key[2]}"
-        total[name] = total.get(name, 0) + over * span
 
 
 def _waits(waits: list[int]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sluice.events.base import Micros
+from sluice.log.contract import Entry
 
 Position = tuple[Micros, int]
 """Where a message stands: when the log took it, and its recorded sequence; 0 if it came otherwise there."""
@@ -37,6 +38,8 @@ class Tempo:
     """Where the commits stand that hold them."""
     limits: list[Position] = field(default_factory=list)
     """The last message that each had heard of."""
+    _near: int = 0
+    """Where the last answer was found: the next one is most often there, too."""
 
     def note(self, at: Micros, upto: int, out: Position) -> None:
         self.at.append(at)
@@ -45,10 +48,12 @@ class Tempo:
 
     def answer(self, position: Position) -> int:
         """Return the index of the first step that had heard of a message there; -1: none soon after."""
-        limits = self.limits
-        index = bisect_left(limits, position)
-        if index == len(limits):
-            return -1
+        limits, index = self.limits, self._near
+        if index >= len(limits) or position > limits[index] or (index and position <= limits[index - 1]):
+            index = bisect_left(limits, position)
+            if index == len(limits):
+                return -1
+            self._near = index
         wait, recorded = self.at[index] - position[0], position[1]
         if wait <= (LAG_US if recorded else PACE_US):
             return index
@@ -80,19 +85,26 @@ class Clock:
 
     def __init__(self) -> None:
         self._seqs, self._ats = array("Q"), array("q")
+        self.end: Micros = 0
+        """When the last one was."""
 
-    def note(self, seq: int, at: Micros) -> None:
-        self._seqs.append(seq)
-        self._ats.append(at)
+    def note(self, entries: Iterable[Entry]) -> None:
+        self._seqs.extend(entry.seq for entry in entries)
+        ats = array("q", [entry.at for entry in entries])
+        self._ats.extend(ats)
+        self.end = max(self.end, max(ats, default=0))
 
     def set_limits(self, tempos: Iterable[Tempo]) -> None:
         """Work out the limits of steps, when the whole log is known."""
         seqs, ats = self._seqs, self._ats
         for tempo in tempos:
             latest: Position = (0, 0)
+            known = -1
             for upto in tempo.upto:
-                index = bisect_left(seqs, upto + 1) - 1
-                latest = max(latest, (ats[index], upto) if index >= 0 else (0, 0))
+                if upto != known:
+                    index = bisect_left(seqs, upto + 1) - 1
+                    latest = max(latest, (ats[index], upto) if index >= 0 else (0, 0))
+                    known = upto
                 tempo.limits.append(latest)
 
 

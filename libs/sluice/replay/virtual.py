@@ -6,10 +6,8 @@ when they did in the log (`tempo`), or at once where it has nothing like it; not
 """
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sluice.core.state import SchedulerState
@@ -21,7 +19,6 @@ from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
-from sluice.log.decider import Decider
 from sluice.log.subjects import COMMITS
 
 from .checking import Checked
@@ -30,7 +27,8 @@ from .executors import ENDS, Report, Run
 from .inputs import Inputs
 from .metrics import Collector, Parted
 from .reach import Part
-from .source import Matcher, Source
+from .side import Call, Said, Side
+from .source import Source
 from .states import deciders
 from .tempo import LAG_US, Position, Tempo
 from .verify import Divergence, decided_as
@@ -43,49 +41,11 @@ class LoopError(RuntimeError):
     """The deciders do not settle."""
 
 
-Call = tuple[Micros, Position, int, int]
-"""When a service is to decide, what it has heard by then, its order, and the recorded step or -1."""
-
 _NEVER: Position = (1 << 62, 0)
 _FREE = Tempo()
 
 _Reported = tuple[str, tuple[WorkloadKey, str] | None, bool]
 """The job that was reported on, or the (workload, check) that was answered; and whether the job had ended."""
-
-Said = tuple[int, Micros, Sequence[Event], Micros]
-"""A message as a decider folds it: sequence, time, events; and when the log took it."""
-
-
-@dataclass
-class Side:
-    """One decider and its state. `held`: what it has not folded yet, while a log is followed."""
-
-    decider: Decider[Any]
-    state: Any = field(init=False)
-    order: int = 0
-    held: deque[Said] = field(default_factory=deque)
-    upto: int = 0
-    inbox: deque[tuple[Position, int, Micros, Sequence[Event]]] = field(default_factory=deque)
-    """What it has not folded yet in a free run."""
-    called: set[Call] = field(default_factory=set)
-    """When it is to decide; only asked for members."""
-    tempo: Tempo = field(default_factory=Tempo)
-    checked: Checked = field(init=False)
-    """What deciding the followed steps again came to."""
-
-    def __post_init__(self) -> None:
-        self.state = self.decider.initial()
-        self.checked = Checked(self.decider.writer)
-        self.reads = Matcher(tuple(self.decider.reads))
-
-    def fold(self, upto: int | None = None) -> None:
-        """Fold what is held back, up to a sequence, or all."""
-        apply, state, held = self.decider.apply, self.state, self.held
-        while held and (upto is None or held[0][0] <= upto):
-            seq, at, events, _ = held.popleft()
-            for event in events:
-                apply(state, event, seq, at)
-        self.upto = max(self.upto, upto or 0)
 
 
 @dataclass(slots=True)
@@ -129,7 +89,8 @@ class VirtualCell:
     _running: dict[JobKey, _Running] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     _asked: dict[WorkloadKey, dict[str, _Asked]] = field(default_factory=dict)
-    _due: list[tuple[Micros, int, int, Callable[[], None]]] = field(default_factory=list)
+    _due: list[tuple[Position, int, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+    """What will be said: where it stands, what to call, with what."""
     _wakes: list[Call] = field(default_factory=list)
     _turns: int = 0
     """How often somebody has decided at this moment."""
@@ -268,11 +229,9 @@ class VirtualCell:
         if self._follows:
             self._leave()
         items, due, wakes = self.inputs.items, self._due, self._wakes
+        coming = self._coming()
         while True:
-            item = items[self._index] if self._index < len(items) else None
-            first = _NEVER if item is None else (item.at, item.seq)
-            if due and due[0][:2] < first:
-                first, item = due[0][:2], None
+            first = due[0][0] if due and due[0][0] < coming else coming
             if wakes and wakes[0][0] < first[0]:
                 self._wake(*heapq.heappop(wakes))
                 continue
@@ -280,16 +239,27 @@ class VirtualCell:
                 return
             if first[0] > self.now:
                 self.now, self._turns = first[0], 0
-            if item is None:
-                heapq.heappop(due)[3]()
+            if first is not coming:
+                _, _, action, arguments = heapq.heappop(due)
+                action(*arguments)
                 continue
+            item = items[self._index]
             events: Sequence[Event] = item.events
             if item.suffix != "config":
                 events = (Message(subject=item.suffix, payload=item.payload),)
             self._hear(item.suffix, events, first)
             self._index += 1
+            coming = self._coming()
             if progress is not None and not self._index % 64:
                 progress(item.seq)
+
+    def _coming(self) -> Position:
+        """Return where the next input stands."""
+        items = self.inputs.items
+        if self._index == len(items):
+            return _NEVER
+        item = items[self._index]
+        return item.at, item.seq
 
     def _dismiss(self) -> None:
         """Let go of services that have nothing to do: no variants without a policy, no checks without any."""
@@ -322,18 +292,20 @@ class VirtualCell:
 
     def _give(self, side: Side, position: Position, seq: int, at: Micros, events: Sequence[Event]) -> None:
         side.inbox.append((position, seq, at, events))
-        step = side.tempo.answer(position)
-        if step >= 0:
-            self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
-        else:
+        tempo = side.tempo
+        step = tempo.answer(position)
+        if step < 0:
             # Not before what it decided without having heard of this: it was busy, or the log was slow.
-            self._call(side, side.tempo.deaf_until(position), -1, position)
+            self._call(side, tempo.deaf_until(position), -1, position)
+        elif step != side.latest or tempo.at[step] <= self.now:
+            self._call(side, tempo.at[step], step, tempo.limits[step])
 
     def _call(self, side: Side, at: Micros, step: int, limit: Position) -> None:
         """Let a service decide at a time, having heard what stands up to *limit*."""
         call = (max(at, self.now), limit, side.order, step)
         if call not in side.called:
             side.called.add(call)
+            side.latest = step
             heapq.heappush(self._wakes, call)
 
     def _wake_at(self, side: Side, at: Micros) -> None:
@@ -362,11 +334,10 @@ class VirtualCell:
         if said:
             self.collector.take(said, self.now)
             out = side.tempo.out[step] if step >= 0 else (self.now, 0)
-            publish = partial(self._publish, side, said, self.now, out)
             if out[0] > self.now or out[1]:
-                self._later(*out, publish)
+                self._later(out, self._publish, side, said, self.now, out)
             else:
-                publish()
+                self._publish(side, said, self.now, out)
         if said and step >= 0 and side.tempo.goes_on(step):
             self._call(side, side.tempo.at[step + 1], step + 1, limit)
             return
@@ -438,19 +409,19 @@ class VirtualCell:
                 self.assumed[job] = None
             reports = run.reports(job, running.attempt, seconds)
         for report in reports[done:]:
-            self._later(running.at + report.after_us, report.seq, partial(self._report, job, running, report))
+            position = (running.at + report.after_us, report.seq)
+            self._later(position, self._report, job, running, report)
 
-    def _later(self, at: Micros, order: int, action: Callable[[], None]) -> None:
+    def _later(self, position: Position, action: Callable[..., None], *arguments: Any) -> None:
         self._number += 1
-        heapq.heappush(self._due, (at, order, self._number, action))
+        heapq.heappush(self._due, (position, self._number, action, arguments))
 
     def _report(self, job: JobKey, running: _Running, report: Report) -> None:
         # A job that was told to stop does not finish any more; one that has finished need not stop.
         if self._running.get(job) is not running:
             return
         running.over |= report.kind in ENDS
-        namespace, _, name = job.partition("/")
-        suffix = f"job.{namespace.replace('.', '%2E')}.{name.replace('.', '%2E')}"
+        suffix = "job." + job.replace(".", "%2E").replace("/", ".", 1)
         recorded = report.seq if report.at == self.now else 0
         self._hear(suffix, (Message(subject=suffix, payload=report.payload),), (self.now, recorded))
 
@@ -474,8 +445,8 @@ class VirtualCell:
         if assumed:
             self.guessed[key] = None
         for answer in answers[done:]:
-            action = partial(self._answer, key, check, asked, answer)
-            self._later(asked.at + answer.after_us, answer.seq, action)
+            position = (asked.at + answer.after_us, answer.seq)
+            self._later(position, self._answer, key, check, asked, answer)
 
     def _answer(self, key: WorkloadKey, check: str, asked: _Asked, answer: Answer) -> None:
         # Who was told to stop says nothing any more.

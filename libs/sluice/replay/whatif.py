@@ -26,7 +26,7 @@ from sluice.log import forking
 
 from .changes import Changes, apply_changes
 from .checking import Checked
-from .inputs import Inputs, inputs_of
+from .inputs import Inputs, Kept, inputs_of
 from .metrics import Collector, Nominal, Parted
 from .reach import Part, Reach, reach_of
 from .source import Source
@@ -86,7 +86,7 @@ def configured(inputs: Inputs) -> Nominal:
 def recorded(source: Source, nominal: Nominal) -> Played:
     """Return what the log itself says."""
     record = _Record(None, nominal)
-    for _ in record.read(source):
+    for _ in record.read(source, Kept(complete=False)):
         pass
     return record.played(nominal)
 
@@ -243,7 +243,8 @@ def what_if(
         ChangeError: a change makes no sense; nothing was run.
     """
     foreign = inputs is not None
-    given = inputs_of(source, None, progress) if inputs is None else inputs
+    kept = Kept()
+    given = inputs_of(source, None, progress, kept) if inputs is None else inputs
     wanted = {"replayed": given}
     if changes:
         wanted["changed"] = apply_changes(given, changes)
@@ -265,7 +266,7 @@ def what_if(
     ]
     nominal = {name: configured(inputs) for name, inputs in wanted.items()}
     record = _Record(reach, nominal["replayed"])
-    reading = None if foreign else record.read(source)
+    reading = None if foreign else record.read(source, kept)
     portions = iter(
         forking.each(works, progress, apart=apart, meanwhile=reading, at_once=forking.processors())
     )
@@ -302,10 +303,10 @@ class _Record:
         self._nominal = nominal
         self.end: Micros = 0
 
-    def read(self, source: Source) -> Iterator[None]:
+    def read(self, source: Source, kept: Kept) -> Iterator[None]:
         """Take in the whole log, in steps."""
         collector = self._parted or self._collector
-        for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+        for entries in kept.read(source, ("slices", "variants", "scheduler")):
             for entry in entries:
                 for step in decode_commit(entry.payload).steps:
                     collector.take(step.events, step.at)

@@ -8,7 +8,7 @@ import pytest
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.changes import Changes, apply_changes, parse_setting
-from sluice.replay.inputs import Inputs, inputs_of
+from sluice.replay.inputs import Inputs, Kept, inputs_of
 from sluice.replay.reach import reach_of
 from sluice.replay.source import ListSource
 from sluice.replay.whatif import Cut, play, what_if
@@ -144,3 +144,15 @@ def test_a_job_of_two_queues_joins_their_trees(crowded):
     assert reach.queue("default/cq-2-1")
     given.queues[job] = {"default/": None}
     assert reach_of(given, after) is None
+
+
+@pytest.mark.parametrize("room", [0, 20_000, 1 << 30])
+def test_commits_that_are_not_kept_are_read_again(crowded, room):
+    """What services wrote can be read a second time, whether it was small enough to be kept or not."""
+    writers = ("slices", "scheduler")
+    kept = Kept(room=room)
+    inputs_of(crowded, kept=kept)
+
+    again = [entry for entries in kept.read(crowded, writers) for entry in entries]
+    assert again == [entry for entry in crowded.entries if entry.suffix in writers]
+    assert kept.complete == bool(kept.entries) == (room == 1 << 30)

@@ -40,6 +40,11 @@ from .replay_options import (
 )
 @click.option("--cpus", type=click.IntRange(1), help="With --jobs: what the machine has.")
 @click.option("--limit", type=click.IntRange(1), help="With --jobs: only the first so many.")
+@click.option(
+    "--control/--no-control",
+    default=True,
+    help="Replay without the changes, too (default); else only the record is there to compare with.",
+)
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison.")
 @output_option()
 @click.pass_context
@@ -53,6 +58,7 @@ def what_if(
     jobs: Path | None,
     cpus: int | None,
     limit: int | None,
+    control: bool,
     svg: Path | None,
     output: str,
 ) -> None:
@@ -72,6 +78,11 @@ def what_if(
             raise CliError(
                 "--from says since when changes hold: want --set, --apply or --drop", exit_code=EXIT_USAGE
             )
+        if not control and (jobs is not None or not changes):
+            raise CliError(
+                "--no-control compares changes with a log: want one, and --set, --apply or --drop",
+                exit_code=EXIT_USAGE,
+            )
         if jobs is not None and file is not None:
             raise CliError("want --log or --jobs, not both", exit_code=EXIT_USAGE)
         inputs = read_trace(jobs, cpus, limit) if jobs is not None else None
@@ -81,7 +92,7 @@ def what_if(
         if since:
             changes.since = _moment(source, since)
         with progress(source, "Playing") as show:
-            found = whatif.what_if(source, changes, show, inputs=inputs)
+            found = whatif.what_if(source, changes, show, inputs=inputs, control=control)
         if svg is not None:
             write_picture(svg, picture.comparison([(run.name, run.numbers) for run in found.runs]))
     if output == "json":

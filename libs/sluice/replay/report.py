@@ -103,7 +103,7 @@ def _likeness(found: WhatIf) -> Iterator[str]:
     if found.changes_nothing:
         yield ""
         yield "The changes change nothing: what they set stands there already, or is of later than the log."
-    if found.common is None:
+    if found.runs[0].name != "recorded":
         return
     count = len(found.runs[0].decisions)
     steps = sum(check.steps for check in found.followed)
@@ -113,10 +113,17 @@ def _likeness(found: WhatIf) -> Iterator[str]:
             f"The change can reach {len(found.reach)} of {found.reach.of} jobs: those of its cohort trees. "
             "All others did as recorded, in every run."
         )
+    if found.common is None:
+        yield (
+            "Not replayed without the changes: `changed` can differ from `recorded` by more than they do, "
+            "where a free run, or today's code, decides otherwise than was recorded."
+        )
     if not found.reproduced:
         yield "The log does not decide itself again with this code; what follows from there is not what was:"
         for check in found.followed:
             yield from checked_lines(check)
+    elif found.common is None:
+        return
     elif found.same_decisions:
         yield f"Replayed without changes, all {count} decisions are the recorded ones, in content and order."
     else:

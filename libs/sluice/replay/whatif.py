@@ -7,6 +7,8 @@
    services hear and decide as late as they did in the log, wherever it has anything alike.
 3. Changed: the same with the changes. It differs from the replayed run by the changes alone.
 
+The replayed run is the control of the changed one, and costs as much. Without it the record takes its place.
+
 Cohort trees that the changes cannot reach are not played. The others are played apart, as none hears of
 another, and then put together.
 """
@@ -205,7 +207,7 @@ class WhatIf:
         Counted up to the first that differs, in each part. The run goes on to the end of all jobs; what it
         decides after the record's end is not compared.
         """
-        if len(self.runs) < 2 or self.runs[0].name != "recorded":
+        if [run.name for run in self.runs[:2]] != ["recorded", "replayed"]:
             return None
         before, after = (run.parts for run in self.runs[:2])
         return sum(map(_in_common, before, after))
@@ -234,10 +236,12 @@ def what_if(
     progress: Progress | None = None,
     *,
     inputs: Inputs | None = None,
+    control: bool = True,
 ) -> WhatIf:
     """Compare what was with what would have been.
 
     *inputs*: of a foreign trace, instead of the log's own jobs; then nothing was recorded.
+    *control*: replay without the changes, too; else only what was recorded stands beside them.
 
     Raises:
         ChangeError: a change makes no sense; nothing was run.
@@ -245,13 +249,14 @@ def what_if(
     foreign = inputs is not None
     kept = Kept()
     given = inputs_of(source, None, progress, kept) if inputs is None else inputs
-    wanted = {"replayed": given}
-    if changes:
-        wanted["changed"] = apply_changes(given, changes)
-    cut = None if foreign else _cut(given, wanted.get("changed"))
+    changed = apply_changes(given, changes) if changes else None
+    wanted = {"replayed": given} if control or changed is None else {}
+    if changed is not None:
+        wanted["changed"] = changed
+    cut = None if foreign else _cut(given, changed)
     reach = None
-    if changes and not foreign and cut != Cut():
-        reach = reach_of(given, wanted["changed"])
+    if changed is not None and not foreign and cut != Cut():
+        reach = reach_of(given, changed)
     begin = partial(_begun, given, reach, source, cut)
     parts: Sequence[Part | None] = (None,) if reach is None else reach.parts
     apart = forking.AVAILABLE and len(given.items) > MANY
@@ -265,18 +270,19 @@ def what_if(
         for number, part in enumerate(parts)
     ]
     nominal = {name: configured(inputs) for name, inputs in wanted.items()}
-    record = _Record(reach, nominal["replayed"])
+    as_it_was = nominal.get("replayed") or configured(given)
+    record = _Record(reach, as_it_was)
     reading = None if foreign else record.read(source, kept)
     portions = iter(
         forking.each(works, progress, apart=apart, meanwhile=reading, at_once=forking.processors())
     )
-    runs = [] if foreign else [record.played(nominal["replayed"])]
+    runs = [] if foreign else [record.played(as_it_was)]
     followed: list[Checked] = []
     for name, inputs in wanted.items():
         own = [next(portions) for _ in parts]
         runs.append(_whole(name, inputs, own, None if reach is None else record, nominal[name]))
         followed = followed or own[0].followed
-    idle = bool(changes) and given.items == wanted["changed"].items
+    idle = changed is not None and given.items == changed.items
     return WhatIf(runs, [] if foreign else followed, reach, idle)
 
 

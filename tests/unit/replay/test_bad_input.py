@@ -176,6 +176,8 @@ QUOTA = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources
         (["replay", "what-if", "--apply", "README.md", *LOG], "README.md"),
         (["replay", "what-if", "--from", "9999", "--drop", "job/train-1", *LOG], "no sequence 9999"),
         (["replay", "what-if", "--jobs", "README.md"], "README.md"),
+        (["replay", "what-if", "--no-control", *LOG], "want one, and --set"),
+        (["replay", "what-if", "--no-control", "--drop", "job/x", "--jobs", "none.swf"], "want one, and"),
         (["replay", "what-if", "--jobs", "none.swf"], "No such file"),
         (["simulate", "-f", "none.yaml", *LOG], "No such file"),
         (["simulate", "-f", "README.md", *LOG], "README.md"),

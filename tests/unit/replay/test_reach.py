@@ -10,6 +10,7 @@ from sluice.log.contract import Entry
 from sluice.replay.changes import Changes, apply_changes, parse_setting
 from sluice.replay.inputs import Inputs, Kept, inputs_of
 from sluice.replay.reach import reach_of
+from sluice.replay.report import compared_lines
 from sluice.replay.source import ListSource
 from sluice.replay.whatif import Cut, play, what_if
 from tests.bench.recorded import Recorder
@@ -53,6 +54,21 @@ def test_a_part_decides_as_the_whole(crowded, later):
     assert found.runs[1].numbers != found.runs[2].numbers
     assert sum(found.runs[0].numbers["preemptions"].values()) > 10
     assert found.same_decisions
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_changed_is_the_same_without_a_control(crowded, later):
+    """A change can be compared with the record alone; the report says that this is what was done."""
+    since = crowded.entries[len(crowded.entries) // 3].at if later else 0
+    changes = Changes([parse_setting(LESS)], since=since)
+    found, alone = what_if(crowded, changes), what_if(crowded, changes, control=False)
+
+    assert [run.name for run in alone.runs] == ["recorded", "changed"]
+    assert [run.numbers for run in alone.runs] == [found.runs[0].numbers, found.runs[2].numbers]
+    assert alone.followed == found.followed
+    assert (found.same_decisions, alone.same_decisions) == (True, None)
+    said = [any(line.startswith("Not replayed") for line in compared_lines(each)) for each in (found, alone)]
+    assert said == [False, True]
 
 
 def test_a_dropped_job_reaches_its_tree(crowded):

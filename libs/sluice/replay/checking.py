@@ -6,11 +6,10 @@ the second begins with; if it does not, the snapshot is of no use, and the log i
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any
 
 from sluice.events.codec import decode_commit
@@ -18,13 +17,17 @@ from sluice.log import forking
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
+from sluice.log.snapshot_info import SnapshotInfo
 
 from .source import FileSource, Source
 from .states import Progress, is_long, patterns_of, unhurried
 from .verify import Divergence, check_step
 
 MOST_PIECES = 8
-"""Of one decider's log; each holds a state of its own."""
+"""Of one decider's log; to begin one costs as much as 50,000 events."""
+
+SHOWN_INPUTS = 10
+"""Told with a divergence."""
 
 Start = tuple[Decider[Any], Fold[Any] | None]
 """A decider, and the snapshot's state to go on from."""
@@ -41,7 +44,7 @@ class Checked:
     """Sequence of the snapshot from which it went on, 0 for the start of the log."""
     divergence: Divergence | None = None
     inputs: list[Entry] = field(default_factory=list)
-    """With a divergence: the last inputs folded before the step, newest last."""
+    """With a divergence: the last inputs that the step was decided after, newest last."""
     began: str = ""
     """Of a piece: digest of the state that it began with, "" at the log's start."""
     ended: str = ""
@@ -63,7 +66,6 @@ def check(
     fold = start or Fold(decider)
     found = Checked(decider.writer, start=fold.upto)
     first = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
-    recent: list[Entry] = []
     if not any(source.read(first, None, (decider.writer,))):
         # It has decided nothing, so there is nothing to compare; its inputs would all be held back in vain.
         return found
@@ -77,11 +79,9 @@ def check(
                 if entry.seq <= fold.own:
                     continue
                 for step in decode_commit(entry.payload).steps:
-                    known = takewhile(lambda e: e.seq <= step.upto, fold.held)  # noqa: B023
-                    recent = list(known)[-10:] or recent
                     found.divergence = check_step(fold, entry.seq, step)
                     if found.divergence is not None:
-                        found.inputs = recent
+                        found.inputs = _inputs(source, decider, step.upto)
                         return found
                     fold.apply_own(step)
                     found.steps += 1
@@ -95,43 +95,70 @@ def check(
     return found
 
 
+def _inputs(source: Source, decider: Decider[Any], upto: int) -> list[Entry]:
+    """Return the last inputs of the decider up to *upto*."""
+    patterns, width = sorted(decider.reads), 256
+    while True:
+        start = max(source.first, upto - width + 1)
+        found = [entry for entries in source.read(start, upto, patterns) for entry in entries]
+        if len(found) >= SHOWN_INPUTS or start == source.first:
+            return found[-SHOWN_INPUTS:]
+        width *= 16
+
+
 def check_all(source: Source, starts: Sequence[Start], progress: Progress | None = None) -> list[Checked]:
     """Check several deciders at once, in processes; every one goes on to its own first difference."""
     works: list[Callable[[Progress | None], Checked]] = []
     counts = []
-    for decider, start in starts:
-        pieces = [start] if start is not None else [None, *_inner(source, decider)]
-        ends = [*(fold.own if fold is not None else None for fold in pieces[1:]), None]
-        works += [partial(_piece, source, decider, *piece) for piece in zip(pieces, ends, strict=True)]
+    for decider, start in reversed(starts):
+        cuts = _cuts(source, decider) if start is None else []
+        ends = [*(cut.own for cut in cuts), None]
+        pieces = [partial(check, source, decider, start=start, until=ends[0])]
+        pieces += [partial(_piece, source, decider, *piece) for piece in zip(cuts, ends[1:], strict=True)]
+        works += [partial(_with_progress, piece) for piece in pieces]
         counts.append(len(pieces))
-    done = iter(forking.each(works, progress, apart=is_long(source)))
+    # The scheduler comes behind the slice-aggregator, and takes longer: short pieces fill in the end.
+    done = iter(forking.each(works, progress, apart=is_long(source), at_once=forking.processors()))
     found = []
-    for (decider, _), count in zip(starts, counts, strict=True):
+    for (decider, _), count in zip(reversed(starts), counts, strict=True):
         whole = _joined([next(done) for _ in range(count)])
         found.append(whole or check(source, decider, progress=progress))
-    return found
+    return found[::-1]
+
+
+def _with_progress(work: Callable[..., Checked], progress: Progress | None) -> Checked:
+    return work(progress=progress)
 
 
 def _piece(
-    source: Source, decider: Decider[Any], start: Fold[Any] | None, until: int | None, show: Progress | None
+    source: Source,
+    decider: Decider[Any],
+    cut: SnapshotInfo,
+    until: int | None,
+    progress: Progress | None = None,
 ) -> Checked:
-    began = _digest(start) if start is not None else ""
-    found = check(source, decider, start=start, until=until, progress=show)
+    """Check what follows on a snapshot; where that cannot be had, return what fits to nothing."""
+    start = source.snapshot(decider, max(cut.upto, cut.own))
+    if start is None:
+        return Checked(decider.writer)
+    began = _digest(start)
+    found = check(source, decider, start=start, until=until, progress=progress)
     found.began = began
     return found
 
 
-def _inner(source: Source, decider: Decider[Any]) -> list[Fold[Any]]:
-    """Return snapshots that cut a long log into about as many pieces as there are processors."""
+def _cuts(source: Source, decider: Decider[Any]) -> list[SnapshotInfo]:
+    """Return snapshots that cut a long log into pieces of about equal work: they lie so many events apart."""
     if not (isinstance(source, FileSource) and is_long(source) and forking.AVAILABLE):
         return []
-    number = min(MOST_PIECES, os.cpu_count() or 1)
-    found: dict[int, Fold[Any]] = {}
-    for n in range(1, number):
-        fold = source.snapshot(decider, source.first + (source.end - source.first) * n // number)
-        if fold is not None and fold.own:
-            found[fold.own] = fold
-    return [found[own] for own in sorted(found)]
+    known = [
+        info
+        for info, _ in source.sidecar.infos(decider.writer)
+        if info.own and info.state_version == decider.state_version and source.first < info.own < source.end
+    ]
+    known.reverse()
+    pieces = min(forking.processors(), MOST_PIECES, len(known) + 1)
+    return [known[(len(known) + 1) * n // pieces - 1] for n in range(1, pieces)]
 
 
 def _joined(pieces: Sequence[Checked]) -> Checked | None:

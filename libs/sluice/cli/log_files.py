@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -90,6 +92,8 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
         if not closure.found:
             near = did_you_mean(closure.key, [*closure.jobs, *closure.workloads])
             raise CliError(f"the log has no workload or job {closure.key!r}.{near}")
+        if not output.parent.is_dir():
+            raise CliError(f"{output}: there is no folder {output.parent}")
         found = Extract(source, closure)
         with progress(source, "Reading") as show:
             found.read(show)
@@ -148,17 +152,29 @@ def _export(
         redacted=redact or source.header.redacted,
         complete=complete,
     )
-    batches: Iterator[list[Entry]] = only(source, keeps, first, last)
-    if redact:
-        batches = _redacted(source, keeps, first, last)
-    with progress(source, "Exporting") as show, _target(output) as out:
-        if output.suffix == ".jsonl":
-            count = jsonl.write(_shown(batches, show), out)
-        else:
+    redactor = Redactor(os.urandom(16))
+
+    def write(batches: Iterator[list[Entry]], what: str) -> int:
+        with progress(source, what, last) as show:
+            if output.suffix == ".jsonl":
+                return jsonl.write(_shown(batches, show), out)
             writer = logfile.Writer(out, header)
             writer.add(_shown(batches, show))
-            count = writer.finish().entries
-    return count
+            return writer.finish().entries
+
+    with _target(output, again=redact) as out:
+        if not redact:
+            return write(only(source, keeps, first, last), "Exporting")
+        if keeps is _all and first == source.first:
+            # Of this code and whole, so it can be decided anew, and decides itself again.
+            whole = redacted_whole(only(source, keeps, first, last), redactor, source.header.cell)
+            try:
+                return write(whole, "Deciding")
+            except OtherDecisionsError as error:
+                click.echo(f"This code decides otherwise ({error}); commits are kept as they are.", err=True)
+                out.seek(0)
+                out.truncate()
+        return write(redacted(only(source, keeps, first, last), redactor), "Exporting")
 
 
 def _shown(batches: Iterator[list[Entry]], show: Callable[[int], None]) -> Iterator[Entry]:
@@ -168,25 +184,20 @@ def _shown(batches: Iterator[list[Entry]], show: Callable[[int], None]) -> Itera
             show(entries[-1].seq)
 
 
-def _redacted(source: Source, keeps: Callable[[Entry], bool], first: int, last: int) -> Iterator[list[Entry]]:
-    """Leave secrets out; where the log is whole and of this code, so that it decides itself again."""
-    redactor = Redactor(os.urandom(16))
-    if keeps is _all and first == source.first:
-        try:
-            for _ in redacted_whole(only(source, keeps, first, last), redactor, source.header.cell):
-                pass
-        except OtherDecisionsError as error:
-            click.echo(f"This code decides otherwise ({error}); commits are kept as they are.", err=True)
-        else:
-            return redacted_whole(only(source, keeps, first, last), redactor, source.header.cell)
-    return redacted(only(source, keeps, first, last), redactor)
-
-
 @contextlib.contextmanager
-def _target(output: Path) -> Iterator[BinaryIO]:
-    """Write beside the file and move it there at the end, so that nobody finds half of it."""
+def _target(output: Path, *, again: bool = False) -> Iterator[BinaryIO]:
+    """Write beside the file and move it there at the end, so that nobody finds half of it.
+
+    *again*: the writer may begin anew, so that nothing may go to standard output before the end.
+    """
     if str(output) == "-":
-        yield sys.stdout.buffer
+        if not again:
+            yield sys.stdout.buffer
+            return
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            shutil.copyfileobj(file, sys.stdout.buffer)
         return
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:

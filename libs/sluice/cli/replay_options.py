@@ -173,7 +173,8 @@ def bar(what: str, length: int) -> Iterator[Show]:
                 shown.update(min(done, length) - shown.pos)
             elif done < shown.pos - length // 2:
                 # The next pass over the log.
-                shown.pos = 0
+                shown.pos, shown.finished = 0, False
+                shown.update(max(done, 0))
 
         yield show
         show(length)

@@ -14,6 +14,7 @@ from .errors import EXIT_USAGE, CliError
 from .output import to_yaml
 from .replay_options import (
     at_option,
+    bar,
     log_option,
     moment_of,
     output_option,
@@ -66,7 +67,7 @@ def state(
         source = source_of(ctx, file)
         seq = sequence_of(source, at)
         head: dict[str, Any] = {"sequence": seq, "at": rfc3339(moment_of(source, seq))}
-        with progress(source, "Folding") as show:
+        with progress(source, "Folding", seq) as show:
             found = _state(source, seq, name, sections, output, snapshots=not no_snapshots, show=show)
     if output == "json":
         show_json(head | found)
@@ -128,8 +129,10 @@ def diff(ctx: click.Context, before: str, after: str, file: Path | None, output:
     with plain_errors():
         source = source_of(ctx, file)
         first, last = sequence_of(source, before), sequence_of(source, after)
-        with progress(source, "Folding") as show:
-            found = overview.between(source, first, last, progress=show)
+        with progress(source, "Folding", max(first, last)) as show:
+            states_ = overview.both(source, first, last, progress=show)
+        with bar("Comparing", differing.STEPS) as show:
+            found = differing.differences(*states_, progress=show)
         moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
     if output == "json":
         show_json({"before": first, "after": last, **differing.whole(found)})

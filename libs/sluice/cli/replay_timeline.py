@@ -31,15 +31,16 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
     """Show all that happened to a job, workload, cluster queue or cohort, in order."""
     with plain_errors():
         source = source_of(ctx, file)
-        world = configured_at(source, Scheduler(), source.end).world
+        with progress(source, "Configuring") as show:
+            world = configured_at(source, Scheduler(), source.end, show).world
         queues = _queues(world, name)
         with progress(source, "Reading") as show:
             if queues:
                 found = causes.history_of_queues(source, _locals(world, queues), queues, show)
             else:
                 found = causes.history(source, [name if "/" in name else f"default/{name}"], show)
-        if not found:
-            find(scheduler_at(source, source.end).state, name)
+            if not found:
+                find(scheduler_at(source, source.end, progress=show).state, name)
         if svg is not None:
             write_picture(svg, picture.timeline(found, name, _flavors(world)))
     if output == "json":

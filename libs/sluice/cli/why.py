@@ -58,7 +58,7 @@ def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, ou
     with plain_errors():
         source = source_of(ctx, file)
         seq = sequence_of(source, at)
-        with progress(source, "Reading") as show:
+        with progress(source, "Reading", seq) as show:
             fold = scheduler_at(source, seq, progress=show)
             report = explain(
                 fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
@@ -93,8 +93,8 @@ def who_preempted(ctx: click.Context, workload: str, file: Path | None, output: 
         source = source_of(ctx, file)
         with progress(source, "Reading") as show:
             found = causes.preemptions_of(source, key, show)
-        if not found:
-            find(scheduler_at(source, source.end).state, workload) if not _was_there(source, key) else None
+            if not found and not causes.history(source, (key,), show):
+                find(scheduler_at(source, source.end, progress=show).state, workload)
     if output == "json":
         show_json([{"seq": h.seq, "at": h.at, **h.data} for h in found])
     elif not found:
@@ -105,10 +105,6 @@ def who_preempted(ctx: click.Context, workload: str, file: Path | None, output: 
         click.echo(f"          {d['message']}")
         if h.cause:
             click.echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
-
-
-def _was_there(source: object, key: str) -> bool:
-    return bool(causes.history(source, (key,)))  # type: ignore[arg-type]
 
 
 @click.command()
@@ -179,7 +175,7 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
     with plain_errors():
         source = source_of(ctx, file)
         seq = sequence_of(source, at)
-        with progress(source, "Reading") as show:
+        with progress(source, "Reading", seq) as show:
             fold = scheduler_at(source, seq, progress=show)
             jobs = configured_at(source, SliceAggregator(), seq, show)
         record = _record(filename, seq, fold, dict(jobs.priorities))

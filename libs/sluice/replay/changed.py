@@ -4,7 +4,7 @@ A row is an object by itself (`sluice.core.status.snapshot`). What is said of an
 others, too: of a job on its workload, of a workload on its family and on its queues.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from sluice.core.status import ClusterQueueView, LocalQueueView
@@ -24,15 +24,22 @@ class Scope(NamedTuple):
     cluster_queues: Keys
 
 
-def scope(before: CellState, after: CellState) -> Scope:
+STEPS = 4
+"""What `scope` tells of its progress."""
+
+
+def scope(before: CellState, after: CellState, progress: Callable[[int], None] = lambda _: None) -> Scope:
     """Return what may differ between two states."""
     old, new = before.view, after.view
     workloads = _rows(views.workload_rows(old), views.workload_rows(new))
+    progress(1)
     jobs = _rows(views.job_rows(old), views.job_rows(new))
+    progress(2)
     locals_ = _rows(views.local_queue_rows(old), views.local_queue_rows(new))
     queues = _rows(views.cluster_queue_rows(old), views.cluster_queue_rows(new))
     for view in (old, new):
         workloads |= dict.fromkeys(_bystanders(old, new, view, locals_, queues))
+    progress(3)
     for view in (old, new):
         if view.parents:
             for key in [*workloads]:
@@ -43,6 +50,7 @@ def scope(before: CellState, after: CellState) -> Scope:
         jobs |= dict.fromkeys(_owners(view, stayed))
         # How many wait in a queue is known from its local queues.
         queues |= dict.fromkeys(_above(view, locals_))
+    progress(STEPS)
     return Scope(*(dict.fromkeys(sorted(keys)) for keys in (workloads, jobs, queues)))
 
 
@@ -109,4 +117,4 @@ def _above(view: View, locals_: Keys) -> Iterator[str]:
             yield local.cluster_queue.name
 
 
-__all__ = ["Scope", "scope"]
+__all__ = ["STEPS", "Scope", "scope"]

@@ -9,6 +9,7 @@ the cell, of which a page shows little.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sluice.core.status import JobView, WorkloadView
@@ -17,7 +18,8 @@ from sluice.core.status.workload_status import check_states
 from sluice.events.base import WorkloadKey
 from sluice.log.cell import CellState
 
-from .changed import Scope, scope
+from . import changed
+from .changed import Scope
 from .objects import SECTIONS, evictions_plain, migrations_plain, pods_plain
 
 COMPARED = (
@@ -64,22 +66,41 @@ class Described(Mapping[str, Any]):
         return any(True for _ in self)
 
 
-def differences(before: CellState, after: CellState) -> dict[str, Any]:
+STEPS = changed.STEPS + 6 + len(COMPARED)
+"""What the progress of `differences` counts to."""
+
+
+def differences(
+    before: CellState, after: CellState, progress: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
     """Return what was admitted, evicted, migrated, resized and so on, then what changed per section."""
-    differ = scope(before, after)
+    differ = changed.scope(before, after, progress)
     old_ones, new_ones = before.view.workloads, after.view.workloads
     workloads = [(k, old_ones.get(k), new_ones.get(k)) for k in map(WorkloadKey, differ.workloads)]
     # What befalls a variant befalls its parent; it is listed with the workloads that changed.
     plain = [(key, old, new) for key, old, new in workloads if new is not None and not new.variant]
-    return {
-        "admitted": [k for k, old, new in plain if _again(old.admitted_at if old else None, new.admitted_at)],
-        "evicted": list(_evicted(plain)),
-        "migrated": list(_migrated(plain)),
-        "resized": list(_resized(before, after, differ.jobs)),
-        "finished": [k for k, old, new in plain if _again(old.finished_at if old else None, new.finished_at)],
-        "checksChanged": list(_checks(workloads)),
-        **{name: section(name, before, after, _keys(name, before, after, differ)) for name in COMPARED},
+    works: dict[str, Callable[[], Any]] = {
+        "admitted": lambda: [
+            k for k, old, new in plain if _again(old.admitted_at if old else None, new.admitted_at)
+        ],
+        "evicted": lambda: list(_evicted(plain)),
+        "migrated": lambda: list(_migrated(plain)),
+        "resized": lambda: list(_resized(before, after, differ.jobs)),
+        "finished": lambda: [
+            k for k, old, new in plain if _again(old.finished_at if old else None, new.finished_at)
+        ],
+        "checksChanged": lambda: list(_checks(workloads)),
+        **{name: partial(_compared, name, before, after, differ) for name in COMPARED},
     }
+    found = {}
+    for step, (name, work) in enumerate(works.items(), changed.STEPS + 1):
+        found[name] = work()
+        progress(step)
+    return found
+
+
+def _compared(name: str, before: CellState, after: CellState, differ: Scope) -> dict[str, Described]:
+    return section(name, before, after, _keys(name, before, after, differ))
 
 
 def whole(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,4 +222,4 @@ def _checks(
                 }
 
 
-__all__ = ["COMPARED", "Described", "changes", "differences", "section", "whole"]
+__all__ = ["COMPARED", "STEPS", "Described", "changes", "differences", "section", "whole"]

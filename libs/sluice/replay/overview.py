@@ -121,7 +121,15 @@ class _Enough(Exception):
 
 
 def between(source: Source, first: int, last: int, *, progress: Progress | None = None) -> Plain:
-    """Return what changed from one sequence to another (`differing.differences`).
+    """Return what changed from one sequence to another (`differing.differences`); raises as `both`."""
+    with unhurried():
+        return differences(*both(source, first, last, progress=progress))
+
+
+def both(
+    source: Source, first: int, last: int, *, progress: Progress | None = None
+) -> tuple[CellState, CellState]:
+    """Return the cell at two sequences; what is the same in both is cheap to compare.
 
     Raises:
         RangeError: the log does not have one of them.
@@ -129,14 +137,14 @@ def between(source: Source, first: int, last: int, *, progress: Progress | None 
     with unhurried():
         fold = fold_at(source, CellFold(), first, progress=progress)
         if not first <= last <= first + LONG:
-            return differences(fold.state, _cell(source, last, True, progress))
+            return fold.state, _cell(source, last, True, progress)
         check_range(source, last)
         # Two states from the same rows: what differs is what is opened from here on.
         data = fold.decider.dump(fold.state)
         before, fold.state = fold.decider.load(data), fold.decider.load(data)
         for _ in steps(source, fold, last, progress):
             pass
-        return differences(before, fold.state)
+        return before, fold.state
 
 
 def _folded(source: Source, works: list[Any], progress: Progress | None) -> list[Plain]:
@@ -262,6 +270,7 @@ __all__ = [
     "SHOWN",
     "UnknownNameError",
     "between",
+    "both",
     "counts",
     "look",
     "look_at",

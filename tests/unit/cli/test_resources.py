@@ -78,6 +78,14 @@ def test_a_near_miss_is_named():
     assert did_you_mean("zzzz", ["team-a"]) == ""
 
 
+def test_near_names_are_found_among_very_many():
+    """Of a long log's jobs most are not even looked at, and who was meant is found all the same."""
+    many = [f"team-{n % 7}/sweep-{n}" for n in range(20_000)]
+
+    assert did_you_mean("team-3/trian", [*many, "team-3/train"]) == ' Did you mean "team-3/train"?'
+    assert did_you_mean("ab", many) == ""
+
+
 def test_targets_as_kubectl_reads_them():
     """TYPE NAME..., TYPE/NAME..., TYPE,TYPE."""
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
+from sluice.replay import jsonl
 
 from .incident import ROOT
+from .test_extracting import incident
+from .test_invariants import altered
 
 BLOCK = re.compile(r"```console\n\$ sluice (.*?)\n(.*?)```", re.DOTALL)
 BLOCKS = BLOCK.findall((ROOT / "docs/replay.md").read_text()) + [
@@ -99,6 +102,34 @@ def test_extracts_and_exports_are_logs(tmp_path: Path, capsys, monkeypatch):
     lines = tmp_path / "x.jsonl"
     assert run(["log", "export", str(lines), "--redact", *LOG], capsys)[0] == 0
     assert b'"sleep"' not in lines.read_bytes()
+
+
+def test_an_extract_says_what_was_kept(tmp_path: Path, capsys, monkeypatch):
+    """So many messages and jobs of how many; a folder that is not there is told before any work."""
+    monkeypatch.chdir(ROOT)
+    arguments = ["log", "extract", "--workload", "train-4", *LOG]
+    code, _, err = run([*arguments, str(tmp_path / "x.slog")], capsys)
+    assert code == 0
+    assert re.fullmatch(r"kept 47 of 57 messages and 5 of 7 jobs, after \d+ tries\n", err)
+
+    code, _, err = run([*arguments, str(tmp_path / "nowhere/x.slog")], capsys)
+    assert code == 1
+    assert "there is no folder" in err
+
+
+def test_a_log_of_other_code_is_redacted_as_it_is(tmp_path: Path, capsys, monkeypatch):
+    """What was written before the difference was found is not left in the file."""
+    monkeypatch.chdir(ROOT)
+    entries = altered(incident(), lambda e: () if type(e).__name__ == "Preempted" else (e,))
+    source, target = tmp_path / "other.jsonl", tmp_path / "x.jsonl"
+    with source.open("wb") as file:
+        jsonl.write(entries, file)
+    code, _, err = run(["log", "export", str(target), "--redact", "-l", str(source)], capsys)
+
+    assert code == 0
+    assert "decides otherwise" in err
+    assert len(target.read_bytes().splitlines()) == len(entries)
+    assert b'"sleep"' not in target.read_bytes()
 
 
 def test_simulate_says_where_and_whom(tmp_path: Path, capsys, monkeypatch):

@@ -1,0 +1,69 @@
+"""Progress bars of commands that look into a log: on a terminal only, and full at the end."""
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from sluice.cli import replay_options
+from sluice.cli.replay_options import bar, progress
+from sluice.replay.source import ListSource
+from tests.unit.replay.test_extracting import incident
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def shown(self) -> list[int]:
+        return [int(percent) for percent in re.findall(r"(\d+)%", self.getvalue())]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    found = Terminal()
+    monkeypatch.setattr(replay_options, "sys", SimpleNamespace(stderr=found))
+    return found
+
+
+def test_a_bar_counts_to_what_is_read(terminal: Terminal) -> None:
+    """With a sequence to read up to, half of that is half of the bar."""
+    source = ListSource(incident())
+    with progress(source, "Reading", 40) as show:
+        show(20)
+        assert terminal.shown()[-1] == 50
+    assert terminal.shown()[-1] == 100
+
+
+def test_a_bar_is_full_when_the_work_ended_sooner(terminal: Terminal) -> None:
+    with bar("Cutting", 1000) as show:
+        show(10)
+    assert terminal.shown()[-1] == 100
+
+
+def test_a_bar_of_what_failed_is_not_full(terminal: Terminal) -> None:
+    def read() -> None:
+        with bar("Reading", 1000) as show:
+            show(10)
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        read()
+    assert terminal.shown()[-1] == 1
+
+
+def test_a_second_pass_begins_anew(terminal: Terminal) -> None:
+    source = ListSource(incident())
+    with progress(source, "Looking", 40) as show:
+        show(40)
+        show(4)
+        show(10)
+        assert terminal.shown()[-1] == 25
+    assert terminal.shown()[-1] == 100
+
+
+def test_nothing_is_shown_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    with bar("Reading", 10) as show:
+        show(5)
+    assert capsys.readouterr() == ("", "")

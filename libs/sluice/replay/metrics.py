@@ -1,7 +1,7 @@
 """What a run came to, recorded or virtual: waits, makespan, use, preemptions, borrowing, fairness."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -37,6 +37,36 @@ class Life:
     """First time."""
     finished: Micros | None = None
     preemptions: int = 0
+
+
+@dataclass(slots=True)
+class _Waits:
+    """How many there were, and how long those who were admitted had waited for it."""
+
+    lives: int = 0
+    finished: int = 0
+    all: list[int] = field(default_factory=list)
+    by_class: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    by_queue: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, lives: Collection[Life]) -> None:
+        self.lives += len(lives)
+        for life in lives:
+            if life.finished is not None:
+                self.finished += 1
+            if life.admitted is not None:
+                wait = life.admitted - life.created
+                self.all.append(wait)
+                self.by_class[life.job_class].append(wait)
+                self.by_queue[life.queue].append(wait)
+
+    def join(self, other: "_Waits") -> None:
+        self.lives += other.lives
+        self.finished += other.finished
+        self.all += other.all
+        for mine, others in ((self.by_class, other.by_class), (self.by_queue, other.by_queue)):
+            for name, waits in others.items():
+                mine[name] += waits
 
 
 _Place = tuple[str, str, str]
@@ -82,6 +112,8 @@ class Collector:
     _used: dict[_Place, int] = field(default_factory=dict)
     _lent: dict[str, int] = field(default_factory=dict)
     """What queues that are closed had used, and of each flavor and resource had borrowed: amount by time."""
+    _waits: _Waits = field(default_factory=_Waits)
+    """Of those that are closed."""
 
     def take(self, events: Iterable[Event], at: Micros) -> None:
         for event in events:
@@ -210,6 +242,9 @@ class Collector:
         _sum(self._used, used)
         _sum(self._lent, lent)
         self._charges.clear()
+        self._waits.add(self.lives.values())
+        for table in (self.lives, self._jobs, self._promised, self._variants, self._parents):
+            table.clear()
 
     def join(self, other: "Collector") -> None:
         """Take over what *other* has of other queues. Decisions of the two stand one after the other."""
@@ -229,14 +264,13 @@ class Collector:
         for place, charges in other._charges.items():
             self._charges[place] += charges
         _sum(self._lent, other._lent)
+        self._waits.join(other._waits)
 
     def report(self, now: Micros, nominal: Nominal) -> dict[str, Any]:
         """Return the numbers; *nominal*: for what counts as borrowed."""
-        waits = [
-            (life, (life.admitted - life.created))
-            for life in self.lives.values()
-            if life.admitted is not None
-        ]
+        waits = _Waits()
+        waits.join(self._waits)
+        waits.add(self.lives.values())
         by_place, lent = self._settled(now, nominal)
         _sum(by_place, self._used)
         _sum(lent, self._lent)
@@ -250,14 +284,14 @@ class Collector:
             totals[queue] = totals.get(queue, 0) + amount
         shares = [amount / total for queue, amount in by_queue.items() if (total := totals.get(queue, 0))]
         return {
-            "workloads": len(self.lives),
-            "admitted": len(waits),
-            "neverAdmitted": len(self.lives) - len(waits),
-            "finished": sum(1 for life in self.lives.values() if life.finished is not None),
+            "workloads": waits.lives,
+            "admitted": len(waits.all),
+            "neverAdmitted": waits.lives - len(waits.all),
+            "finished": waits.finished,
             "makespanSeconds": round(max(0, self.end - self.begin) / MICROS, 3),
-            "waits": {"all": _waits([wait for _, wait in waits])},
-            "waitsByClass": _grouped((life.job_class, wait) for life, wait in waits),
-            "waitsByQueue": _grouped((life.queue, wait) for life, wait in waits),
+            "waits": {"all": _summary(waits.all)},
+            "waitsByClass": {name: _summary(found) for name, found in sorted(waits.by_class.items())},
+            "waitsByQueue": {name: _summary(found) for name, found in sorted(waits.by_queue.items())},
             "preemptions": dict(sorted(self.preempted.items())),
             "migrations": self.evicted.get("FlavorMigration", 0),
             "evictions": dict(sorted(self.evicted.items())),
@@ -364,7 +398,7 @@ def _sum[K](mine: dict[K, int], others: dict[K, int]) -> None:
         mine[key] = mine.get(key, 0) + amount
 
 
-def _waits(waits: list[int]) -> dict[str, float]:
+def _summary(waits: list[int]) -> dict[str, float]:
     if not waits:
         return {"count": 0, "mean": 0.0, "p50": 0.0, "p95": 0.0, "max": 0.0}
     waits = sorted(waits)
@@ -375,10 +409,3 @@ def _waits(waits: list[int]) -> dict[str, float]:
         "mean": round(mean / MICROS, 3),
         **{k: round(v / MICROS, 3) for k, v in at.items()},
     }
-
-
-def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, dict[str, float]]:
-    groups: dict[str, list[int]] = {}
-    for name, wait in pairs:
-        groups.setdefault(name, []).append(wait)
-    return {name: _waits(groups[name]) for name in sorted(groups)}

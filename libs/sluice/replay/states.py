@@ -58,13 +58,20 @@ def patterns_of(decider: Decider[Any]) -> tuple[str, ...]:
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """Put off the collection of cycles: folding makes many objects and few cycles."""
+    """Put off the collection of cycles: folding makes many objects and few cycles.
+
+    What was made meanwhile counts as old afterwards: the next collection does not begin by looking through
+    all of it, but a full one some day will.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -59,6 +59,7 @@ def _restart_key(f: Figures) -> str:
 def _replay_key(f: Figures) -> str:
     asked = f["commands"]
     parts = [f"{name} {asked[name]['wall_s']} s" for name in ("state, middle", "state, end", "verify", "why")]
+    parts += [f"{name}: {figures['failed']}" for name, figures in asked.items() if "failed" in figures]
     return f"{', '.join(parts)}, what-if {f['what_if_times_faster']} times faster"
 
 
@@ -111,7 +112,11 @@ BENCHES: dict[str, Bench] = {
         lambda f: f"a process ends to the moved one begun: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms",
     ),
     "variants": Bench(variants.run, variants.key, "2.5"),
-    "replay": Bench(replay.run, _replay_key, "states under 2 s, what-if 50 times faster than what it covers"),
+    "replay": Bench(
+        lambda: replay.run(show=lambda line: print(line, file=sys.stderr, flush=True)),
+        _replay_key,
+        "states under 2 s, what-if 50 times faster than what it covers",
+    ),
 }
 """By name, in the order in which they run."""
 

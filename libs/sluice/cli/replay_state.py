@@ -132,7 +132,7 @@ def diff(ctx: click.Context, before: str, after: str, file: Path | None, output:
         with progress(source, "Folding", max(first, last)) as show:
             states_ = overview.both(source, first, last, progress=show)
         with bar("Comparing", differing.STEPS) as show:
-            found = differing.differences(*states_, progress=show)
+            found = overview.compared(*states_, progress=show)
         moments = [f"{seq}, {rfc3339(moment_of(source, seq))}" for seq in (first, last)]
     if output == "json":
         show_json({"before": first, "after": last, **differing.whole(found)})

@@ -121,9 +121,14 @@ class _Enough(Exception):
 
 
 def between(source: Source, first: int, last: int, *, progress: Progress | None = None) -> Plain:
-    """Return what changed from one sequence to another (`differing.differences`); raises as `both`."""
+    """Return what changed from one sequence to another; raises as `both`."""
+    return compared(*both(source, first, last, progress=progress))
+
+
+def compared(before: CellState, after: CellState, progress: Progress | None = None) -> Plain:
+    """Return what changed between two states (`differing.differences`, which says what *progress* hears)."""
     with unhurried():
-        return differences(*both(source, first, last, progress=progress))
+        return differences(before, after, progress or (lambda _: None))
 
 
 def both(
@@ -271,6 +276,7 @@ __all__ = [
     "UnknownNameError",
     "between",
     "both",
+    "compared",
     "counts",
     "look",
     "look_at",

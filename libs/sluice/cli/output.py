@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 import msgspec
-import yaml
 
 from .columns import dig, labels_text, name, namespace
 from .errors import CliError
@@ -38,6 +37,8 @@ def _check_format(_: click.Context, __: click.Parameter, value: str) -> str:
 
 def to_yaml(value: Any) -> str:
     """Return *value* as YAML, keys in their own order."""
+    import yaml
+
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
 
 

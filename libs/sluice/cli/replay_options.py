@@ -17,16 +17,14 @@ from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
 from sluice.replay.changes import ChangeError
+from sluice.replay.errors import UnknownNameError, UnknownWorkloadError
 from sluice.replay.inputs_foreign import TraceError
-from sluice.replay.overview import UnknownNameError
 from sluice.replay.source import FileSource, LogFileError, Source, sequence_at
 from sluice.replay.states import RangeError
-from sluice.replay.why_report import UnknownWorkloadError
 
 from . import durations
 from .errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from .options import Decorator
-from .output import to_json
 from .settings import Settings
 from .suggest import did_you_mean
 
@@ -220,6 +218,8 @@ def _near(word: str, known: list[str]) -> str:
 
 
 def show_json(value: Any) -> None:
+    from .output import to_json
+
     click.echo(to_json(value).rstrip("\n"))
 
 

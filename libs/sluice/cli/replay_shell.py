@@ -8,14 +8,14 @@ import click
 
 from sluice.core.state import SchedulerState
 from sluice.log.fold import Fold
+from sluice.replay.errors import UnknownNameError, UnknownWorkloadError
 from sluice.replay.frames import Film, Frame, Line, Place
 from sluice.replay.objects import about, known_names, split_kind
-from sluice.replay.overview import UnknownNameError, counts, of_scheduler, queues_of
+from sluice.replay.overview import counts, of_scheduler, queues_of
 from sluice.replay.source import Source
 from sluice.replay.states import RangeError, checks_at, is_long, scheduler_at, variants_at
 from sluice.replay.tables import state_lines
 from sluice.replay.why import Others, explain
-from sluice.replay.why_report import UnknownWorkloadError
 from sluice.replay.why_text import plain_words
 
 from .errors import CliError

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
-from sluice.replay import picture, report, whatif
+from sluice.replay import report, whatif
 from sluice.replay.changes import Changes, parse_setting
 from sluice.replay.inputs_foreign import TraceSource, read_trace
 from sluice.replay.source import Source
@@ -94,6 +93,8 @@ def what_if(
         with progress(source, "Playing") as show:
             found = whatif.what_if(source, changes, show, inputs=inputs, control=control)
         if svg is not None:
+            from sluice.replay import picture
+
             write_picture(svg, picture.comparison([(run.name, run.numbers) for run in found.runs]))
     if output == "json":
         show_json(report.compared(found))
@@ -118,6 +119,10 @@ def _moment(source: Source, text: str) -> int:
 
 
 def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
+    if not files:
+        return []
+    import yaml
+
     found = []
     for path in files:
         try:

@@ -5,7 +5,6 @@ In another run workloads have other names and are asked about at other times, so
 """
 
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -123,6 +122,8 @@ class Verdicts:
         if check not in self._typical:
             last = [attempts[max(attempts)][-1] for (_, of), attempts in self.answers.items() if of == check]
             settled = [answer for answer in last if answer.data.get("state") == "Ready"]
+            from statistics import median
+
             middle = median(sorted(a.after_us for a in settled)) if settled else 0
             self._typical[check] = min(settled, key=lambda a: abs(a.after_us - middle), default=None)
         return self._typical[check]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from typing import Literal
 
 import msgspec
 
@@ -66,6 +66,8 @@ class Inputs:
         if run.seconds_us is not None:
             return run.seconds_us, False
         if self._median is None:
+            from statistics import median
+
             known = [r.seconds_us for runs in self.runs.values() for r in runs if r.seconds_us is not None]
             self._median = int(median(known)) if known else 60_000_000
         return max(self._median, run.least_us + 1), True
@@ -89,7 +91,22 @@ class _Manifest(msgspec.Struct):
     spec: _Spec | None = None
 
 
+class _Outline(msgspec.Struct):
+    """What is asked of a message about a job, in one go: most are as they should be."""
+
+    specversion: Literal["1.0"]
+    id: str
+    source: str
+    type: str
+    data: _Manifest
+    # Only asked to be what `CloudEvent` wants.
+    subject: str = ""
+    time: str = ""
+    datacontenttype: str = ""
+
+
 _MANIFESTS = msgspec.json.Decoder(_Manifest)
+_OUTLINES = msgspec.json.Decoder(_Outline)
 
 
 KEPT_BYTES = 128 << 20
@@ -170,27 +187,40 @@ def inputs_of(
 
 def _is_report(found: Inputs, runs: Runs, entry: Entry) -> bool:
     """Learn from a message about a job; False if it is one of the inputs: no executor's."""
-    message = decode_message(entry.payload)
-    if isinstance(message, tuple):
-        return False
+    kind, manifest = _outline(entry.payload)
     job = job_of(entry.suffix)
-    if message.type in KINDS:
+    if kind in KINDS:
         if job is not None:
-            runs.heard(entry, job, message.type)
+            runs.heard(entry, job, kind)
         return True
-    if job is not None:
+    if job is not None and kind:
         queues = found.queues.setdefault(job, {})
-        if message.type == "JobSubmitted":
+        if kind == "JobSubmitted":
             namespace = job.partition("/")[0]
-            queues.update((f"{namespace}/{name}", None) for name in _queues_in(message.data))
+            queues.update((f"{namespace}/{name}", None) for name in _queues_in(manifest))
     return False
 
 
-def _queues_in(data: msgspec.Raw) -> Iterable[str]:
-    """Return the names of queues in a manifest that may be of any kind; "" if nobody knows."""
+def _outline(payload: bytes) -> tuple[str, _Manifest | None]:
+    """Return a message's type, "" if it is none, and its manifest, None if it has none that can be read."""
     try:
-        manifest = _MANIFESTS.decode(data)
+        outline = _OUTLINES.decode(payload)
+        if outline.id and outline.source:
+            return outline.type, outline.data
     except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    message = decode_message(payload)
+    if isinstance(message, tuple):
+        return "", None
+    try:
+        return message.type, _MANIFESTS.decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return message.type, None
+
+
+def _queues_in(manifest: _Manifest | None) -> Iterable[str]:
+    """Return the names of queues in a manifest that may be of any kind; "" if nobody knows."""
+    if manifest is None:
         return ("",)
     labels = (manifest.metadata or _Metadata()).labels or {}
     return filter(None, (labels.get(QUEUE_NAME), (manifest.spec or _Spec()).queue_name))

@@ -21,6 +21,7 @@ from sluice.log import forking
 from sluice.log.cell import CellFold, CellState
 
 from .differing import differences
+from .errors import UnknownNameError
 from .objects import (
     SECTIONS,
     about,
@@ -37,16 +38,11 @@ from .source import Source
 from .states import LONG, Progress, check_range, fold_at, is_long, steps, unhurried
 from .summary import node_quota, order_of, queue_summary
 from .summary import phase_of as scheduled_phase
-from .why_report import UnknownWorkloadError
 
 SHOWN = 20
 """Jobs that an overview lists."""
 
 Plain = dict[str, Any]
-
-
-class UnknownNameError(UnknownWorkloadError):
-    """Nothing in the cell has that name; `known` are the names there are."""
 
 
 def look(
@@ -273,7 +269,6 @@ def _node(source: Source, seq: int, snapshots: bool, name: str, progress: Progre
 
 __all__ = [
     "SHOWN",
-    "UnknownNameError",
     "between",
     "both",
     "compared",

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.checks import AdmissionChecks
 from sluice.core.checks_state import State as ChecksState
@@ -14,7 +14,6 @@ from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
 from sluice.core.variants_state import State as VariantState
 from sluice.log import forking
-from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
@@ -22,16 +21,16 @@ from sluice.log.subjects import COMMITS
 
 from .source import FileSource, Source
 
+if TYPE_CHECKING:
+    # What people see of a cell takes a while to import, and most commands do not ask for it.
+    from sluice.log.cell import CellState
+
 Progress = Callable[[int], None]
 """Told the last sequence that was worked on."""
 
 
 LONG = 10_000
 """Messages from which on passes over a log are worth a process each."""
-
-
-_DISTANCES = {Scheduler.writer: 1, CellFold.writer: 2}
-"""How far apart the snapshots lie; of services that are not here four times as far as the scheduler's."""
 
 
 class RangeError(ValueError):
@@ -144,8 +143,10 @@ def checks_at(
 
 def cell_at(
     source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> Fold[CellState]:
+) -> "Fold[CellState]":
     """Return what people saw of the cell after *seq*."""
+    from sluice.log.cell import CellFold
+
     return fold_at(source, CellFold(), seq, snapshots=snapshots, progress=progress)
 
 
@@ -155,14 +156,22 @@ def index(source: FileSource, every: int, progress: Progress | None = None) -> i
     Of what people see of the cell half as many, of the other services a quarter: fewer questions are
     about their states.
     """
+    from sluice.log.cell import CellFold
+
     works = [partial(_index, source, decider, every) for decider in (*deciders(), CellFold())]
     return sum(forking.each(works, progress, apart=is_long(source)))
+
+
+def _spacing(decider: Decider[Any]) -> int:
+    if decider.writer not in COMMITS:
+        return 2
+    return 1 if decider.writer == Scheduler.writer else 4
 
 
 def _index(source: FileSource, decider: Decider[Any], every: int, progress: Progress | None) -> int:
     fold: Fold[Any] = Fold(decider)
     decides = decider.writer in COMMITS
-    distance = every * _DISTANCES.get(decider.writer, 4)
+    distance = every * _spacing(decider)
     count, due = 0, distance
     with unhurried():
         for entries in source.read(1, None, patterns_of(decider)):

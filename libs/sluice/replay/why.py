@@ -19,6 +19,7 @@ from sluice.core.variants_state import State as VariantState
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 
+from .errors import UnknownWorkloadError
 from .remedies import Remedy, remedies
 from .remedies_checks import giving_up, passing
 from .remedies_outside import waits_until
@@ -35,7 +36,7 @@ from .why_claims import (
 )
 from .why_family import VariantNote, notes
 from .why_quota import SHOWN, add_candidates, add_numbers
-from .why_report import Report, UnknownWorkloadError
+from .why_report import Report
 
 HELPED = 4
 """Variants for which changes are tried."""

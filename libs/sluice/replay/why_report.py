@@ -9,14 +9,6 @@ from .why_claims import Claim
 from .why_family import VariantNote
 
 
-class UnknownWorkloadError(KeyError):
-    """There is no such workload or job; `known` are the names there are."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(name)
-        self.name, self.known = name, known
-
-
 @dataclass
 class Numbers:
     """One flavor and resource, in the resource's own unit as manifests write it."""
@@ -90,4 +82,4 @@ class Report:
         return asdict(self)
 
 
-__all__ = ["Candidate", "Numbers", "Report", "UnknownWorkloadError"]
+__all__ = ["Candidate", "Numbers", "Report"]

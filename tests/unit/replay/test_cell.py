@@ -21,9 +21,10 @@ from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
 from sluice.replay.differing import COMPARED, changes, differences
 from sluice.replay.differing import whole as all_of
+from sluice.replay.errors import UnknownNameError
 from sluice.replay.frames import Film, Place, _of_entry
 from sluice.replay.objects import SECTIONS, about, known_names, picture
-from sluice.replay.overview import UnknownNameError, between, look, look_at
+from sluice.replay.overview import between, look, look_at
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import cell_at, index
 from tests.family_world import cell, cluster_queue

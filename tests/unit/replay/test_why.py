@@ -3,10 +3,11 @@
 import pytest
 
 from sluice.replay import trying
+from sluice.replay.errors import UnknownWorkloadError
 from sluice.replay.source import FileSource, ListSource
 from sluice.replay.states import checks_at, scheduler_at, variants_at
 from sluice.replay.why import Others, explain
-from sluice.replay.why_report import Report, UnknownWorkloadError
+from sluice.replay.why_report import Report
 from sluice.replay.why_text import plain_words
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario

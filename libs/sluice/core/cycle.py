@@ -286,29 +286,34 @@ class Cycle:
         if self._comes_later(order):
             self._push(order, candidate)
         else:
-            self._take_turn(candidate)
+            self._look_at(candidate)
 
     def _comes_later(self, order: Order) -> bool:
         return bool(self._heap) and self._heap[0][0] < order
 
     def _take_turn(self, candidate: _Candidate) -> None:
-        """Look at a woken class now that its turn has come."""
+        """Look at a woken class now that its turn has come, if it could still fit."""
         self._process.show_victims()
         peers = candidate.peers
-        queue = peers.queue
-        cq = self._world.cluster_queues[queue.name]
+        cq = self._world.cluster_queues[peers.queue.name]
         if not peers.parked or lends_for_good(cq) or may_fit(self._world, cq, peers):
-            entry = Entry(peers.head(), queue, cq)
-            if self._nominate(entry):
-                order = self._order(entry)
-                if entry.is_possible() and self._comes_later(order):
-                    # It borrows more than the lower bound said, so others come first.
-                    self._push(order, entry)
-                    return
-                self._take(entry)
-            if entry.outcome not in _SET_ASIDE:
+            self._look_at(candidate)
+        else:
+            self._push_next(candidate.rest)
+
+    def _look_at(self, candidate: _Candidate) -> None:
+        peers = candidate.peers
+        queue = peers.queue
+        entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
+        if self._nominate(entry):
+            order = self._order(entry)
+            if entry.is_possible() and self._comes_later(order):
+                # It borrows more than the lower bound said, so others come first.
+                self._push(order, entry)
                 return
-        self._push_next(candidate.rest)
+            self._take(entry)
+        if entry.outcome in _SET_ASIDE:
+            self._push_next(candidate.rest)
 
     def _push_next(self, candidates: Iterator[Peers]) -> None:
         self._process.show_victims()

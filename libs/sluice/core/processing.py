@@ -110,7 +110,8 @@ class Processing:
         if entry.waiting is not None:
             self._keep_waiting(entry)
             return
-        if entry.deferred:
+        found = entry.deferred
+        if found:
             if self._search(entry):
                 return
         elif self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
@@ -127,7 +128,9 @@ class Processing:
             if _gated(entry.workload):
                 entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
                 return
-        if self._overlaps(entry):
+        if found and self.promises is None:
+            self._take(entry)  # its targets were found so that it fits, after those before it
+        elif self._overlaps(entry):
             self._skip(entry, texts.OVERLAPS)
         elif not self._fits_beside_promises(entry):
             self._skip(entry, texts.NO_LONGER_FITS)

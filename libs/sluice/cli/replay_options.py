@@ -152,9 +152,10 @@ def progress(source: Source, what: str, until: int | None = None) -> Iterator[Sh
 
     Shown on a terminal's standard error only, and full when all went well.
     """
-    begin = source.first
-    with bar(what, (source.end if until is None else until) - begin + 1) as show:
-        yield lambda seq: show(seq - begin + 1)
+    weight = source.weight if isinstance(source, FileSource) else int
+    begin = weight(source.first - 1)
+    with bar(what, weight(source.end if until is None else until) - begin) as show:
+        yield lambda seq: show(weight(seq) - begin)
 
 
 @contextmanager

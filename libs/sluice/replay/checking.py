@@ -115,7 +115,8 @@ def check_all(source: Source, starts: Sequence[Start], progress: Progress | None
         ends = [*(cut.own for cut in cuts), None]
         pieces = [partial(check, source, decider, start=start, until=ends[0])]
         pieces += [partial(_piece, source, decider, *piece) for piece in zip(cuts, ends[1:], strict=True)]
-        works += [partial(_with_progress, piece) for piece in pieces]
+        bounds = pairwise([source.first, *(cut.own for cut in cuts), source.end])
+        works += [partial(_shown, source, *piece) for piece in zip(pieces, bounds, strict=True)]
         counts.append(len(pieces))
     # The scheduler comes behind the slice-aggregator, and takes longer: short pieces fill in the end.
     done = iter(forking.each(works, progress, apart=is_long(source), at_once=forking.processors()))
@@ -126,8 +127,17 @@ def check_all(source: Source, starts: Sequence[Start], progress: Progress | None
     return found[::-1]
 
 
-def _with_progress(work: Callable[..., Checked], progress: Progress | None) -> Checked:
-    return work(progress=progress)
+def _shown(
+    source: Source, work: Callable[..., Checked], bounds: tuple[int, int], progress: Progress | None
+) -> Checked:
+    """Check a piece; its progress is told as if it were the whole log."""
+    if progress is None:
+        return work()
+    first, end = bounds
+    stretch = (source.end - source.first) / max(1, end - first)
+    found = work(progress=lambda seq: progress(source.first + int((seq - first) * stretch)))
+    progress(source.end)
+    return found
 
 
 def _piece(

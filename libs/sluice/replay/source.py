@@ -4,8 +4,10 @@ source = FileSource(Path("incident.slog"))              # `live.LiveSource` is t
 for entries in source.read(start=100, until=200): ...
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -129,6 +131,25 @@ class FileSource:
                 if block.first < start or block.last > last:
                     entries = [e for e in entries if start <= e.seq <= last]
                 yield entries
+
+    def weight(self, seq: int) -> int:
+        """Return about how many bytes lie up to a sequence; of JSON lines the sequence itself.
+
+        That is even where messages are of very different sizes, so it tells what is still to be read.
+        """
+        if self._lines is not None:
+            return seq
+        index = bisect_right(self._blocks, seq, key=lambda each: each[0].first) - 1
+        if index < 0:
+            return 0
+        block = self._blocks[index][0]
+        inside = min(1.0, (seq - block.first + 1) / (block.last - block.first + 1))
+        return self._before[index] + int(block.raw_size * inside)
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """Bytes before each block."""
+        return [0, *accumulate(block.raw_size for block, _ in self._blocks)]
 
     @cached_property
     def sidecar(self) -> Sidecar:

@@ -2,13 +2,16 @@
 
 import io
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sluice.cli import replay_options
 from sluice.cli.replay_options import bar, progress
-from sluice.replay.source import ListSource
+from sluice.log.contract import Entry
+from sluice.replay import logfile
+from sluice.replay.source import FileSource, ListSource
 from tests.unit.replay.test_extracting import incident
 
 
@@ -34,6 +37,23 @@ def test_a_bar_counts_to_what_is_read(terminal: Terminal) -> None:
         show(20)
         assert terminal.shown()[-1] == 50
     assert terminal.shown()[-1] == 100
+
+
+def test_a_file_is_counted_in_bytes(terminal: Terminal, tmp_path: Path) -> None:
+    """A few messages of two megabytes are most of a log, though there are many others."""
+    entries = [Entry(n, "job.default.a", n, b"x" * (2_000_000 if n > 95 else 10)) for n in range(1, 101)]
+    with (tmp_path / "x.slog").open("wb") as file:
+        logfile.write(file, logfile.Header(), [entries])
+    source = FileSource(tmp_path / "x.slog")
+    with progress(source, "Reading") as show:
+        for seq in (95, 98, 100):
+            show(seq)
+    assert [percent for percent in terminal.shown() if percent] == [19, 60, 100]
+
+    begin, weights = source.weight(0), [source.weight(seq) for seq in range(1, 101)]
+    assert begin == 0
+    assert weights == sorted(weights)
+    assert weights[-1] > 10_000_000
 
 
 def test_a_bar_is_full_when_the_work_ended_sooner(terminal: Terminal) -> None:

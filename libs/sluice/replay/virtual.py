@@ -325,11 +325,11 @@ class VirtualCell:
             raise LoopError(f"the deciders do not settle at {self.now}")
         side = self._all[order]
         side.called.discard((at, limit, order, step))
-        decider, state, inbox = side.decider, side.state, side.inbox
+        apply, state, inbox = side.decider.apply, side.state, side.inbox
         while inbox and inbox[0][0] <= limit:
             _, seq, moment, events = inbox.popleft()
             for event in events:
-                decider.apply(state, event, seq, moment)
+                apply(state, event, seq, moment)
         said = self._decided(side, step)
         if said:
             self.collector.take(said, self.now)
@@ -341,7 +341,7 @@ class VirtualCell:
         if said and step >= 0 and side.tempo.goes_on(step):
             self._call(side, side.tempo.at[step + 1], step + 1, limit)
             return
-        due = decider.deadline(state)
+        due = side.decider.deadline(state)
         if due is not None and due > self.now:
             self._wake_at(side, due)
 
@@ -353,11 +353,12 @@ class VirtualCell:
     def _decided(self, side: Side, step: int) -> list[Event]:
         """Let one decide, once where the log has a step for the rest. Returns events, folded already."""
         found: list[Event] = []
-        decider, state = side.decider, side.state
+        decider, state, seq, now = side.decider, side.state, self.seq, self.now
+        apply, decide = decider.apply, decider.decide
         once = step >= 0 and side.tempo.goes_on(step)
-        while events := decider.decide(state, self.now):
+        while events := decide(state, now):
             for event in events:
-                decider.apply(state, event, self.seq, self.now)
+                apply(state, event, seq, now)
             found += events
             if len(found) > 100 * ROUNDS:
                 raise LoopError(f"{decider.writer} does not settle at {self.now}")

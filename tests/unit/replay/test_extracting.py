@@ -21,6 +21,7 @@ from sluice.replay.states import deciders
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import SMOKE
 from tests.family_world import cell, cluster_queue, job
+from tests.property.elastic_cell import Cell
 
 from .incident import EXAMPLE, GOLDEN
 from .test_invariants import CLASSES, altered, elastic, families
@@ -147,6 +148,32 @@ def test_a_job_that_nobody_can_admit_has_a_history_too():
 
     assert told(part, "lost") == told(world.log, "lost") != []
     assert {e.suffix for e in part if e.suffix.startswith("job.")} == {"job.default.lost"}
+
+
+def test_a_job_that_moved_depends_on_both_trees():
+    """It waited where another one ran, and was then sent to a queue of another tree."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    for queue in ("left", "right", "elsewhere"):
+        world.queue(queue, 2)
+    for name, queue in (("before", "left"), ("x", "left"), ("beside", "right"), ("x", "right")):
+        world.submit(name, queue, 2, elastic=False)
+        world.settle()
+    world.submit("stranger", "elsewhere", 2, elastic=False)
+    world.settle()
+    world.message("beside", "JobFinished", {"success": True, "attempt": 1})
+    world.settle()
+    whole = world.entries()
+    closure = Closure(ListSource(whole), "x")
+    part = Extract(ListSource(whole), closure).cut()
+
+    assert closure.members == {"default/before", "default/x", "default/beside"}
+    assert told(part, "x") == told(whole, "x")
+    assert "WorkloadUpdated" in [kind for _, kind, _ in told(part, "x")]
+    assert "Admitted" in [kind for _, kind, _ in told(part, "x")]
+    left = {e.suffix for e in part if e.suffix.startswith("job.")}
+    assert left == {"job.default.before", "job.default.x", "job.default.beside"}
+    assert all(check(ListSource(part), decider).divergence is None for decider in deciders())
 
 
 def test_a_log_of_other_code_is_kept_as_it_is():

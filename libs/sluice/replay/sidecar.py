@@ -3,7 +3,7 @@
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,22 @@ from sluice.log.fold import Fold
 from sluice.log.snapshot_info import SnapshotInfo
 
 
-class Sidecar:
-    """A directory with two files per state: what it is (JSON), and the state itself."""
+class StoredInfo(SnapshotInfo, frozen=True, kw_only=True):
+    """As a service stores it, and of which log it is."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    log: str = ""
+    """Mark of the log up to there; older snapshots have none, and are taken on trust."""
+
+
+class Sidecar:
+    """A directory with two files per state: what it is (JSON), and the state itself.
+
+    *mark*: what is the same for two logs only if they are the same up to a sequence. Another log may be
+    written to the same name one day, and its states are others.
+    """
+
+    def __init__(self, directory: Path, mark: Callable[[int], str] = lambda _: "") -> None:
+        self.directory, self._mark = directory, mark
         self._last: tuple[Path | None, bytes] = (None, b"")
         """What was read last: two places close to each other go on from the same one."""
 
@@ -26,7 +37,7 @@ class Sidecar:
         """Store a settled state; return it as it was dumped."""
         decider = fold.decider
         data = decider.dump(fold.state)
-        info = SnapshotInfo(
+        info = StoredInfo(
             writer=decider.writer,
             state_version=decider.state_version,
             upto=fold.upto,
@@ -34,6 +45,7 @@ class Sidecar:
             own=fold.own,
             digest=hashlib.sha256(data).hexdigest(),
             size=len(data),
+            log=self._mark(max(fold.upto, fold.own)),
         )
         self.directory.mkdir(exist_ok=True)
         name = f"{decider.writer}-{max(fold.upto, fold.own):020d}"
@@ -42,12 +54,14 @@ class Sidecar:
         return data
 
     def infos(self, writer: str) -> Iterator[tuple[SnapshotInfo, Path]]:
-        """Yield the snapshots of *writer*, newest first; unreadable ones are left out."""
+        """Yield the snapshots of *writer*, newest first, but unreadable ones and those of other logs."""
         for path in sorted(self.directory.glob(f"{writer}-*.json"), reverse=True):
             try:
-                yield msgspec.json.decode(path.read_bytes(), type=SnapshotInfo), path
+                info = msgspec.json.decode(path.read_bytes(), type=StoredInfo)
             except (OSError, msgspec.DecodeError):
                 continue
+            if info.log in ("", self._mark(max(info.upto, info.own))):
+                yield info, path
 
     def newest(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         """Return the newest usable state that is not after *upto*."""

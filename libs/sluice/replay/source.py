@@ -4,6 +4,7 @@ source = FileSource(Path("incident.slog"))              # `live.LiveSource` is t
 for entries in source.read(start=100, until=200): ...
 """
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -154,7 +155,23 @@ class FileSource:
     @cached_property
     def sidecar(self) -> Sidecar:
         """Snapshots beside the file."""
-        return Sidecar(self.path.with_name(self.path.name + ".snapshots"))
+        return Sidecar(self.path.with_name(self.path.name + ".snapshots"), self._mark)
+
+    def _mark(self, seq: int) -> str:
+        """Return a digest of the first block and of all that end before a sequence; "" of JSON lines."""
+        if self._lines is not None:
+            return ""
+        index = bisect_right(self._blocks, seq, key=lambda each: each[0].last)
+        return self._marks[max(0, index - 1)]
+
+    @cached_property
+    def _marks(self) -> list[str]:
+        """Behind each block."""
+        digest, found = hashlib.sha256(), []
+        for block, _ in self._blocks:
+            digest.update(repr((block.crc, block.raw_size, block.first, block.last)).encode())
+            found.append(digest.hexdigest()[:16])
+        return found
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
         return self.sidecar.newest(decider, upto)

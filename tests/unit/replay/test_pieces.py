@@ -101,3 +101,15 @@ def test_a_snapshot_of_another_state_proves_nothing(log):
     assert found.divergence is None
     assert pieces_of([found]) == [False]
     assert told([found]) == told([check(log, Scheduler())])
+
+
+def test_snapshots_of_another_log_of_the_same_name_are_not_used(log, tmp_path):
+    """An extract is often written where another one was; a log that went on keeps what it had."""
+    entries = [entry for batch in log.read() for entry in batch]
+    path = tmp_path / "x.slog"
+    first = written(path, entries)
+    shutil.copytree(log.sidecar.directory, first.sidecar.directory)
+    assert FileSource(path).snapshot(Scheduler(), first.end) is not None
+
+    other = [entry._replace(at=entry.at + 1) for entry in entries]
+    assert written(path, other[: len(other) // 2]).snapshot(Scheduler(), first.end) is None

@@ -130,7 +130,8 @@ def key(figures: Figures) -> str:
     return "; ".join(
         f"{writer}: "
         + ", ".join(
-            f"{way.replace('_', ' ')} {found[way]['events_per_s']}/s ({found[way]['times_decode']} decodings)"
+            f"{way.replace('_', ' ')} {found[way]['events_per_s']}/s"
+            f" ({found[way]['cpu_us_per_event']} us, {found[way]['times_decode']} decodings)"
             for way in WAYS
             if way != "decode" and way in found
         )

@@ -188,7 +188,13 @@ def plain_errors() -> Iterator[None]:
         near = _near(error.name, error.known) or _near(error.name, _everybody())
         raise CliError(f"there is nothing called {error.name!r} there.{near}") from None
     except UnknownWorkloadError as error:
-        near = _near(error.name, error.known) or _near(error.name, _everybody())
+        everybody = _everybody()
+        if _full(error.name) in everybody:
+            raise CliError(
+                f"job {error.name!r} is over, or not there yet, at that moment",
+                hint=f"`sluice replay timeline {error.name}` tells when it was; ask again with --at",
+            ) from None
+        near = _near(error.name, error.known) or _near(error.name, everybody)
         raise CliError(f"there is no workload or job {error.name!r} there.{near}") from None
     except ChangeError as error:
         text = str(error)
@@ -210,6 +216,10 @@ def _everybody() -> list[str]:
         return []
     found = {job_of(entry.suffix) for entries in source.read(1, None, ("job.>",)) for entry in entries}
     return sorted(job for job in found if job is not None)
+
+
+def _full(name: str) -> str:
+    return name if "/" in name else f"default/{name}"
 
 
 def _near(word: str, known: list[str]) -> str:

@@ -16,7 +16,7 @@ from sluice.log.subjects import COMMITS
 
 from .controllers import Verdicts
 from .executors import KINDS, Run, Runs
-from .partly import read_times, read_turns
+from .partly import process_of, read_times, read_turns
 from .source import Source
 from .states import Progress
 from .tempo import Clock, Tempo
@@ -157,6 +157,8 @@ def inputs_of(
                 continue
             if kept is not None and suffix in COMMITS:
                 kept.put(entry)
+            if suffix in tempos:
+                tempos[suffix].written_by(process_of(payload))
             if suffix == "slices":
                 for turn in read_turns(payload):
                     tempos[suffix].note(turn.at, turn.upto, (at, seq))

@@ -77,4 +77,10 @@ def read_times(payload: bytes) -> Sequence[Bare]:
         return [Bare(step.upto, step.at) for step in decode_commit(payload).steps]
 
 
-__all__ = ["Bare", "Told", "Turn", "read_times", "read_turns"]
+def process_of(payload: bytes) -> bytes:
+    """Return which process wrote a commit, as its message's id says: `<writer>-<head>-<process>`."""
+    start = payload.find(b'"id":"') + 6
+    return payload[start : payload.find(b'"', start)].split(b"-", 2)[-1]
+
+
+__all__ = ["Bare", "Told", "Turn", "process_of", "read_times", "read_turns"]

@@ -25,7 +25,10 @@ LAG_US = 500_000
 """... unless the message came exactly as it had: a busy cell takes its time ..."""
 
 STALL_US = 2_000_000
-"""... or stands still, and then answers what it had heard of last."""
+"""... or stands still, and then answers what it had heard of last ..."""
+
+AWAY_US = 10_000_000
+"""... or nobody was there until another process took over."""
 
 
 @dataclass
@@ -38,6 +41,9 @@ class Tempo:
     """Where the commits stand that hold them."""
     limits: list[Position] = field(default_factory=list)
     """The last message that each had heard of."""
+    begins: set[int] = field(default_factory=set)
+    """The first step of each process that wrote them."""
+    _process: bytes = b""
     _near: int = 0
     """Where the last answer was found: the next one is most often there, too."""
 
@@ -45,6 +51,12 @@ class Tempo:
         self.at.append(at)
         self.upto.append(upto)
         self.out.append(out)
+
+    def written_by(self, process: bytes) -> None:
+        """Note which process the following steps are of."""
+        if process != self._process:
+            self._process = process
+            self.begins.add(len(self.at))
 
     def answer(self, position: Position) -> int:
         """Return the index of the first step that had heard of a message there; -1: none soon after."""
@@ -57,8 +69,9 @@ class Tempo:
         wait, recorded = self.at[index] - position[0], position[1]
         if wait <= (LAG_US if recorded else PACE_US):
             return index
-        stalled = recorded and wait <= STALL_US and limits[index][0] - position[0] <= PACE_US
-        return index if stalled else -1
+        stalled = wait <= STALL_US and limits[index][0] - position[0] <= PACE_US
+        away = wait <= AWAY_US and index in self.begins
+        return index if recorded and (stalled or away) else -1
 
     def deaf_until(self, position: Position) -> Micros:
         """Return when it last decided without having heard of a message there; 0 if it never did."""
@@ -108,4 +121,4 @@ class Clock:
                 tempo.limits.append(latest)
 
 
-__all__ = ["LAG_US", "PACE_US", "STALL_US", "Clock", "Position", "Tempo"]
+__all__ = ["AWAY_US", "LAG_US", "PACE_US", "STALL_US", "Clock", "Position", "Tempo"]

@@ -162,6 +162,7 @@ QUOTA = "ClusterQueue/research.spec.resourceGroups.0.flavors.on-demand.resources
         (["trace", "999", *LOG], "there is no sequence 999"),
         (["trace", "0", *LOG], "0"),
         (["why", "trian-4", *LOG], "Did you mean"),
+        (["why", "train-4", "--at", "2", *LOG], "over, or not there yet"),
         (["who-preempted", "nobody", *LOG], "there is no workload or job"),
         (["log", "extract", "x.slog", "--workload", "train-9", *LOG], "the log has no workload"),
         (["log", "export", "x.slog", "--from", "40", "--to", "20", *LOG], "nothing lies between"),

@@ -4,9 +4,13 @@ import random
 
 import pytest
 
-from sluice.events.base import JobKey
+from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.checks import ChecksReady
+from sluice.events.codec import encode_commit
+from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.replay.inputs import inputs_of
+from sluice.replay.partly import process_of
 from sluice.replay.source import ListSource
 from sluice.replay.tempo import LAG_US, PACE_US, STALL_US, Tempo
 from sluice.replay.whatif import Cut, play
@@ -141,6 +145,28 @@ def test_an_answer_is_the_first_step_that_had_heard():
     assert steps.soon(99_000) == 1
     assert steps.soon(200_000) == -1
     assert [steps.goes_on(n) for n in range(4)] == [False, True, False, False]
+
+
+def test_who_took_over_answers_what_had_come_meanwhile():
+    """Nobody was there to hear it, as the log's message ids tell. Only recorded messages, for a while."""
+    steps = tempo((1_000, 500, 5), (4_000_000, 3_900_000, 9), (9_000_000, 3_950_000, 10))
+    assert steps.answer((600, 6)) == -1
+
+    other = Tempo()
+    for step in ((1_000, 500, 5), (4_000_000, 3_900_000, 9), (30_000_000, 29_900_000, 10)):
+        other.written_by(b"one" if step[2] == 5 else b"two")
+        other.note(step[0], step[2], (step[0], step[2] + 1))
+        other.limits.append(step[1:])
+    assert other.begins == {0, 1}
+    assert other.answer((600, 6)) == 1
+    assert other.answer((600, 0)) == -1
+    assert other.answer((4_000_000, 10)) == -1
+
+
+def test_a_commit_tells_who_wrote_it():
+    steps = [Step(upto=1, at=2, events=(ChecksReady(cause=1, workload=WorkloadKey("default/a")),))]
+    commit = encode_commit("main", "scheduler", "scheduler-7-vm-31-0c84", steps)
+    assert process_of(commit) == b"vm-31-0c84"
 
 
 def test_what_nobody_answered_is_not_heard_before_what_came_first():

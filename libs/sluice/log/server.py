@@ -176,7 +176,7 @@ class EmbeddedServer:
     def _launch(self, lock: IO[bytes], port: int, timeout_s: float) -> ServerState:
         config = self.directory / "nats-server.conf"
         log_file = self.directory / "nats-server.log"
-        monitor = _free_port(self.host)
+        monitor = _free_port(self.host, port)
         config.write_text(self._config(port, monitor, log_file))
         offset = log_file.stat().st_size if log_file.exists() else 0
         with log_file.open("ab") as errors:
@@ -289,11 +289,12 @@ def _tail(path: Path, offset: int) -> str:
         return ""
 
 
-def _free_port(host: str) -> int:
+def _free_port(host: str, taken: int = 0) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
-        return port
+        # Asked again while the probe holds it, as nobody does yet who is to have it.
+        return port if port != taken else _free_port(host)
 
 
 def _is_free(host: str, port: int) -> bool:

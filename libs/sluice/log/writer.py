@@ -1,7 +1,6 @@
 """The commit writer: one chain of commits on one subject.
 
-Each commit names its predecessor, so that of two leaders one is refused (fencing), and a commit whose
-answer got lost is settled by looking at the subject's last message, never by guessing.
+`chain` says what to send and what an answer means; here it is sent, in messages that the server takes.
 """
 
 import asyncio
@@ -15,7 +14,8 @@ import structlog
 from sluice.events.codec import encode_step, envelope, message_id_of
 from sluice.events.commit import Step
 
-from .contract import Log
+from .chain import Chain
+from .contract import Entry, Log
 from .errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
 
 ENVELOPE_ROOM = 1024
@@ -53,24 +53,22 @@ class CommitWriter:
 
     def __init__(self, target: Log, writer: str, *, instance: str = "") -> None:
         self.log, self.writer = target, writer
-        self.instance = instance or secrets.token_hex(4)
-        """In the ids of its messages, so that a leader knows its own from another's."""
-        self.head = 0
+        self.chain = Chain(writer, instance or secrets.token_hex(4), lambda: secrets.token_hex(4))
+
+    @property
+    def instance(self) -> str:
+        return self.chain.instance
+
+    @property
+    def head(self) -> int:
         """Sequence of the chain's last commit, as far as this writer knows."""
+        return self.chain.head
 
     async def find_head(self) -> int:
         """Look up the chain's last commit, and continue from there; waits for the log for ever."""
-        wait_s = RETRY_FIRST_S
-        while True:
-            try:
-                last = await self.log.last(self.writer)
-            except LogUnavailableError as error:
-                log.info("log not available", writer=self.writer, error=str(error))
-                await asyncio.sleep(wait_s)
-                wait_s = min(wait_s * 2, RETRY_MOST_S)
-                continue
-            self.head = last.seq if last else 0
-            return self.head
+        last = await self._last()
+        self.chain.head = last.seq if last else 0
+        return self.chain.head
 
     async def write(self, steps: Sequence[Step], written: Callable[[Written], None]) -> None:
         """Commit *steps*, in as many messages as their size needs; *written* is called after each.
@@ -89,45 +87,39 @@ class CommitWriter:
             if len(part) == 1 and len(part[0]) > limit:
                 raise MessageTooLargeError(self.writer, len(part[0]), limit)
             started = time.perf_counter()
-            seq = await self._write_one(part, steps[end - 1].at)
-            self.head = seq
-            written(Written(seq, steps[begin:end], time.perf_counter() - started))
+            await self._write_one(part, steps[end - 1].at)
+            written(Written(self.head, steps[begin:end], time.perf_counter() - started))
             begin = end
 
-    async def _write_one(self, part: Sequence[bytes], at: int) -> int:
-        message_id = f"{self.writer}-{self.head}-{self.instance}"
-        payload = envelope(self.log.cell.name, self.writer, message_id, at, part)
+    async def _write_one(self, part: Sequence[bytes], at: int) -> None:
+        send = self.chain.begin()
+        payload = envelope(self.log.cell.name, self.writer, send.message_id, at, part)
         wait_s = RETRY_FIRST_S
         while True:
             try:
-                ack = await self.log.append(self.writer, payload, expected_last=self.head, msg_id=message_id)
-                return ack.seq
+                ack = await self.log.append(
+                    self.writer, payload, expected_last=send.expected_last, msg_id=send.message_id
+                )
+                if self.chain.acknowledged(ack.seq, duplicate=ack.duplicate):
+                    return
             except UnansweredError as error:
                 log.info("commit unanswered", writer=self.writer, head=self.head, error=error.detail)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, RETRY_MOST_S)
+                continue
             except StaleSequenceError:
-                # It may be our own first attempt that made it stale. A copy still under way changes
-                # nothing: it carries the same expectation, which fails once any copy is in.
-                if (seq := await self._own_last(message_id)) is None:
-                    raise
-                return seq
+                pass
+            last = await self._last()
+            self.chain.found(send, last.seq if last else 0, message_id_of(last.payload) if last else "")
+            return
 
-    async def _own_last(self, message_id: str) -> int | None:
-        """Return where our message stands, None if the subject's last message is another's.
-
-        Nobody can have written after it: they would have to know its sequence, as fenced leaders do
-        not, and a leader that took over has made this one stale either way.
-        """
+    async def _last(self) -> Entry | None:
+        """Return the subject's last message; waits for the log for ever."""
         wait_s = RETRY_FIRST_S
         while True:
             try:
-                last = await self.log.last(self.writer)
-                break
+                return await self.log.last(self.writer)
             except LogUnavailableError as error:
-                log.info("cannot settle yet", writer=self.writer, error=str(error))
+                log.info("log not available", writer=self.writer, error=str(error))
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, RETRY_MOST_S)
-        if last is not None and message_id_of(last.payload) == message_id:
-            return last.seq
-        return None

@@ -147,5 +147,5 @@ class RunningScheduler:
 
     def _poke(self) -> None:
         """Make the runner decide: what the test wants is in no event."""
-        self.runner._due = 0
+        self.runner.replica.due = 0
         self.runner._wake.set()

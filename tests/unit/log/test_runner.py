@@ -278,7 +278,7 @@ async def test_decisions_do_not_wait_for_a_snapshot(tmp_path):
     pace = Settings(snapshot_events=1, snapshot_s=10**6)
     async with running(log, decider=SlowBank(), snapshots=Snapshots(store), settings=pace) as runner:
         await log.append("job.a.b", order("first"))
-        await eventually(lambda: runner._snapshot_task is not None or runner._snapshot_due is not None)
+        await eventually(lambda: runner._snapshot_task is not None or runner._saving is not None)
         balance, upto = runner.fold.state.balance, runner.fold.upto
         await log.append("job.a.b", order("second"))
         await eventually(lambda: caught_up(runner) and runner.fold.state.balance == balance + 1)

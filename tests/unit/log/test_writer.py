@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.events.codec import decode_commit
+from sluice.events.codec import decode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted
 from sluice.log.errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
@@ -114,7 +114,7 @@ async def test_unanswered_commit_of_a_replaced_leader_is_void():
 
     async def successor_writes(suffix):
         new = CommitWriter(log, "scheduler")
-        new.head = 1
+        new.chain.head = 1
         log.last = original
         await new.write(steps(5), lambda _: None)
         return await original(suffix)
@@ -123,3 +123,30 @@ async def test_unanswered_commit_of_a_replaced_leader_is_void():
     with pytest.raises(StaleSequenceError):
         await old.write(steps(1), lambda _: None)
     assert await committed(log) == [*steps(1), *steps(5)]
+
+
+async def test_a_commit_is_not_taken_for_another_message_with_its_id():
+    """Who knows the id of a commit and uses it first stops nothing: the log does not have the commit yet."""
+    log, writer = MemoryLog(), CommitWriter(MemoryLog(), "scheduler")
+    writer.log = log
+    writer.chain._nonce = iter(["guessed", "new"]).__next__
+    await log.append("job.default.x", b"{}", msg_id=f"scheduler-0-guessed-{writer.instance}")
+
+    with pytest.raises(StaleSequenceError):
+        await writer.write(steps(1), lambda _: None)
+    assert await committed(log) == []
+
+    await writer.find_head()
+    await writer.write(steps(1), lambda _: None)
+    assert await committed(log) == steps(1)
+
+
+async def test_ids_of_commits_do_not_repeat():
+    """The id of the next commit cannot be told from those in the log."""
+    log = MemoryLog()
+    writer = CommitWriter(log, "scheduler")
+    for _ in range(3):
+        writer.chain.head = 0
+        log._last.clear()
+        await writer.write(steps(1), lambda _: None)
+    assert len({message_id_of(entry.payload) for entry in log.entries}) == 3

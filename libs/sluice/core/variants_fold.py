@@ -224,8 +224,8 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     if found is not None:
         family, variant = found
         variant.admitted_at = at
-        if family.admitted_at is not None:
-            # It has taken over: whatever is better still may try to preempt in its turn.
+        if variant.gate_at is not None or family.admitted_at is not None:
+            # It has got in, or taken over: whatever is better still may try to preempt in its turn (CA11).
             family.close_gates = _any_gate(family)
         state.touch(family, seq)
 

@@ -5,7 +5,13 @@ from typing import Any
 from sluice.core.status import View, notices
 from sluice.core.status.totals import series
 from sluice.events.scheduler import Admitted, Evicted, Preempted
-from sluice.events.variants import PreemptionGateOpened, VariantActivated, VariantCreated, VariantDeactivated
+from sluice.events.variants import (
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+)
 from tests.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
 
 HIGH = {
@@ -105,6 +111,27 @@ def test_the_gate_goes_round_when_preemption_does_not_succeed() -> None:
     assert opened[1].cause == 0, "only time has passed"
     world.settle_all()
     assert world.flavor_of("high") in ("res", "od")
+
+
+def test_the_gate_of_a_variant_closes_when_it_is_admitted() -> None:
+    """CA11: who has got in by its gate does not keep it, so a better sibling need not wait for its time."""
+    world = cell(cluster_queue({"res": 1, "od": 1}, preemption=PREEMPTS), HIGH)
+    for name in ("low-1", "low-2"):
+        world.submit(name)
+    world.settle_all()
+    world.submit("high", priority_class="high")
+    world.settle_all()
+    assert world.flavor_of("high") == "res"
+    res = world.variants("high")["res"]
+    assert [type(e) for e in world.events(PreemptionGateOpened, PreemptionGateClosed)] == [
+        PreemptionGateOpened,
+        PreemptionGateClosed,
+    ]
+    assert res.admitted_at is not None
+    assert res.gate_at is None
+    shown = view_of(world).workloads[res.key]
+    assert [is_open for is_open, _ in shown.gates.values()] == [False]
+    world.verify()
 
 
 # Several pod sets and resource groups

@@ -1,6 +1,5 @@
 """Finds everything wrong with the shape of a manifest, where the fast decoder stops at the first error."""
 
-import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -9,7 +8,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import inspect
 
-from .errors import BadValue, FieldError, invalid, plain, required, type_invalid, unknown_field
+from .errors import (
+    BadValue,
+    FieldError,
+    invalid,
+    near_miss,
+    plain,
+    required,
+    type_invalid,
+    unknown_field,
+)
 
 _ENUM = re.compile(r"Invalid enum value (.*)")
 _BOUND = re.compile(r"Expected `int` (>=|<=) (-?\d+)")
@@ -91,15 +99,6 @@ def _struct_errors(value: dict[str, Any], kind: inspect.StructType, path: str) -
     for name, field in fields.items():
         if field.required and name not in value:
             yield required(f"{path}.{name}" if path else name)
-
-
-def near_miss(word: str, known: dict[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """Return the known word that was probably meant, or ''."""
-    by_case = {name.lower(): name for name in known}
-    if word.lower() in by_case:
-        return by_case[word.lower()]
-    matches = difflib.get_close_matches(word.lower(), list(by_case), n=1, cutoff=0.7)
-    return by_case[matches[0]] if matches else ""
 
 
 def _leaf_errors(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:

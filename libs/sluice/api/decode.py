@@ -12,6 +12,7 @@ from . import _walk
 from .errors import FieldError, InvalidError, not_supported, required, type_invalid, unreadable
 from .meta import Manifest
 from .scheme import BY_GVK, Kind
+from .spelling import as_written
 
 MAX_DEPTH = 64
 """Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
@@ -85,14 +86,17 @@ def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifes
         raise DecodeError(tuple(huge), describe(value))
     kind = find_kind(value)
     manifest = _walk.without_nulls(value)
+    problems: list[FieldError] = []
     if kind.prepare is not None:
-        manifest = kind.prepare(manifest)
+        manifest = kind.prepare(manifest, problems)
     try:
-        return msgspec.convert(manifest, kind.type, strict=not numbers_in_strings)
+        decoded = msgspec.convert(manifest, kind.type, strict=not numbers_in_strings)
     except msgspec.ValidationError as error:
-        found = _walk.shape_errors(manifest, kind.type)
-        errors = found or [unreadable(str(error))]
-        raise DecodeError(tuple(errors), describe(value)) from error
+        found = _walk.shape_errors(manifest, kind.type) or [unreadable(str(error))]
+        raise DecodeError((*problems, *as_written(found, value)), describe(value)) from error
+    if problems:
+        raise DecodeError(tuple(problems), describe(value))
+    return decoded
 
 
 def find_kind(value: dict[str, Any]) -> Kind:

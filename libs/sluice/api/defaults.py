@@ -37,10 +37,6 @@ def _cluster_queue(queue: kueue.ClusterQueue, _gates: Mapping[str, bool]) -> kue
     fungibility = spec.flavor_fungibility or kueue.FlavorFungibility()
     preemption = spec.preemption or kueue.ClusterQueuePreemption()
     borrow = preemption.borrow_within_cohort or kueue.BorrowWithinCohort()
-    policy = spec.concurrent_admission_policy
-    if policy is not None and not policy.migration.mode:
-        migration = replace(policy.migration, mode="TryPreferredFlavors")
-        policy = replace(policy, migration=migration)
     return replace(
         queue,
         spec=replace(
@@ -59,7 +55,6 @@ def _cluster_queue(queue: kueue.ClusterQueue, _gates: Mapping[str, bool]) -> kue
             ),
             stop_policy=spec.stop_policy or "None",
             fair_sharing=_fair_sharing(spec.fair_sharing),
-            concurrent_admission_policy=policy,
         ),
         status={},
     )

@@ -1,5 +1,6 @@
 """Field errors: what is wrong with an input, where, in the words of Kubernetes' API server."""
 
+import difflib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -130,3 +131,12 @@ def unknown_field(field: str, suggestion: str = "") -> FieldError:
 
 def unreadable(detail: str) -> FieldError:
     return FieldError(field="", detail=detail, type="Unreadable")
+
+
+def near_miss(word: str, known: dict[str, Any] | list[str] | tuple[str, ...]) -> str:
+    """Return the known word that was probably meant, or ''."""
+    by_case = {name.lower(): name for name in known}
+    if word.lower() in by_case:
+        return by_case[word.lower()]
+    matches = difflib.get_close_matches(word.lower(), list(by_case), n=1, cutoff=0.7)
+    return by_case[matches[0]] if matches else ""

@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import batch_v1, check_parameters, convert, core_v1, jobset, kueue, ray, sluice_v1
+from .errors import FieldError
 from .meta import Manifest
 
 Object = dict[str, Any]
-Prepare = Callable[[Object], Object]
+Prepare = Callable[[Object, list[FieldError]], Object]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of manifest.
 
-    `prepare` turns an accepted spelling into the canonical one before decoding; None where there is
-    but one spelling. `plural` is the word of the command line and of messages.
+    `prepare` turns an accepted spelling into the canonical one before decoding, and adds to its errors what
+    cannot be turned; None where there is but one spelling. `plural` is the word of the command line and of
+    messages.
     """
 
     api_version: str
@@ -84,13 +86,11 @@ KINDS: tuple[Kind, ...] = (
     Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
 )
 
-_OLDER = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1")
-
 
 def _older(kind: Kind) -> list[Kind]:
     return [
         Kind(old, kind.kind, kind.type, kind.plural, kind.namespaced, convert.to_v1beta2, kind.aliases)
-        for old in _OLDER
+        for old in convert.OLDER
     ]
 
 

@@ -92,6 +92,8 @@ class Document:
     errors: tuple[FieldError, ...] = ()
     lines: tuple[int, ...] = ()
     what: str = "manifest"
+    written: Any = None
+    """What stands there, in the spelling of its author."""
 
     def problems(self, source: str = "") -> list[str]:
         """Return one line of text per error: `file.yaml:12: ClusterQueue "a": spec.x: Unknown field`."""
@@ -193,7 +195,7 @@ def _decoded(
             tuple(place for _, place in problems),
             describe(value),
         )
-    return Document(index, line, manifest, what=describe(value))
+    return Document(index, line, manifest, what=describe(value), written=value)
 
 
 def _duplicates(node: Any, path: str, depth: int = 0) -> Iterator[tuple[FieldError, int]]:

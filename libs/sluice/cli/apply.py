@@ -68,7 +68,7 @@ def apply(
         failed = 0
         if config:
             request = ApplyRequest(
-                objects=[source.plain() for source in config],
+                objects=[source.written for source in config],
                 namespace=namespace,
                 dry_run=dry_run == "server",
             )

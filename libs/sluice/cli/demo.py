@@ -143,7 +143,7 @@ class _Run:
     async def _apply(self, api: Api, config: Sequence[Source]) -> None:
         order = {kind: number for number, kind in enumerate(KINDS)}
         ordered = sorted(config, key=lambda source: order.get(source.kind, 99))
-        answer = await api.apply(ApplyRequest(objects=[source.plain() for source in ordered]))
+        answer = await api.apply(ApplyRequest(objects=[source.written for source in ordered]))
         refused = [result.status for result in answer.results if result.status is not None]
         if refused:
             raise CliError("\n".join(describe_status(status) for status in refused))

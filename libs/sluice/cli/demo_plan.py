@@ -53,7 +53,6 @@ def _planned(source: Source) -> Sequence[Planned]:
         metadata = msgspec.structs.replace(manifest.metadata, name=name, annotations=rest)
         # A moment between jobs of one kind, as when people and programs submit them.
         moment = at_s + 0.02 * (number - 1)
-        planned.append(
-            Planned(moment, Source(source.place, msgspec.structs.replace(manifest, metadata=metadata)))
-        )
+        copy = msgspec.structs.replace(manifest, metadata=metadata)
+        planned.append(Planned(moment, Source(source.place, copy, source.written)))
     return planned

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ class Source:
 
     place: str
     manifest: Manifest
+    written: dict[str, Any] = field(default_factory=dict)
+    """As its author spelled it: the api service's refusals name these fields."""
 
     @property
     def kind(self) -> str:
@@ -80,7 +82,7 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> list[Source]:
             if document.errors:
                 problems += document.problems(place)
             elif document.manifest is not None:
-                sources.append(Source(f"{place}:{document.line}", document.manifest))
+                sources.append(Source(f"{place}:{document.line}", document.manifest, document.written))
     if problems:
         raise CliError(
             f"{plural(len(problems), 'problem')} in the manifests; nothing was changed:\n"

@@ -13,6 +13,7 @@ from sluice.api.errors import FieldError, invalid
 from sluice.api.features import NONE
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import BY_GVK
+from sluice.api.spelling import as_written
 from sluice.api.validation import validate, validate_update
 from sluice.events.query import Cause, Reference, Result, Status, StatusDetails
 
@@ -83,7 +84,7 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
         return _refused(manifest, refusal.status)
     name, namespace = desired.metadata.name, desired.metadata.namespace
     before = draft.get(kind, object_key(kind, namespace, name))
-    against = _reason_against(draft, kind, desired, before, claimed)
+    against = _reason_against(draft, kind, desired, before, claimed, manifest)
     if against is not None:
         return _result("refused", kind, desired, status_=against)
     warnings = list(_warnings(draft, kind, desired, before))
@@ -98,15 +99,20 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
 
 
 def _reason_against(
-    draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None, claimed: ObjectMeta
+    draft: Draft,
+    kind: str,
+    desired: ConfigObject,
+    before: ConfigObject | None,
+    claimed: ObjectMeta,
+    written: Mapping[str, Any],
 ) -> Status | None:
-    """Return the refusal of an object that could be decoded, None when it may be stored."""
+    """Return the refusal of an object that was decoded from *written*, None when it may be stored."""
     name = desired.metadata.name
     size = len(msgspec.json.encode(desired))
     if size > MAX_BYTES:
         message = f'{kind} "{name}" has {size} bytes, the limit is {MAX_BYTES}'
         return status("RequestEntityTooLarge", message, kind=kind, name=name)
-    if errors := check(draft, desired, before):
+    if errors := as_written(check(draft, desired, before), written):
         return invalid_status(kind, name, errors)
     if claimed.resource_version and not draft.is_current(kind, desired, claimed.resource_version):
         return status("Conflict", _STALE, kind=kind, name=name)

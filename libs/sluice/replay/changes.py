@@ -11,6 +11,7 @@ from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
 from sluice.api.errors import InvalidError
 from sluice.api.scheme import configuration_kinds
+from sluice.api.spelling import as_written
 from sluice.api.validation import validate
 from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, Micros
@@ -88,7 +89,7 @@ def _event(manifest: dict[str, Any], what: str) -> ObjectApplied:
         desired = default(decode_object(manifest))
     except (DecodeError, InvalidError) as error:
         raise ChangeError(f"{what}: {error}") from error
-    errors = validate(desired, {})
+    errors = as_written(validate(desired, {}), manifest)
     if errors:
         raise ChangeError(f"{what}: {'; '.join(map(str, errors))}")
     metadata = desired.metadata  # type: ignore[attr-defined]

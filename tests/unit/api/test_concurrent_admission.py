@@ -1,6 +1,7 @@
 """What can be wrong with concurrent admission in manifests, and what is said of it (CA1-CA4)."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
 from sluice.api.meta import Manifest
 from sluice.api.validation import validate, validate_update
+from sluice.core.config import Clock, Draft, Objects
+from sluice.core.config_plan import plan_apply
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 POLICY = "spec.concurrentAdmissionPolicy"
@@ -25,7 +28,11 @@ def group(resource: str, *flavors: str) -> Spec:
 
 
 def queue(
-    *groups: Spec, constraints: Spec | None = None, mode: str = "", variants: Any = (), **more: Any
+    *groups: Spec,
+    constraints: Spec | None = None,
+    mode: str = "TryPreferredFlavors",
+    variants: Any = (),
+    **more: Any,
 ) -> Spec:
     migration: Spec = {"mode": mode} if mode else {}
     if constraints:
@@ -86,6 +93,8 @@ REFUSED: dict[str, tuple[Spec, str]] = {
         queue(mode="RetainFirstAdmission", constraints={"lastAcceptableFlavorName": "a"}),
         f"{CONSTRAINTS}: Forbidden: may only be set when migration.mode",
     ),
+    "no mode": (queue(mode=""), f"{POLICY}.migration.mode: Required value"),
+    "an empty policy": (queue(concurrentAdmissionPolicy={}), f"{POLICY}.migration.mode: Required value"),
     "unknown mode": (queue(mode="Sometimes"), f'{POLICY}.migration.mode: Unsupported value: "Sometimes"'),
     "unknown flavor of a variant": (
         queue(variants=[variant("v", "a", "z")]),
@@ -111,6 +120,14 @@ REFUSED: dict[str, tuple[Spec, str]] = {
         queue(variants=[variant("v", "a", createDelaySeconds=-1)]),
         f"{VARIANTS}[0].createDelaySeconds: Invalid value: -1: must be greater than or equal to 0",
     ),
+    "a create delay beyond 32 bits": (
+        queue(variants=[variant("v", "a", createDelaySeconds=2**31)]),
+        f"{VARIANTS}[0].createDelaySeconds: Invalid value: 2147483648: must be less than or equal to",
+    ),
+    "a delete delay beyond 32 bits": (
+        queue(variants=[variant("v", "a", deleteDelaySeconds=2**31)]),
+        f"{VARIANTS}[0].deleteDelaySeconds: Invalid value: 2147483648: must be less than or equal to",
+    ),
     "negative delete delay": (
         queue(variants=[variant("v", "a", deleteDelaySeconds=-5)]),
         f"{VARIANTS}[0].deleteDelaySeconds: Invalid value: -5: must be greater than or equal to 0",
@@ -127,6 +144,139 @@ def test_a_wrong_queue_is_refused_with_the_field(what: str) -> None:
     except DecodeError as error:
         found += [str(one) for one in error.errors]
     assert [one for one in found if one.startswith(text)], found
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_the_gate_makes_no_difference(what: str) -> None:
+    """What could not be switched on is refused while the gate is off, too."""
+    spec, text = REFUSED[what]
+    try:
+        found = [
+            str(error) for error in validate(manifest("ClusterQueue", spec), {"ConcurrentAdmission": False})
+        ]
+    except DecodeError as error:
+        found = [str(one) for one in error.errors]
+    assert [one for one in found if one.startswith(text)], found
+
+
+PROPOSAL = "spec.concurrentAdmission"
+LIMITS = f"{PROPOSAL}.migrationConstraints"
+
+
+def proposal(limits: Any = None, **more: Any) -> Spec:
+    """Return a queue in the KEP's spelling."""
+    written = {"migrationConstraints": {"mode": "UpgradeOnly"} if limits is None else limits}
+    groups = more.pop("groups", [group("cpu", "a", "b")])
+    spec = {"resourceGroups": groups, "concurrentAdmission": {**written, **more.pop("policy", {})}, **more}
+    return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": spec}
+
+
+UPGRADE = {"mode": "UpgradeOnly"}
+AS_WRITTEN: dict[str, tuple[Spec, str]] = {
+    "empty": (
+        proposal({}),
+        f'{LIMITS}.mode: Required value: supported values: "UpgradeOnly", "NoMigration"',
+    ),
+    "unknown mode": (
+        proposal({"mode": "Up"}),
+        f'{LIMITS}.mode: Unsupported value: "Up": supported values: "UpgradeOnly", "NoMigration"',
+    ),
+    "limit without migration": (
+        proposal({"mode": "NoMigration", "minFlavor": "a"}),
+        f'{LIMITS}: Forbidden: may only be set when migrationConstraints.mode is "UpgradeOnly" '
+        '(got "NoMigration")',
+    ),
+    "unknown flavor": (
+        proposal({**UPGRADE, "minFlavor": "z"}),
+        f'{LIMITS}.minFlavor: Invalid value: "z": must be one of the flavors defined in the ClusterQueue: '
+        "[a b]",
+    ),
+    "a flavor that is no word": (
+        proposal({**UPGRADE, "minFlavor": 7}),
+        f"{LIMITS}.minFlavor: Invalid value: 7: expected string, got integer; put it in quotes",
+    ),
+    "a variant without variants": (
+        proposal({**UPGRADE, "minVariant": "a"}),
+        f"{LIMITS}.minVariant: Forbidden: may only be set with explicitVariants",
+    ),
+    "a misspelled limit": (
+        proposal({**UPGRADE, "minflavor": "a"}),
+        f'{LIMITS}.minflavor: Unknown field: did you mean "minFlavor"?',
+    ),
+    "the other spelling's limit": (
+        proposal({**UPGRADE, "lastAcceptableFlavorName": "a"}),
+        f"{LIMITS}.lastAcceptableFlavorName: Unknown field",
+    ),
+    "the other spelling's part": (
+        proposal(policy={"migration": {"mode": "TryPreferredFlavors"}}),
+        f"{PROPOSAL}.migration: Unknown field",
+    ),
+    "no mapping": (
+        {**proposal(), "spec": {"concurrentAdmission": "yes"}},
+        f'{PROPOSAL}: Invalid value: "yes": expected mapping, got string',
+    ),
+    "a variant": (
+        proposal(policy={"explicitVariants": [variant("v", "z")]}),
+        f'{PROPOSAL}.explicitVariants[0].allowedResourceFlavors[0]: Unsupported value: "z"',
+    ),
+    "a delay": (
+        proposal(policy={"explicitVariants": [variant("v", "a", createDelaySeconds=2**31)]}),
+        f"{PROPOSAL}.explicitVariants[0].createDelaySeconds: Invalid value: 2147483648",
+    ),
+    "StrictFIFO": (
+        proposal(queueingStrategy="StrictFIFO"),
+        'spec.queueingStrategy: Invalid value: "StrictFIFO": StrictFIFO queueing strategy cannot be used '
+        "when concurrentAdmission is defined",
+    ),
+    "v1beta1": (
+        {**proposal(), "apiVersion": "kueue.x-k8s.io/v1beta1"},
+        f"{PROPOSAL}: Unknown field: concurrent admission needs apiVersion {KUEUE}",
+    ),
+    "v1beta1 and the other spelling": (
+        {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "x"}}
+        | {"spec": queue()},
+        f"{POLICY}: Unknown field: concurrent admission needs apiVersion {KUEUE}",
+    ),
+    "v1beta1's cohort": (
+        {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "x"}}
+        | {"spec": {"cohort": "No_Name"}},
+        'spec.cohort: Invalid value: "No_Name"',
+    ),
+    "v1beta1's checks": (
+        {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": "x"}}
+        | {"spec": {"admissionChecks": ["good", "No_Name"]}},
+        'spec.admissionChecks[1]: Invalid value: "No_Name"',
+    ),
+}
+
+
+@pytest.mark.parametrize("what", AS_WRITTEN)
+def test_errors_name_what_was_written(what: str) -> None:
+    """Whatever spelling is judged, the error is about the author's field, value and words (CA1)."""
+    written, text = AS_WRITTEN[what]
+    result = plan_apply(Draft(Objects(), Clock(at=0, upto=0)), written, "default")
+    assert result.status is not None
+    found = [f"{cause.field}: {cause.message}" for cause in result.status.details.causes]
+    assert [one for one in found if one.startswith(text)], found
+    for word in ("concurrentAdmissionPolicy", "lastAcceptable", "TryPreferred"):
+        if word not in json.dumps(written):
+            assert not [one for one in found if word in one], found
+
+
+def test_what_may_not_change_is_named_as_written() -> None:
+    """Immutable fields (CA3) in the KEP's spelling, with the value that was asked for."""
+    objects = Objects()
+    first = Draft(objects, Clock(at=0, upto=0))
+    assert plan_apply(first, proposal(), "default").outcome == "created"
+    for event in first.events:
+        objects.apply(event, 1)
+    result = plan_apply(Draft(objects, Clock(at=0, upto=1)), proposal({"mode": "NoMigration"}), "default")
+    assert result.status is not None
+    (cause,) = result.status.details.causes
+    assert cause.field == PROPOSAL
+    assert cause.message == (
+        'Invalid value: {"migrationConstraints":{"mode":"NoMigration"}}: field is immutable'
+    )
 
 
 def test_a_good_queue_is_accepted() -> None:

@@ -41,7 +41,10 @@ def _gateless(check: Callable[[Any], list[FieldError]]) -> _Check:
 
 _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     kueue.ResourceFlavor: (_gateless(flavor.schema_flavor), _gateless(flavor.check_flavor)),
-    kueue.ClusterQueue: (_gateless(clusterqueue.schema_cluster_queue), clusterqueue.check_cluster_queue),
+    kueue.ClusterQueue: (
+        _gateless(clusterqueue.schema_cluster_queue),
+        _gateless(clusterqueue.check_cluster_queue),
+    ),
     kueue.Cohort: (_gateless(cohort.schema_cohort), _gateless(cohort.check_cohort)),
     kueue.LocalQueue: (_gateless(small.check_local_queue),),
     kueue.AdmissionCheck: (_gateless(small.check_admission_check),),

@@ -17,6 +17,7 @@ from sluice.api.kueue import (
     ClusterQueuePreemption,
     ClusterQueueSpec,
     ConcurrentAdmissionPolicy,
+    ExplicitVariant,
     FlavorFungibility,
     ResourceGroup,
 )
@@ -26,14 +27,15 @@ from . import names, quotas
 IMMUTABLE = "field is immutable"
 MAX_CHECKS = 64
 MAX_VARIANTS = 16
+INT32 = 2**31 - 1
 _POLICY = "spec.concurrentAdmissionPolicy"
 _CONSTRAINTS = f"{_POLICY}.migration.constraints"
 _MODES = ("TryPreferredFlavors", "RetainFirstAdmission")
 
 
-def check_cluster_queue(queue: ClusterQueue, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
+def check_cluster_queue(queue: ClusterQueue) -> list[FieldError]:
     """Check a new queue."""
-    return _check_spec(queue.spec, gates) + _check_on_flavors(queue.spec, {})
+    return _check_spec(queue.spec) + _check_on_flavors(queue.spec, {})
 
 
 def check_cluster_queue_update(
@@ -49,7 +51,7 @@ def check_cluster_queue_update(
     ):
         # A reference that was wrong before stays allowed, or nothing else could be edited.
         tolerated = {check.name: frozenset(check.on_flavors) for check in strategy.admission_checks}
-    found = _check_spec(new.spec, gates) + _check_on_flavors(new.spec, tolerated)
+    found = _check_spec(new.spec) + _check_on_flavors(new.spec, tolerated)
     # CA3: only the migration is immutable; ours, explicit variants may be edited.
     before, after = old.spec.concurrent_admission_policy, new.spec.concurrent_admission_policy
     if (before is None) != (after is None) or (
@@ -59,7 +61,7 @@ def check_cluster_queue_update(
     return found
 
 
-def _check_spec(spec: ClusterQueueSpec, gates: Mapping[str, bool]) -> list[FieldError]:
+def _check_spec(spec: ClusterQueueSpec) -> list[FieldError]:
     groups = "spec.resourceGroups"
     found = quotas.check_resource_groups(
         groups,
@@ -75,7 +77,8 @@ def _check_spec(spec: ClusterQueueSpec, gates: Mapping[str, bool]) -> list[Field
         found += _check_fungibility(spec.flavor_fungibility)
     found += quotas.check_fair_sharing("spec.fairSharing", spec.fair_sharing)
     found += quotas.check_totals(groups, spec.resource_groups)
-    if spec.concurrent_admission_policy is not None and enabled(gates, "ConcurrentAdmission"):
+    if spec.concurrent_admission_policy is not None:
+        # Whatever the gate says: with a queue that could not have it, it could not be switched on.
         found += _check_policy(spec, spec.concurrent_admission_policy)
     return found
 
@@ -195,10 +198,7 @@ def _check_variants(groups: Sequence[ResourceGroup], policy: ConcurrentAdmission
             if not any(flavor.name in allowed for flavor in group.flavors):
                 text = f"must allow a flavor of every resource group; none of spec.resourceGroups[{j}]"
                 found.append(invalid(f"{here}.allowedResourceFlavors", allowed, text))
-        for word, delay in (
-            ("createDelaySeconds", variant.create_delay_seconds),
-            ("deleteDelaySeconds", variant.delete_delay_seconds),
-        ):
+        for word, delay in _delays(variant):
             if delay is not None and delay < 0:
                 found.append(invalid(f"{here}.{word}", delay, quotas.NOT_NEGATIVE))
     return found
@@ -216,13 +216,34 @@ def schema_cluster_queue(queue: ClusterQueue) -> list[FieldError]:
     if borrow is not None and borrow.max_priority_threshold is not None and borrow.policy in ("", "Never"):
         place = "spec.preemption.borrowWithinCohort.maxPriorityThreshold"
         found.append(forbidden(place, "may only be set when policy is LowerPriority"))
-    policy = spec.concurrent_admission_policy
-    if policy is not None and policy.migration.mode not in ("", *_MODES):
-        found.append(not_supported(f"{_POLICY}.migration.mode", policy.migration.mode, _MODES))
+    if spec.concurrent_admission_policy is not None:
+        found += _schema_policy(spec.concurrent_admission_policy)
     scope = spec.admission_scope
     if scope is not None and scope.admission_mode not in _SCOPES:
         found.append(not_supported("spec.admissionScope.admissionMode", scope.admission_mode, _SCOPES))
     return found
+
+
+def _schema_policy(policy: ConcurrentAdmissionPolicy) -> list[FieldError]:
+    mode, found = policy.migration.mode, list[FieldError]()
+    if not mode:
+        supported = ", ".join(f'"{word}"' for word in _MODES)
+        found.append(required(f"{_POLICY}.migration.mode", f"supported values: {supported}"))
+    elif mode not in _MODES:
+        found.append(not_supported(f"{_POLICY}.migration.mode", mode, _MODES))
+    for i, variant in enumerate(policy.explicit_variants):
+        for word, delay in _delays(variant):
+            if delay is not None and delay > INT32:
+                place = f"{_POLICY}.explicitVariants[{i}].{word}"
+                found.append(invalid(place, delay, f"must be less than or equal to {INT32}"))
+    return found
+
+
+def _delays(variant: ExplicitVariant) -> tuple[tuple[str, int | None], ...]:
+    return (
+        ("createDelaySeconds", variant.create_delay_seconds),
+        ("deleteDelaySeconds", variant.delete_delay_seconds),
+    )
 
 
 _SCOPES = ("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing")

@@ -1,7 +1,6 @@
 """Sluice's own Configuration (G2)."""
 
-from sluice.api._walk import near_miss
-from sluice.api.errors import FieldError, duplicate, invalid, not_supported, unknown_field
+from sluice.api.errors import FieldError, duplicate, invalid, near_miss, not_supported, unknown_field
 from sluice.api.features import DEFAULTS
 from sluice.api.kueue import AdmissionChecksConfig, Configuration, ConfigurationSpec, WaitForPodsReady
 

@@ -66,13 +66,15 @@ def preempt(
     `queue`: the preemptor's. `evicted`: who is evicted in the same step; those of now are added.
     """
     events: list[Event] = []
+    family = preemptor.record.parent
+    parent = world.workloads.get(family) if family is not None else None
     for target in targets:
         victim = target.workload
         if victim.evicted_at is not None or victim.key in evicted:
             continue
         evicted.add(victim.key)
         node = world.cluster_queues[victim.cluster_queue].node
-        message = preemption_message(preemptor, target.reason, queue.node, node)
+        message = preemption_message(preemptor, target.reason, queue.node, node, parent)
         events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
         events.append(
             Preempted(

@@ -102,12 +102,18 @@ class PreemptionOracle:
         return preemption_possibility(self._world, cq, workload, fr, amount)
 
 
-def preemption_message(preemptor: Workload, reason: Reason, preemptor_node: Node, victim_node: Node) -> str:
+def preemption_message(
+    preemptor: Workload,
+    reason: Reason,
+    preemptor_node: Node,
+    victim_node: Node,
+    parent: Workload | None = None,
+) -> str:
     """Return the message of the victim's Preempted and Evicted conditions.
 
-    The nodes are those of the two cluster queues.
+    The nodes are those of the two cluster queues. *parent*: of a variant, whose job it is.
     """
-    job = preemptor.record.job
+    job = (parent or preemptor).record.job
     job_uid = preemptor.record.labels.get(JOB_UID_LABEL) or (job.uid if job is not None else "")
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "

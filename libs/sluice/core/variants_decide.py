@@ -111,9 +111,10 @@ def _without_policy(state: State, family: Family) -> list[Event]:
         if family.stopped:
             return _released(family, running)
         if not family.leaving:
-            return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT)]
+            why = "its queue has no concurrent admission any more"
+            return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
         return []
-    events: list[Event] = [_delete(family, variant) for variant in family.variants.values()]
+    events: list[Event] = [_delete(family, variant, "") for variant in family.variants.values()]
     events.append(ParentUnmarked(cause=family.cause, workload=family.key))
     return events
 
@@ -126,7 +127,7 @@ def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
         events.append(ParentMarked(cause=family.cause, workload=family.key))
     for variant in family.variants.values():
         if _wanted(policy, variant) is None:
-            events += _remove(family, variant)
+            events += _remove(family, variant, _why_gone(policy, variant))
     made = state.made
     for preference, wanted in enumerate(policy.wanted):
         present = family.named(wanted.name)
@@ -172,17 +173,27 @@ def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> Wo
     )
 
 
-def _remove(family: Family, variant: Variant) -> list[Event]:
+def _why_gone(policy: Policy, variant: Variant) -> str:
+    """Return what has become of a variant that is not what the queue asks for."""
+    flavors = tuple(variant.record.allowed_flavors)
+    if any(wanted.name == variant.name for wanted in policy.wanted):
+        return f'variant "{variant.name}" has other flavors in ClusterQueue'
+    kind = "flavor" if flavors == (variant.name,) else "variant"
+    return f'{kind} "{variant.name}" no longer in ClusterQueue'
+
+
+def _remove(family: Family, variant: Variant, why: str) -> list[Event]:
     """A variant whose flavor has gone: deleted, but not before its job has stopped (CA13, G9)."""
     if family.running != variant.key:
-        return [_delete(family, variant)]
+        return [_delete(family, variant, why)]
     if family.leaving:
         return []
-    return [_evict(family, variant.key, CONCURRENT_ADMISSION, NO_VARIANT)]
+    why = f'{why} "{variant.cluster_queue}"'
+    return [_evict(family, variant.key, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
 
 
-def _delete(family: Family, variant: Variant) -> VariantDeleted:
-    message = f'Variant Workload "{variant.key}" deleted; flavor "{variant.name}" no longer in ClusterQueue'
+def _delete(family: Family, variant: Variant, why: str) -> VariantDeleted:
+    message = f'Variant Workload "{variant.key}" deleted; {why or "no concurrent admission any more"}'
     return VariantDeleted(cause=family.cause, workload=variant.key, parent=family.key, message=message)
 
 

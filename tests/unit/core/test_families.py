@@ -4,6 +4,7 @@ from typing import Any
 
 from sluice.core.status import View, notices
 from sluice.core.status.totals import series
+from sluice.events.base import JobKey
 from sluice.events.scheduler import Admitted, Evicted, Preempted
 from sluice.events.variants import (
     PreemptionGateClosed,
@@ -122,6 +123,9 @@ def test_the_gate_of_a_variant_closes_when_it_is_admitted() -> None:
     world.submit("high", priority_class="high")
     world.settle_all()
     assert world.flavor_of("high") == "res"
+    (preempted,) = (e for e in world.events(Preempted) if isinstance(e, Preempted))
+    job_uid = world.services["slices"].state.jobs[JobKey("default/high")].record.job.uid
+    assert f"JobUID: {job_uid})" in preempted.message, "a variant preempts for its parent's job"
     res = world.variants("high")["res"]
     assert [type(e) for e in world.events(PreemptionGateOpened, PreemptionGateClosed)] == [
         PreemptionGateOpened,
@@ -217,7 +221,10 @@ def test_flavors_come_and_go() -> None:
     assert [world.flavor_of(name) for name in ("a", "b")] == ["", "od"]
     said = [n for n in notices(view_of(world).workloads[key_of(world, "a")]) if "Evicted" in n.reason]
     assert [(n.reason, n.message) for n in said] == [
-        ("EvictedDueToConcurrentAdmission", "No variant is running")
+        (
+            "EvictedDueToConcurrentAdmission",
+            'No variant is running: flavor "res" no longer in ClusterQueue "main"',
+        )
     ]
     world.verify()
 

@@ -80,7 +80,9 @@ def _decide(
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
-        if not checks_for(entry.cq.spec, pod_sets):
+        if entry.beside:
+            _migrate(entry, cause, events, evicted)
+        elif not checks_for(entry.cq.spec, pod_sets):
             events.append(Admitted(cause=cause, workload=workload.key))
             if workload.record.replaces is not None:
                 events += replacement(world, workload, cause)
@@ -118,6 +120,15 @@ def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) 
     return events
 
 
+def _migrate(entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> None:
+    """CA10: the sibling that runs is told to stop; the variant is admitted when it has (`transitions`)."""
+    sibling = entry.migrates
+    if sibling is not None and sibling.key not in evicted:
+        evicted.add(sibling.key)
+        message = migration_message(entry.workload)
+        events.append(Evicted(cause=cause, workload=sibling.key, reason=FLAVOR_MIGRATION, message=message))
+
+
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
     if entry.waiting is not None:
         return False
@@ -125,12 +136,6 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     preempted = preempt(world, workload, entry.cq, entry.targets, cause, evicted)
     events += preempted
     issued = bool(preempted)
-    migrates = entry.migrates
-    if migrates is not None and migrates.key not in evicted:
-        evicted.add(migrates.key)
-        issued = True
-        message = migration_message(workload)
-        events.append(Evicted(cause=cause, workload=migrates.key, reason=FLAVOR_MIGRATION, message=message))
     waiting = entry.queue.waiting
     victims = sorted({victim.key for victim in entry.victims})
     if (

@@ -28,8 +28,6 @@ DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
 GATED: Final = "Workload requires preemption, but it's gated"
 PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
 
-MIGRATING: Final = "Pending the migration of 1 workload(s)"
-
 PREEMPTED_EPSILON_US: Final = 1000
 """A reclaimed borrower queues just behind its preemptor, which has the same time (a millisecond)."""
 
@@ -61,6 +59,7 @@ class Entry:
 
     __slots__ = (
         "assignment",
+        "beside",
         "cq",
         "deferred",
         "message",
@@ -99,8 +98,10 @@ class Entry:
         """Targets are to be looked for when its turn comes."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
+        self.beside = False
+        """With ADMITTED: it gets quota, but waits for its admitted sibling to go (CA10)."""
         self.migrates: Workload | None = None
-        """With PREEMPTING: the admitted sibling that a variant takes over from."""
+        """The admitted sibling that is to make room for the variant now."""
         self.usage: dict[FlavorResource, int] = {}
         self.outcome = Outcome.NOMINATED
         self.reason = ""

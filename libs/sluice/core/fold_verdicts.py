@@ -47,7 +47,6 @@ from .fold_effects import (
     wake_tree,
 )
 from .lifecycle import look, note
-from .model import Workload
 from .pending_queues import TreeQueues, Waiting
 from .placing import place
 from .processing import blocks_admission
@@ -225,16 +224,10 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     peers.reason, peers.message = event.reason, event.message
     state.pending.activate(peers)
     before = peers.queue.waiting
-    first = any(_goes_first(workload, world.workloads[key]) for key in victims) or (
+    first = any(world.workloads[key].admitted_at is None for key in victims) or (
         before is not None and before.workload is workload and before.first
     )
     state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
-
-
-def _goes_first(workload: Workload, victim: Workload) -> bool:
-    """May nobody come before *workload* while it waits for *victim*? See `pending.Waiting.first`."""
-    parent = workload.record.parent
-    return victim.admitted_at is None or (parent is not None and parent == victim.record.parent)
 
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:

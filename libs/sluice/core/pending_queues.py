@@ -116,10 +116,7 @@ class Waiting:
         self.borrowing = borrowing
         self.first = first
         """It comes before all others: a victim was not admitted, so that its quota is free at once (G9). Else
-        that one could take it again and be preempted again, for ever.
-
-        So does a variant that only waits for its sibling to stop (CA10): what it will use is free already.
-        Whoever took it meanwhile would have stopped the job for nothing, which would move again, for ever."""
+        that one could take it again and be preempted again, for ever."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 

@@ -151,7 +151,9 @@ class Processing:
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self._blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
-        elif not self._migrate(entry):
+        else:
+            if entry.workload.record.parent is not None:
+                self._beside_sibling(entry)
             self.trial.charge(entry.cq.node, entry.usage)
             self._admitted = True
             entry.finish(Outcome.ADMITTED)
@@ -180,15 +182,15 @@ class Processing:
         entry.finish(Outcome.PROMISED)
         self._blocked = self._blocks
 
-    def _migrate(self, entry: Entry) -> bool:
-        """CA10: let a variant wait for its admitted sibling to go. What has checks to pass waits later."""
+    def _beside_sibling(self, entry: Entry) -> None:
+        """CA10: quota beside that of an admitted sibling, which has to go before the variant is admitted.
+
+        It is told at once, unless there are checks to pass first (`transitions`).
+        """
         how, sibling, _ = standing(self._world, entry.workload)
-        if sibling is None or checks_for(entry.cq.spec, entry.pod_sets):
-            return False
-        self._wait_for(entry, entry.usage, [sibling])
-        entry.migrates = sibling if how is Standing.MIGRATES else None
-        entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.MIGRATING)
-        return True
+        entry.beside = sibling is not None
+        if how is Standing.MIGRATES and not checks_for(entry.cq.spec, entry.pod_sets):
+            entry.migrates = sibling
 
     def _wait_for(self, entry: Entry, usage: dict[FlavorResource, int], victims: Sequence[Workload]) -> None:
         """Keep *usage* for the entry until the victims have gone."""

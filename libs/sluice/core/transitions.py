@@ -17,7 +17,7 @@ from sluice.events.scheduler import (
 
 from . import eviction as ev
 from .backoff import MICROS_PER_S, backoff_s
-from .check_states import READY, REJECTED, RETRY
+from .check_states import READY, REJECTED, RETRY, checks_for
 from .families import Standing, migration_message, past_execution_s, standing
 from .inadmissible import MISCONFIGURED, PENDING_EVALUATION, SUSPENDED, drains, stopped, why_reservation_ends
 from .model import Workload, World
@@ -134,7 +134,7 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     ended = why_reservation_ends(world, workload)
     if ended is None and workload.record.replaces is not None:
         ended = _why_not_replacing(world, workload)
-    if ended is None and workload.checks == READY and not workload.preemptions:
+    if ended is None and not workload.preemptions and _has_passed(world, workload):
         ended = _why_not_admitted(world, workload)
         if ended is None:
             first = _take_over(world, workload, cause)
@@ -148,6 +148,14 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
         QuotaReleased(workload=workload.key, cause=cause),
         PendingReasonChanged(workloads=(workload.key,), reason=reason, message=message, cause=cause),
     ]
+
+
+def _has_passed(world: World, workload: Workload) -> bool:
+    """Are its checks Ready? A variant that waits for its sibling to go may have none (CA10)."""
+    if workload.checks or workload.record.parent is None:
+        return workload.checks == READY
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    return queue is not None and not checks_for(queue.spec, workload.assignment or ())
 
 
 def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | None:

@@ -6,22 +6,25 @@ import fcntl
 import sys
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
+import msgspec
 import structlog
 
 from sluice.api.decode import decode_json
 from sluice.api.errors import InvalidError
+from sluice.api.meta import Manifest
 from sluice.events.dispatch import DispatchEntry
 from sluice.log.config import CellConfig
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from sluice.sdk.claims import Held
 
 from .config import Config
+from .errors import PlanError
 from .execution import Execution, Machine, current_env
 from .guardian import GRACE_MOST_S
 from .orphans import KILL_S, earlier_outcome, end_orphans, remove_old
-from .plan import PlanError, make_plan
+from .plan import Plan, make_plan
 
 CLEAN_EVERY_S = 3600.0
 LOCK_WAIT_S = GRACE_MOST_S + KILL_S + 1.0
@@ -32,6 +35,53 @@ log = structlog.get_logger("sluice.agent")
 
 class AgentError(Exception):
     """The agent cannot work here."""
+
+
+class Attempted(Protocol):
+    """What is read here of `Work`."""
+
+    entry: DispatchEntry
+
+    async def manifest(self) -> msgspec.Raw: ...
+
+
+class Resized(Protocol):
+    def resize(self, entry: DispatchEntry, plan: Plan) -> None: ...
+
+
+class Resizing:
+    """Hands on the sizes of one attempt, and with them the manifest in force, which may be another one."""
+
+    def __init__(self, work: Attempted, execution: Resized, manifest: Manifest, manifest_seq: int) -> None:
+        self._work, self._execution = work, execution
+        self._manifest, self._manifest_seq = manifest, manifest_seq
+        self._reading: asyncio.Task[None] | None = None
+
+    def resize(self, entry: DispatchEntry) -> None:
+        """Run as many pods as *entry* has, at once; how many must succeed, the manifest may say later."""
+        self._plan(entry)
+        if entry.manifest_seq != self._manifest_seq and self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        while (seq := self._work.entry.manifest_seq) != self._manifest_seq:
+            try:
+                self._manifest = decode_json(await self._work.manifest())
+            except (InvalidError, LookupError) as error:
+                log.error("manifest not read", job=self._work.entry.job, seq=seq, error=str(error))
+            self._manifest_seq = seq
+            self._plan(self._work.entry)
+        self._reading = None
+
+    def _plan(self, entry: DispatchEntry) -> None:
+        try:
+            self._execution.resize(entry, make_plan(self._manifest, entry))
+        except PlanError as error:
+            log.error("not resized", job=entry.job, error=str(error))
 
 
 class Agent:
@@ -137,14 +187,14 @@ class Agent:
         except (PlanError, InvalidError, LookupError) as error:
             return Outcome(success=False, message=f"agent {self.config.name}: {error}")
         execution = Execution(self.machine, entry, plan, ready=work.ready, reclaimable=work.reclaimable)
-
-        def resize(resized: DispatchEntry) -> None:
-            execution.resize(resized, make_plan(manifest, resized))
-
-        work.on_resize = resize
+        resizing = Resizing(work, execution, manifest, entry.manifest_seq)
+        work.on_resize = resizing.resize
         if work.entry is not entry:
-            resize(work.entry)
-        outcome = await execution.run()
+            resizing.resize(work.entry)
+        try:
+            outcome = await execution.run()
+        finally:
+            resizing.close()
         log.info(
             "finished",
             job=entry.job,

@@ -5,22 +5,23 @@ Container images are not used: the first container's command and args run as a p
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.api import batch_v1, jobset, sluice_v1
 from sluice.api.core_v1 import Container, EnvVar, PodTemplateSpec
 from sluice.api.defaults import default
 from sluice.api.meta import Manifest
+from sluice.api.validation.job import sync_completions
 from sluice.events.dispatch import DispatchEntry, DispatchPodSet
 
+from .errors import PlanError
+from .policies import FailureRule, SuccessRule, failure_rules, success_rules
+
 BACKOFF_LIMIT = 6
+NO_LIMIT = 2**31 - 1
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.\-]*)\)")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]")
-
-
-class PlanError(ValueError):
-    """The manifest asks for what an agent cannot do; the text is for the job's owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class PodSetPlan:
     """Pods of one set, as the manifest has them: references to variables are not replaced yet.
 
     *completions*: how many must succeed; None: any success lets the rest run out, and no more are started.
+    *indexed*: each of the indexes below *completions* must succeed; otherwise that many pods, whichever.
     """
 
     name: str
@@ -38,6 +40,10 @@ class PodSetPlan:
     env: Sequence[tuple[str, str]]
     working_dir: str = ""
     grace_s: float | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    failure_policy: Sequence[FailureRule | None] = ()
+    success_policy: Sequence[SuccessRule] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +64,14 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
         case batch_v1.Job():
             spec = default(manifest).spec
             pods = _granted(granted, "main")
-            plan = _batch_pods("main", spec, pods, spec.completions, job=manifest.metadata.name)
-            deadline, limit = spec.active_deadline_seconds, spec.backoff_limit
+            completions = pods.count if sync_completions(manifest) else spec.completions
+            plan = _with_policies(
+                _batch_pods("main", spec, pods, completions, job=manifest.metadata.name), spec
+            )
+            limit = BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+            if manifest.spec.backoff_limit is None and spec.backoff_limit_per_index is not None:
+                limit = NO_LIMIT
+            return Plan([plan], limit, spec.active_deadline_seconds)
         case sluice_v1.Job():
             own = default(manifest).spec
             plans = [_own_pods(group, _granted(granted, group.name), own) for group in sluice_v1.groups(own)]
@@ -79,7 +91,6 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
         case _:
             kind = getattr(manifest, "kind", type(manifest).__name__)
             raise PlanError(f"agents run batch/v1 Jobs, JobSets and sluice.dev Jobs as processes, no {kind}")
-    return Plan([plan], BACKOFF_LIMIT if limit is None else limit, deadline)
 
 
 def _granted(granted: Mapping[str, DispatchPodSet], name: str) -> DispatchPodSet:
@@ -109,6 +120,17 @@ def _batch_pods(
         env=container_env(container, job),
         working_dir=container.working_dir,
         grace_s=template.spec.termination_grace_period_seconds,
+    )
+
+
+def _with_policies(pods: PodSetPlan, spec: batch_v1.JobSpec) -> PodSetPlan:
+    """Return the pods with what a batch/v1 Job says of its indexes, and of single failures."""
+    return replace(
+        pods,
+        backoff_limit_per_index=spec.backoff_limit_per_index if pods.indexed else None,
+        max_failed_indexes=spec.max_failed_indexes if pods.indexed else None,
+        failure_policy=failure_rules(spec.pod_failure_policy),
+        success_policy=success_rules(spec.success_policy) if pods.indexed else (),
     )
 
 

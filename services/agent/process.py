@@ -37,6 +37,11 @@ class PodProcess:
     def pid(self) -> int:
         return self.process.pid
 
+    def signal(self, what: signal.Signals) -> None:
+        """Signal all of its processes, unless the command has ended: then `wait` sees to the others."""
+        if self.process.returncode is None:
+            signal_group(self.pid, what)
+
     async def wait(self) -> int:
         """Wait until the command has ended, end what it left behind, and return its exit code."""
         code = await self.process.wait()
@@ -46,16 +51,6 @@ class PodProcess:
 
     def _forget(self) -> None:
         self.pid_file.unlink(missing_ok=True)
-
-    async def stop(self, grace_s: float) -> int:
-        """TERM to all of its processes, KILL after *grace_s* seconds; returns the exit code."""
-        if self.process.returncode is None:
-            signal_group(self.pid, signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace_s):
-                    await self.process.wait()
-            signal_group(self.pid, signal.SIGKILL)
-        return await self.wait()
 
 
 async def start(

@@ -273,3 +273,42 @@ def test_growth_waits_for_its_checks(run, agent, cell, tmp_path):
     for name in ("checked", "urgent"):
         run("job", "delete", name).ok()
     cell.kill(controller)
+
+
+def test_pods_ended_by_a_resize_do_their_work_again(run, agent, tmp_path):
+    """A job of three, made smaller: the workers that were ended exit 0 on TERM, which is no success (WS7)."""
+    run("apply", "-f", "examples/elastic/queue.yaml").ok()
+    script = (
+        "trap 'exit 0' TERM; while ! test -e go; do sleep 0.05; done; touch done-$JOB_COMPLETION_INDEX; "
+        "while ! test -e end; do sleep 0.05; done"
+    )
+    container = {"name": "worker", "command": ["sh", "-c", script], "workingDir": str(tmp_path)}
+    container["resources"] = {"requests": {"cpu": 1}}
+    metadata = {
+        "name": "indexed",
+        "labels": {"kueue.x-k8s.io/queue-name": "elastic"},
+        "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
+    }
+    pods = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": pods}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    run("submit", "-f", "-", stdin=json.dumps(job)).ok()
+    wait_until(lambda: len(pids(agent, "indexed")) == 3)
+    run("job", "scale", "indexed", "1").ok()
+    wait_until(lambda: len(pids(agent, "indexed")) == 1)
+    assert not list(tmp_path.glob("done-*"))
+
+    # Grown again, one of them starts again; the last one follows when a pod has ended by itself.
+    run("job", "scale", "indexed", "2").ok()
+    wait_until(lambda: sorted(pids(agent, "indexed")) == [0, 1])
+    (tmp_path / "go").touch()
+    wait_until(lambda: {path.name for path in tmp_path.glob("done-*")} == {"done-0", "done-1"})
+    (tmp_path / "end").touch()
+    wait_until(lambda: run("get", "job", "indexed", "-o", "{.status.phase}").ok().out.strip() == "Succeeded")
+    assert {path.name for path in tmp_path.glob("done-*")} == {"done-0", "done-1", "done-2"}
+    assert run("get", "job", "indexed", "-o", "json").ok().json["status"]["exitCodes"] == {
+        "main-0": 0,
+        "main-1": 0,
+        "main-2": 0,
+    }
+    run("job", "delete", "indexed").ok()

@@ -40,7 +40,8 @@ class Work:
     executor: "Executor"
     on_resize: Callable[[DispatchEntry], None] | None = None
     """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
-    _readiness: int = 0
+    _reports: int = 0
+    """Makes each report another message: the same counts may have to be said again after a resize."""
 
     async def manifest(self) -> msgspec.Raw:
         """Return the job's manifest as it was submitted, JSON; waits for a server that is away.
@@ -58,17 +59,18 @@ class Work:
 
     async def ready(self, *, ready: bool = True) -> None:
         """Report that all pods run, or that some do not any more."""
-        self._readiness += 1
+        self._reports += 1
         await self.executor.report(
             self.entry,
             JobPodsReady(attempt=self.entry.attempt, uid=self.entry.uid, executor=self.name, ready=ready),
-            f"ready{self._readiness}",
+            f"ready{self._reports}",
         )
 
     async def reclaimable(self, pods: dict[str, int]) -> None:
         """Report how many pods of each set have ended for good."""
         data = JobPodsReclaimable(pods=pods, attempt=self.entry.attempt, uid=self.entry.uid)
-        await self.executor.report(self.entry, data, f"reclaimable{sum(pods.values())}")
+        self._reports += 1
+        await self.executor.report(self.entry, data, f"reclaimable{self._reports}")
 
     @property
     def name(self) -> str:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from services.agent.config import load
-from services.agent.execution import describe_exit, inherited
-from services.agent.plan import Plan, PlanError, expand, make_plan, pod_env, resolve
+from services.agent.errors import PlanError
+from services.agent.execution import inherited
+from services.agent.plan import Plan, expand, make_plan, pod_env, resolve
+from services.agent.policies import describe_exit
 from sluice.api.decode import decode_object
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.dispatch import DispatchEntry, DispatchPodSet
@@ -41,6 +43,29 @@ def test_defaults_are_those_of_kubernetes() -> None:
     found = plan(job)
     assert (found.pod_sets[0].completions, found.backoff_limit) == (1, 6)
     assert plan(manifest(parallelism=2)).pod_sets[0].completions is None
+
+
+def test_completions_may_follow_the_size() -> None:
+    """By annotation, as Kueue has it: an Indexed job of as many completions as pods, whatever size it has."""
+    job = manifest(parallelism=4, completions=4, completionMode="Indexed")
+    assert plan(job).pod_sets[0].completions == 4
+    job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-completions-equal-parallelism": "true"}
+    assert plan(job).pod_sets[0].completions == 2
+
+
+def test_limits_per_index_and_policies() -> None:
+    """With a limit per index there is none for the job; policies are those of Indexed jobs, or refused."""
+    job = manifest(completions=2, completionMode="Indexed", backoffLimitPerIndex=1, maxFailedIndexes=1)
+    found = plan(job)
+    assert found.backoff_limit > 10**9
+    assert (found.pod_sets[0].backoff_limit_per_index, found.pod_sets[0].max_failed_indexes) == (1, 1)
+    job["spec"]["successPolicy"] = {"rules": [{"succeededIndexes": "0-1,x"}]}
+    with pytest.raises(PlanError, match=r"successPolicy.rules\[0\] cannot be understood"):
+        plan(job)
+    job["spec"]["successPolicy"] = None
+    job["spec"]["podFailurePolicy"] = {"rules": [{"action": "Panic", "onExitCodes": {}}]}
+    with pytest.raises(PlanError, match=r"podFailurePolicy.rules\[0\] cannot be understood"):
+        plan(job)
 
 
 def test_variables_refer_to_earlier_ones() -> None:

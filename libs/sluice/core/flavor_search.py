@@ -148,9 +148,13 @@ class Search:
         best_outcome = _WORST
         details: list[Detail] = []
         looks: list[Look] = []
-        start = 0
+        start, came = 0, None
         if self._scan is not None and self._fungible and position < len(self._scan):
-            start = self._scan[position].get(resource, -1) + 1
+            came = self._scan[position].get(resource)
+            start = 0 if came is None else came + 1
+        # Who has come to the last flavor has, until the scans of the other pod sets have, too. Else two of
+        # them could begin anew by turns, for ever.
+        ended = came == -1 or not self._fungible
         last = -1
         for index in range(start, len(group.flavors)):
             last = index
@@ -165,7 +169,7 @@ class Search:
                 continue
             if self.old is None and self._fits_at_home(flavor, wanted):
                 looks.append((flavor.name, _FIT, 0, (), 0))
-                tried = -1 if index == len(group.flavors) - 1 or not self._fungible else index
+                tried = -1 if ended or index == len(group.flavors) - 1 else index
                 choice = FlavorChoice(flavor.name, Mode.FIT, 0, tried)
                 return {res: choice for res, _ in wanted}, [], looks
             marks, outcome, look = self._try(flavor, pod_sets, wanted)
@@ -182,7 +186,7 @@ class Search:
             if stop:
                 break
         # -1: all were tried, the next attempt starts at the first.
-        tried = -1 if last == len(group.flavors) - 1 or not self._fungible else last
+        tried = -1 if ended or last == len(group.flavors) - 1 else last
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }

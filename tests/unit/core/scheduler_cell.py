@@ -93,13 +93,14 @@ class Cell:
     ) -> WorkloadKey:
         self.number += 1
         pod_set = PodSet(name="main", count=count, requests={"cpu": cpu * 1000}, **fields.pop("pod_set", {}))
+        pod_sets = fields.pop("pod_sets", (pod_set,))
         record = WorkloadRecord(
             namespace="ns",
             name=name,
             uid=uid(self.number),
             queue_name=queue,
             created_at=fields.pop("created_at", self.number * SECOND),
-            pod_sets=(pod_set,),
+            pod_sets=pod_sets,
             priority=priority,
             **fields,
         )

@@ -1,5 +1,6 @@
 """One cycle: who gets what, in which order, and what becomes of the others (SC1, SC5)."""
 
+from sluice.events.base import PodSet
 from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
 from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady
 from tests.unit.core.scheduler_cell import (
@@ -262,6 +263,28 @@ def test_the_search_goes_on_with_the_next_flavor() -> None:
     assert admitted(events) == ["next"]
     assert cell.flavor("next") == "second"
     assert scans(events) in ([], [({"cpu": 0},)], [[{"cpu": 0}]])
+
+
+def pods(name: str, count: int, cpu: int = 1) -> PodSet:
+    return PodSet(name=name, count=count, requests={"cpu": cpu * 1000})
+
+
+def test_the_search_of_several_pod_sets_ends() -> None:
+    """Pod sets that come to the last flavor at different times do not begin anew by turns, for ever (SC4)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 1, "two": 2, "three": 4})
+    cell.submit("both", "a", pod_sets=(pods("head", 1), pods("workers", 2)))
+    cell.submit("fills-three", "a", cpu=3)
+    assert set(admitted(cell.settle())) == {"both", "fills-three"}
+    for number in range(3):
+        cell.submit(f"too-large-{number}", "a", cpu=3, count=1 + number)
+    cell.settle()
+    cell.submit("w", "a", pod_sets=(pods("r0", 2), pods("r1", 2)))
+    cell.put(WorkloadDeleted(cause=0, workload=key("both")))
+
+    # Of 1, 2 and 1 that are free, either pod set fits the 2, and the other one nothing.
+    assert len(scans(cell.settle())) == 1
+    assert cell.reason("w")[0] == "WaitingForQuota"
 
 
 def test_partial_admission_takes_fewer_pods() -> None:

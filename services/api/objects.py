@@ -65,7 +65,9 @@ def keys(world: World, kind: str) -> Iterable[str]:
         return world.view.workloads
     if kind == "Variant":
         view = world.view
-        return [key for parent in view.parents for key in view.workloads[parent].variants]
+        # A race that is over is its parent's history; each variant can still be had by name.
+        racing = (view.workloads[parent] for parent in view.parents)
+        return [key for parent in racing if parent.finished_at is None for key in parent.variants]
     if kind == "Slice":
         return world.view.slices
     if kind == "Agent":
@@ -205,7 +207,8 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     if workload.migrations:
         plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:
-        plain["status"]["waitedSeconds"] = _seconds(workload.record.created_at, workload.admitted_at)
+        since = workload.record.created_at + workload.ran_us
+        plain["status"]["waitedSeconds"] = _seconds(since, workload.admitted_at)
     return plain
 
 
@@ -315,8 +318,9 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         status["message"] = "; ".join(str(error) for error in submitted.errors)
     if found.admitted_at is not None:
         status["startTime"] = timestamp(found.admitted_at)
-        ran_before = workload.past_execution_s * 1_000_000
-        status["waitedSeconds"] = _seconds(found.created_at + ran_before, found.admitted_at)
+        # Its first slice's, or attempt's, wait counts as much as the latest one's.
+        since = submitted.created_at if submitted is not None else found.created_at
+        status["waitedSeconds"] = _seconds(since + view.ran_us, found.admitted_at)
     if found.finished_at is not None:
         status["completionTime"] = timestamp(found.finished_at)
         if found.admitted_at is not None:

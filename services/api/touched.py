@@ -51,6 +51,14 @@ def _whole(view: View, event: Any, into: Touched) -> None:
     _workload(view, event.workload, into, queues=True)
 
 
+def _ends(view: View, event: Any, into: Touched) -> None:
+    """What becomes of a parent becomes of its variants."""
+    _workload(view, event.workload, into, queues=True)
+    workload = view.workloads.get(event.workload)
+    for key in workload.variants if workload is not None else ():
+        _workload(view, key, into, queues=False)
+
+
 def _alone(view: View, event: Any, into: Touched) -> None:
     _workload(view, event.workload, into, queues=False)
 
@@ -112,8 +120,8 @@ _SPECIAL: dict[type[Event], _Mark] = {
     scheduler.FlavorScanAdvanced: _none,
     scheduler.TreesSettled: _none,
     slices.WorkloadUpdated: _whole,
-    slices.WorkloadFinished: _whole,
-    slices.WorkloadDeleted: _whole,
+    slices.WorkloadFinished: _ends,
+    slices.WorkloadDeleted: _ends,
     scheduler.QuotaReserved: _whole,
     scheduler.Admitted: _whole,
     scheduler.QuotaReleased: _whole,

@@ -45,6 +45,17 @@ class Presence:
     seq: int = 0
 
 
+class _Racing:
+    """The variants that people see listed: those of jobs that are not over."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def __contains__(self, key: object) -> bool:
+        workload = self._view.workloads.get(key)  # type: ignore[call-overload]
+        return workload is not None and workload.finished_at is None
+
+
 @dataclass(slots=True)
 class World:
     """The state; only `fold` changes it."""
@@ -152,7 +163,9 @@ class World:
         """Return where objects of this kind are, one of which is enough; agents excepted."""
         if kind == "Job":
             return (self.view.jobs, self.jobs.by_key)
-        if kind in ("Workload", "Variant", "Slice"):
+        if kind == "Variant":
+            return (_Racing(self.view),)
+        if kind in ("Workload", "Slice"):
             return (self.view.workloads,)
         return (self.objects.by_kind.get(kind, {}),)
 

@@ -341,7 +341,8 @@ class WorkloadVariantStatus(Manifest, frozen=True):
 
     name: str
     resource_flavors: list[str] = []
-    active: bool = True
+    active: bool = always(True)
+    """Written also when true: people and programs ask for it."""
     conditions: list[Condition] = []
 
 

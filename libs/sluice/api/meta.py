@@ -21,7 +21,7 @@ class Manifest(
     """Base of every manifest struct."""
 
 
-def always(value: str) -> Any:
+def always(value: str | bool) -> Any:
     """A default that is encoded all the same: what a manifest is must be readable from it."""
     return msgspec.field(default_factory=lambda: value)
 

@@ -133,6 +133,7 @@ _BODIES: dict[str, Callable[[Api, Object], Awaitable[Lines]]] = {
     "Job": job_lines,
     "Workload": workload_lines,
     "Slice": workload_lines,
+    "Variant": workload_lines,
     "ClusterQueue": cluster_queue_lines,
     "LocalQueue": local_queue_lines,
     "Cohort": cohort_lines,

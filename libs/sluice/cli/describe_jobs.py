@@ -1,14 +1,15 @@
 """Descriptions of jobs and workloads."""
 
-import re
 import time
 from collections.abc import Sequence
 
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.core.status import without_other_flavors
 from sluice.events.query import HistoryRequest, Object
 
 from .blocks import Lines, conditions, field
 from .client import Api
-from .columns import condition, dig, position, workload_status
+from .columns import allowed_flavors, condition, dig, position, variant_gate, workload_status
 from .durations import age, precise
 from .history import clock
 from .humane import describe as in_words
@@ -79,7 +80,8 @@ async def workload_lines(api: Api, obj: Object) -> Lines:
         field("Queue", dig(obj, "spec", "queueName")),
         field("Priority", dig(obj, "spec", "priority", default=0)),
         field("Position", position(obj)) if position(obj) else "",
-        field("Active", dig(obj, "spec", "active", default=True)),
+        field("Active", "yes" if dig(obj, "spec", "active", default=True) else "no"),
+        *_variant(obj),
     ]
     lines = [line for line in lines if line]
     lines += _slices(dig(obj, "status", "slice", "lineage", default=()), obj["metadata"]["name"])
@@ -92,6 +94,18 @@ async def workload_lines(api: Api, obj: Object) -> Lines:
     return lines + conditions(obj) + await _history(api, obj, "Workload")
 
 
+def _variant(obj: Object) -> Lines:
+    """Return what sets a variant apart: what it is for, and whether it may preempt."""
+    if not dig(obj, "status", "variant"):
+        return []
+    gates = {gate["name"]: gate for gate in dig(obj, "status", "preemptionGates", default=())}
+    since = dig(gates, GATE_CONCURRENT_ADMISSION, "lastTransitionTime")
+    return [
+        field("Variant", f"{dig(obj, 'status', 'variant')}, for {allowed_flavors(obj).replace(',', ', ')}"),
+        field("Gate", f"{variant_gate(obj)}, since {since}" if since else variant_gate(obj)),
+    ]
+
+
 def _family(obj: Object) -> Lines:
     """Return the tree of a parent and its variants, the most preferred first."""
     variants = dig(obj, "status", "variants", default=())
@@ -101,18 +115,12 @@ def _family(obj: Object) -> Lines:
     for number, variant in enumerate(variants, 1):
         branch = "└──" if number == len(variants) else "├──"
         like: Object = {"spec": {"active": variant.get("active", True)}, "status": variant}
-        state = workload_status(like) if variant.get("active", True) else "Inactive"
+        state = workload_status(like)
         names = ",".join(variant.get("resourceFlavors", ()))
         why = condition(like, "QuotaReserved").get("message", "") if state in ("Pending", "Evicted") else ""
-        why = _OTHER_FLAVOR.sub("", why).replace(": , ", ": ")
+        why = without_other_flavors(why)
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]
-
-
-_OTHER_FLAVOR = re.compile(
-    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
-)
-"""What a variant's message says of the flavors that it is not for."""
 
 
 def _migrations(obj: Object) -> Lines:

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from sluice.api.quantity import format_value
+from sluice.core.status import without_other_flavors
 from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, mapping
 from .client import Api
 from .columns import amount, condition, dig, key, name, object_age, pending_reason, position, usage_cells
+from .durations import human
 from .table import Column, bar, render
 
 
@@ -56,6 +58,7 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
     lines = [
         field("Cohort", spec.get("cohortName") or "<none>"),
         field("Strategy", spec.get("queueingStrategy")),
+        *_policy(spec),
         field("Preemption", f"within queue {preemption.get('withinClusterQueue', 'Never')}, "
               f"reclaim {preemption.get('reclaimWithinCohort', 'Never')}, borrow {borrow}"),
         field("Stop policy", spec.get("stopPolicy", "None")),
@@ -67,6 +70,39 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
     here = [key(queue) for queue in queues if dig(queue, "spec", "clusterQueue") == name(obj)]
     lines.append(field("Local queues", ", ".join(here) or "<none>"))
     return lines + _usage_bars(obj) + conditions(obj) + await _waiting(api, obj)
+
+
+def _policy(spec: Object) -> Lines:
+    """Return how jobs race in the queue (CA1): where they move to, and their variants, the best first."""
+    policy = spec.get("concurrentAdmissionPolicy")
+    if policy is None:
+        return []
+    mode = dig(policy, "migration", "mode", default="TryPreferredFlavors")
+    limits = dig(policy, "migration", "constraints", default={})
+    limit = limits.get("lastAcceptableFlavorName") or limits.get("lastAcceptableVariantName")
+    if mode == "RetainFirstAdmission":
+        moves = "jobs stay where they start"
+    else:
+        moves = f"jobs move up, to {limit} or better only" if limit else "jobs move up as better flavors free"
+    explicit = policy.get("explicitVariants", ())
+    lines = [field("Migration", f"{mode}: {moves}")]
+    if not explicit:
+        names = [f["name"] for group in spec.get("resourceGroups", ()) for f in group.get("flavors", ())]
+        return [*lines, field("Variants", ", ".join(names) + " (the best first)")]
+    return [*lines, "Variants (the best first):", *(f"  {_explicit(variant)}" for variant in explicit)]
+
+
+def _explicit(variant: Object) -> str:
+    delays = [
+        f"{word} {human(variant[key])} {after}"
+        for word, key, after in (
+            ("races", "createDelaySeconds", "after the job's creation"),
+            ("gives up", "deleteDelaySeconds", "after another one was admitted"),
+        )
+        if variant.get(key)
+    ]
+    flavors = ", ".join(variant.get("allowedResourceFlavors", ()))
+    return f"{variant['name']}  [{flavors}]" + "".join(f"  {delay}" for delay in delays)
 
 
 async def local_queue_lines(api: Api, obj: Object) -> Lines:
@@ -96,7 +132,8 @@ async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
         lines.append(f"  ... and {more} more")
     why: dict[str, list[str]] = {}
     for obj in pending:
-        why.setdefault(str(condition(obj, "QuotaReserved").get("message", "")), []).append(position(obj))
+        message = str(condition(obj, "QuotaReserved").get("message", ""))
+        why.setdefault(without_other_flavors(message), []).append(position(obj))
     return [*lines, "Why:", *(f"  {', '.join(places)}: {message}" for message, places in why.items())]
 
 

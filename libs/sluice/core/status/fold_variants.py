@@ -27,6 +27,7 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
+from .fold_waits import ran
 from .fold_workloads import condition, dequeue, enqueue, remember, set_active
 from .records import Migration
 from .state import State
@@ -103,6 +104,7 @@ def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None
     if workload is None:
         return
     remember(workload, event, seq, at)
+    ran(state, workload, at)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.released_at = workload.unadmitted_at = at
     workload.local_queue.running_parents.pop(workload.key, None)

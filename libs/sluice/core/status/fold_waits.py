@@ -1,8 +1,10 @@
-"""Fold of how long workloads wait: for quota, and for their admission checks."""
+"""Fold of how long workloads wait, for quota and for their admission checks, and how long they run."""
 
+from sluice.core.backoff import MICROS_PER_S
 from sluice.events.base import Micros
 from sluice.events.scheduler import Admitted, QuotaReserved
 
+from .records import WorkloadView
 from .state import State
 from .totals import CHECKS_WAIT, QUOTA_WAIT, waited
 
@@ -26,4 +28,16 @@ def admitted(state: State, event: Admitted, at: Micros) -> None:
         waited(state.totals, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at)
 
 
-__all__ = ["admitted", "reserved"]
+def ran(state: State, workload: WorkloadView, at: Micros) -> None:
+    """Add to the time that the workload, and its job, was admitted: an admission ends at *at*."""
+    if workload.admitted_at is None:
+        return
+    took = max(0, at - workload.admitted_at)
+    workload.past_execution_s += took // MICROS_PER_S
+    workload.ran_us += took
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None:
+        job.ran_us += took
+
+
+__all__ = ["admitted", "ran", "reserved"]

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from sluice.core import eviction as ev
-from sluice.core.backoff import MICROS_PER_S
 from sluice.core.check_states import reset_on_eviction
 from sluice.core.inadmissible import ADMISSION_GATED
 from sluice.events.base import Event, Micros
@@ -37,6 +36,7 @@ from sluice.events.slices import (
 )
 
 from .charges import add, beyond, charge_of, shrunk, subtract
+from .fold_waits import ran
 from .peers import peers_of
 from .records import (
     HISTORY_LIMIT,
@@ -74,7 +74,7 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
         elif job.reference.uid != record.job.uid:
             # A new job under the name of one that is over and goes with the next event.
             job.reference, job.changed_at = record.job, at
-            job.attempt, job.running = 0, False
+            job.attempt, job.running, job.ran_us = 0, False, 0
             job.executor = job.reason = job.message = ""
         job.workloads[key] = workload
     if is_slice(workload):
@@ -200,7 +200,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
         return
     remember(workload, event, seq, at)
     if workload.admitted_at is not None:
-        workload.past_execution_s += (at - workload.admitted_at) // MICROS_PER_S
+        ran(state, workload, at)
         workload.unadmitted_at = at
     _give_back(workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
@@ -297,11 +297,10 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     _give_back(old)
     old.finished_at = at
     condition(old, "Finished", True, REPLACED, event.message, at)
+    ran(state, old, at)
     if new is None:
         return
     new.past_execution_s = old.past_execution_s
-    if old.admitted_at is not None:
-        new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
     new.requeue_count = old.requeue_count
     new.beside = None
     _recharge(new)

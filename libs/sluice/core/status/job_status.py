@@ -8,6 +8,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from .pending import position, why_pending
 from .records import JobView, WorkloadView
 from .state import State
+from .unadmitted import checks_text, reserving, why_unadmitted
 
 
 class Phase(StrEnum):
@@ -113,7 +114,7 @@ def _phase(workload: WorkloadView, job: JobView) -> Phase:
         pods_ready = conditions.get("PodsReady")
         running = job.running and pods_ready is not None and pods_ready.status
         return Phase.RUNNING if running else Phase.ADMITTED
-    if workload.assignment is not None:
+    if workload.assignment is not None or (workload.parent and reserving(workload)):
         return Phase.RESERVED
     return Phase.QUEUED if workload.active else Phase.SUSPENDED
 
@@ -128,7 +129,9 @@ def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, st
         case Phase.RUNNING | Phase.ADMITTED:
             return "", ""
         case Phase.RESERVED:
-            return "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+            reason, message = why_unadmitted(workload)
+            checks = "" if workload.parent else checks_text(workload)
+            return reason, message + (f": {checks}" if checks else "")
         case _:
             return why_pending(view, workload)
     return said.reason, said.message

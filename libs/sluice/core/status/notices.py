@@ -26,6 +26,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpda
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
+    PreemptionGateClosed,
     PreemptionGateOpened,
     VariantActivated,
     VariantCreated,
@@ -140,6 +141,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", "DeactivatedVariant", event.message)
         case PreemptionGateOpened():
             return Notice(seq, at, "Normal", "PreemptionUngatedVariant", event.message)
+        case PreemptionGateClosed():
+            message = f'Closed preemption gate for variant workload "{event.workload}"'
+            return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
         case ParentAdmitted():
             return Notice(seq, at, "Normal", "Admitted", event.message)
         case ParentEvicted():

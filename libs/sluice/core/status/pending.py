@@ -1,5 +1,7 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
+import re
+
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import (
     GATED_BY_ANNOTATION,
@@ -16,6 +18,7 @@ from sluice.events.base import Micros, WorkloadKey
 from .peers import peers_of, why_barred
 from .records import PendingReason, WorkloadView
 from .state import State
+from .unadmitted import reserving, why_unadmitted
 
 _ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
 """Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
@@ -43,7 +46,12 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
 
 
 def _family_pending(view: State, parent: WorkloadView) -> Reason:
-    """A parent waits for what its variants wait for: the reason of the most preferred one, all messages."""
+    """A parent waits for what its variants wait for.
+
+    The reason is that of the variant that got furthest: one waits for its checks, or else the most preferred.
+    """
+    if reserving(parent):
+        return why_unadmitted(parent)
     reasons = [
         (variant.variant, why_pending(view, variant))
         for variant in sorted(parent.variants.values(), key=lambda v: v.record.preference)
@@ -51,7 +59,18 @@ def _family_pending(view: State, parent: WorkloadView) -> Reason:
     ]
     if not reasons:
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
-    return (reasons[0][1][0], "; ".join(f"{name}: {message}" for name, (_, message) in reasons))
+    texts = (f"{name}: {without_other_flavors(message)}" for name, (_, message) in reasons)
+    return (reasons[0][1][0], "; ".join(texts))
+
+
+def without_other_flavors(message: str) -> str:
+    """Return a variant's message without what it says of the flavors that it was not made for."""
+    return _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
+
+
+_OTHER_FLAVOR = re.compile(
+    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
+)
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
@@ -128,4 +147,4 @@ def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
     return (-effective_priority(record, view.config), created_at, record.uid)
 
 
-__all__ = ["position", "positions", "why_pending"]
+__all__ = ["position", "positions", "why_pending", "without_other_flavors"]

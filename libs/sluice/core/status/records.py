@@ -86,6 +86,8 @@ class WorkloadView:
     order_at: Micros | None = None
     """Queues by this time instead of its creation: of the eviction that sent it back."""
     past_execution_s: int = 0
+    ran_us: Micros = 0
+    """How long it was admitted, before the present admission."""
     reclaimable: dict[str, int] = field(default_factory=_empty)
     evictions: dict[tuple[str, str], int] = field(default_factory=_empty)
     """(reason, underlying cause) -> how often."""
@@ -200,6 +202,8 @@ class JobView:
     reference: JobReference
     workloads: dict[WorkloadKey, WorkloadView] = field(default_factory=dict)
     attempt: int = 0
+    ran_us: Micros = 0
+    """How long its workloads were admitted, before the present one's present admission."""
     running: bool = False
     """Told to run, by the latest JobResumed."""
     executor: str = ""

@@ -14,16 +14,16 @@ from sluice.api.core_v1 import (
 )
 from sluice.api.meta import Condition, ObjectMeta, OwnerReference
 from sluice.api.quantity import Quantity, format_value
-from sluice.core.check_states import CheckState, relevant_checks, sync_states, why_not_admitted
+from sluice.core.check_states import CheckState
 from sluice.core.eviction import WAIT_FOR_START
 from sluice.events.base import Micros, PodSet
 from sluice.events.slices import WorkloadRecord
 
-from .notices import pending_preemptions
 from .pending import why_pending
 from .records import Recorded, WorkloadView
 from .state import State
 from .times import timestamp
+from .unadmitted import check_states, why_unadmitted
 
 _ORDER = ("Evicted", "Preempted", "Requeued", "PodsReady", "DeactivationTarget", "BlockedOnPreemptionGates")
 
@@ -89,25 +89,6 @@ def _gate(workload: WorkloadView, name: str) -> dict[str, object]:
     return {"name": name, "position": position, "lastTransitionTime": timestamp(since)}
 
 
-def check_states(workload: WorkloadView) -> list[CheckState]:
-    """Return the states of the checks that concern the workload, Pending where none was reported (AC1)."""
-    if workload.parent:
-        return []  # its variants have them
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    spec = queue.spec if queue is not None else None
-    if spec is None or workload.finished_at is not None:
-        return sorted(workload.checks.values())
-    flavors = None
-    if workload.assignment is not None:
-        flavors = [flavor for assigned in workload.assignment for flavor in assigned.flavors.values()]
-    names = relevant_checks(spec, flavors)
-    if workload.admitted_at is not None:
-        # One added since then is not asked.
-        names = [name for name in names if name in workload.checks]
-    since = workload.record.created_at if workload.reserved_at is None else workload.reserved_at
-    return sync_states(workload.checks.values(), names, since)
-
-
 # Conditions
 
 
@@ -137,13 +118,7 @@ def _admitted(workload: WorkloadView) -> Condition:
             ),
         )
     since = workload.record.created_at if workload.unadmitted_at is None else workload.unadmitted_at
-    # With all checks ready, the scheduler just has not said so yet.
-    states = check_states(workload) if workload.assignment is not None else ()
-    missing = why_not_admitted(states, has_quota=workload.assignment is not None)
-    reason, message = missing or ("Pending", "The workload is about to be admitted")
-    if workload.assignment is not None and (pending := pending_preemptions(workload)):
-        message = f"{message}. {pending}"
-    return _condition("Admitted", Recorded(False, reason, message, since, generation))
+    return _condition("Admitted", Recorded(False, *why_unadmitted(workload), since, generation))
 
 
 def _waits_for_pods(view: State, workload: WorkloadView) -> bool:
@@ -268,6 +243,7 @@ def _owners(record: WorkloadRecord) -> list[OwnerReference]:
                 api_version=kueue.API_VERSION,
                 kind="Workload",
                 name=name,
+                uid=record.parent_uid or "",
                 controller=True,
                 block_owner_deletion=True,
             )

@@ -1,0 +1,172 @@
+"""What people see of jobs that race with variants: in lists, objects and descriptions (CA7, CA8, CA10)."""
+
+from typing import Any
+
+from services.api.objects import keys, render
+from services.api.world import World
+from sluice.cli.columns import workload_status
+from sluice.cli.describe_jobs import workload_lines
+from sluice.cli.describe_queues import cluster_queue_lines
+from tests.family_world import FamilyWorld, cell, cluster_queue
+
+CHECK = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "AdmissionCheck",
+    "metadata": {"name": "slow"},
+    "spec": {"controllerName": "sluice.dev/external"},
+}
+CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": ["od"]}]}}
+
+
+class _Quiet:
+    """An api that knows of nothing else."""
+
+    async def history(self, _request: Any) -> Any:
+        return _Nothing
+
+    async def list(self, _request: Any) -> Any:
+        return _Nothing
+
+
+class _Nothing:
+    items: tuple[()] = ()
+
+
+def shown(world: FamilyWorld) -> World:
+    api = World()
+    api.fold(world.log)
+    return api
+
+
+def parent_of(api: World) -> dict[str, Any]:
+    (key,) = api.view.parents
+    return plain(api, "Workload", key)
+
+
+def plain(api: World, kind: str, key: str) -> dict[str, Any]:
+    found = render(api, kind, key)
+    assert found is not None
+    return found
+
+
+def said(obj: dict[str, Any], kind: str) -> tuple[str, str, str]:
+    (found,) = (c for c in obj["status"]["conditions"] if c["type"] == kind)
+    return found["status"], found["reason"], found["message"]
+
+
+def test_variants_name_their_owner_and_say_whether_they_are_active() -> None:
+    """CA4: the owner reference has the parent's uid. CA8: `active` is there also when it is true."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("a")
+    world.settle_all()
+    api = shown(world)
+    parent = parent_of(api)
+    for key in keys(api, "Variant"):
+        (owner,) = plain(api, "Variant", key)["metadata"]["ownerReferences"]
+        assert owner["uid"] == parent["metadata"]["uid"]
+        assert (owner["controller"], owner["blockOwnerDeletion"]) == (True, True)
+    assert [one["active"] for one in parent["status"]["variants"]] == [True, False]
+    assert [workload_status(plain(api, "Variant", key)) for key in keys(api, "Variant")] == [
+        "Admitted",
+        "Inactive",
+    ]
+
+
+def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
+    """G6: it is the variant's checks that keep the parent from being admitted, wherever one looks."""
+    world = cell(cluster_queue({"res": 0, "od": 1}, **CHECKED), CHECK)
+    world.submit("a")
+    world.settle_all()
+    api = shown(world)
+    parent = parent_of(api)
+    text = "od: The workload has not all checks ready: slow (Pending)"
+    assert said(parent, "Admitted") == ("False", "UnsatisfiedAdmissionChecks", text)
+    assert said(parent, "QuotaReserved") == ("False", "UnsatisfiedAdmissionChecks", text)
+    status = plain(api, "Job", "default/a")["status"]
+    assert (status["phase"], status["reason"]) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
+    assert status["message"] == text
+    world.checks_say(next(v.key for v in world.variants("a").values() if v.name == "od"), "Ready")
+    world.settle_all()
+    assert plain(shown(world), "Job", "default/a")["status"]["phase"] == "Admitted"
+
+
+def test_a_parent_that_waits_does_not_tell_of_flavors_that_variants_were_not_made_for() -> None:
+    world = cell(cluster_queue({"res": 0, "od": 0}))
+    world.submit("a")
+    world.settle_all()
+    status, reason, message = said(parent_of(shown(world)), "QuotaReserved")
+    assert (status, reason) == ("False", "ExceedsMaxQuota")
+    assert message.startswith("res: ")
+    assert "; od: " in message
+    assert "WorkloadAllowedResourceFlavorAnnotation" not in message
+
+
+def test_a_move_does_not_reset_how_long_a_job_has_waited() -> None:
+    """Waiting is the time that the job was not admitted: before its start, and while it moved."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("first")
+    world.settle_all()
+    world.submit("a")
+    world.settle_all(5)
+    before = plain(shown(world), "Job", "default/a")["status"]["waitedSeconds"]
+    world.settle_all(100)
+    world.report("first", "JobFinished", success=True)
+    world.settle_all()
+    assert world.flavor_of("a") == "res"
+    api = shown(world)
+    status = plain(api, "Job", "default/a")["status"]
+    assert status["attempts"] == 2
+    assert before <= status["waitedSeconds"] < before + 1
+    assert plain(api, "Workload", f"default/{status['workload']}")["status"]["waitedSeconds"] < before + 1
+
+
+def test_a_race_that_is_over_is_not_listed() -> None:
+    """Its variants are gone from lists and for watchers, and can be had by name while the parent is kept."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("a")
+    world.settle_all()
+    api = shown(world)
+    variants = list(keys(api, "Variant"))
+    assert len(variants) == 2
+    seen = api.seq
+    world.report("a", "JobFinished", success=True)
+    world.settle_all()
+    api = shown(world)
+    assert list(keys(api, "Variant")) == []
+    assert {gone.key for gone in api.changes.gone_since("Variant", seen)} == set(variants)
+    assert [workload_status(plain(api, "Variant", key)) for key in variants] == ["Finished", "Finished"]
+    seen = api.seq
+    world.message("job.default.a", "JobDeleted", {})
+    world.settle_all()
+    api = shown(world)
+    assert set(variants) <= {gone.key for gone in api.changes.gone_since("Workload", seen)}
+
+
+async def test_describe_tells_of_policies_and_variants() -> None:
+    """A queue's policy, and what a variant is for and whether it may preempt, are described."""
+    policy = {
+        "migration": {
+            "mode": "TryPreferredFlavors",
+            "constraints": {"lastAcceptableVariantName": "best"},
+        },
+        "explicitVariants": [
+            {"name": "best", "allowedResourceFlavors": ["res"], "deleteDelaySeconds": 86400},
+            {"name": "rest", "allowedResourceFlavors": ["res", "od"], "createDelaySeconds": 7200},
+        ],
+    }
+    world = cell(cluster_queue({"res": 1, "od": 1}, policy))
+    world.submit("a")
+    world.settle_all()
+    api = shown(world)
+    lines = await cluster_queue_lines(_Quiet(), plain(api, "ClusterQueue", "main"))  # type: ignore[arg-type]
+    text = "\n".join(lines)
+    assert "TryPreferredFlavors: jobs move up, to best or better only" in text
+    assert "  best  [res]  gives up 24h after another one was admitted" in text
+    assert "  rest  [res, od]  races 120m after the job's creation" in text
+    (best, _) = keys(api, "Variant")
+    lines = await workload_lines(_Quiet(), plain(api, "Variant", best))  # type: ignore[arg-type]
+    found = {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
+    assert found["Owner"].startswith("Workload/job-a-")
+    assert found["Variant"] == "best, for res"
+    assert found["Gate"].startswith("Closed, since ")
+    assert "Events" in found

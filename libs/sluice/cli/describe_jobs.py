@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
-from sluice.core.status import without_other_flavors
+from sluice.core.inadmissible import without_other_flavors
 from sluice.events.query import HistoryRequest, Object
 
 from .blocks import Lines, conditions, field

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sluice.api.quantity import format_value
-from sluice.core.status import without_other_flavors
+from sluice.core.inadmissible import without_other_flavors
 from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, mapping

@@ -10,10 +10,11 @@ from sluice.core.slices import SliceAggregator
 from sluice.core.slices_submission import parse, read
 from sluice.core.state import SchedulerState
 from sluice.events.ids import uid
+from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
-from sluice.replay import causes, tracing
+from sluice.replay import causes, racing, tracing
 from sluice.replay.source import Source
 from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
 from sluice.replay.trying import Laboratory, Outcome
@@ -170,7 +171,8 @@ def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> 
 def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | None, output: str) -> None:
     """Say what would become of a job if it were submitted: where it would run, whom it would preempt.
 
-    Nothing is submitted. Preempted workloads are taken to stop at once.
+    Nothing is submitted. Preempted workloads are taken to stop at once. In a queue with concurrent admission
+    the job's variants race as they would.
     """
     with plain_errors():
         source = source_of(ctx, file)
@@ -178,24 +180,43 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
         with progress(source, "Reading", seq) as show:
             fold = scheduler_at(source, seq, progress=show)
             jobs = configured_at(source, SliceAggregator(), seq, show)
-        record = _record(filename, seq, fold, dict(jobs.priorities))
-        laboratory = Laboratory(fold.state, seq, fold.at)
-        outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
+            record = _record(filename, seq, fold, dict(jobs.priorities))
+            races = racing.policy_for(fold.state, record) is not None
+            families = variants_at(source, seq, progress=show).state if races else None
+        if families is not None:
+            outcome = racing.Race(fold.state, families, seq, fold.at).run(record)
+        else:
+            laboratory = Laboratory(fold.state, seq, fold.at)
+            outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
     if output == "json":
         show_json(msgspec.to_builtins(outcome))
         return
     name = f"{record.namespace}/{record.name}"
     if outcome.reserved is None:
         click.echo(f"{name} would wait: {_waits_for(fold.state, record, outcome)}")
-        return
-    flavors = "; ".join(
-        f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
-        for ps in outcome.reserved.pod_sets
-    )
-    done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
-    click.echo(f"{name} would {done} in {outcome.reserved.cluster_queue}: {flavors}")
+    else:
+        done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
+        where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
+        click.echo(f"{name} would {done} in {where}: {_flavors(outcome.reserved)}")
     for event in outcome.preempted:
         click.echo(f"  It would preempt {event.workload} ({event.rule}).")
+    for variant, reserved in outcome.reserving.items():
+        if variant != outcome.variant:
+            where = _flavors(reserved)
+            click.echo(f"  Variant {variant} would have quota reserved, and wait for checks: {where}")
+    for variant, why in outcome.waiting.items():
+        click.echo(f"  Variant {variant} would wait: {why}")
+
+
+def _as_variant(variant: str) -> str:
+    return f" as variant {variant}" if variant else ""
+
+
+def _flavors(reserved: QuotaReserved) -> str:
+    return "; ".join(
+        f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
+        for ps in reserved.pod_sets
+    )
 
 
 def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> str:

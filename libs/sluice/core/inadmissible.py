@@ -4,6 +4,7 @@ The status of a pending workload is derived from this wherever it is shown, so t
 with ten thousand workloads writes no event for each of them (G7).
 """
 
+import re
 from typing import Final
 
 from sluice.api import kueue
@@ -32,6 +33,16 @@ def constraints_in(message: str) -> tuple[str, ...]:
     if "(cannot-" not in message:
         return ()
     return tuple(name for name in CONSTRAINTS if f"({name})" in message)
+
+
+def without_other_flavors(message: str) -> str:
+    """Return a variant's message without what it says of the flavors that it was not made for."""
+    return _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
+
+
+_OTHER_FLAVOR: Final = re.compile(
+    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
+)
 
 
 def stopped(policy: str | None) -> bool:

@@ -115,7 +115,8 @@ def _constraints(laboratory: Laboratory, workload: Workload) -> list[Remedy]:
         if getattr(record, field):
             events = _recreated(workload, **{field: False})
             found += _if(laboratory, workload.key, name, f"removing {name} from it", *events)
-    if record.allowed_flavors:
+    if record.allowed_flavors and record.parent is None:
+        # A variant is made for its flavors; nobody can take that from it.
         events = _recreated(workload, allowed_flavors=())
         text = "removing its allowedResourceFlavors"
         found += _if(laboratory, workload.key, "allowedResourceFlavors", text, *events)
@@ -273,13 +274,17 @@ def _ends(
         (sum(a for fr, a in w.usage.items() if fr in wanted), w.uid, w)
         for queue in _tree(state, cq)
         for w in queue.workloads.values()
-        if any(fr in wanted for fr in w.usage) and w.key != workload.record.replaces
+        if any(fr in wanted for fr in w.usage)
+        and w.key != workload.record.replaces
+        and (w.record.parent is None or w.record.parent != workload.record.parent)
     ]
     holders.sort(key=lambda item: item[:2])
     step = max(1, len(holders) // HOLDERS)
     for _, _, holder in [*holders[::step], *holders[-1:]]:
-        text = f"the end of {holder.key} (in {holder.cluster_queue})"
-        tried = _if(laboratory, workload.key, "finish", text, WorkloadFinished(cause=0, workload=holder.key))
+        # A job ends, and its variants with it; no variant ends by itself.
+        ends = holder.record.parent or holder.key
+        text = f"the end of {ends} (in {holder.cluster_queue})"
+        tried = _if(laboratory, workload.key, "finish", text, WorkloadFinished(cause=0, workload=ends))
         if tried:
             return tried
     return []

@@ -1,6 +1,5 @@
 """What would admit a workload that has quota, and waits for checks or for those it preempts (AC6, AC7)."""
 
-from sluice.core.check_states import READY
 from sluice.core.model import Workload
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event
@@ -9,7 +8,7 @@ from sluice.events.slices import WorkloadStopped
 
 from .remedies import Remedy
 from .trying import Laboratory
-from .why_claims import claims_in
+from .why_claims import checks_wait, claims_in, leaving_sibling
 
 TRIED = 3
 """Reservations whose end is tried."""
@@ -23,20 +22,23 @@ def passing(laboratory: Laboratory, state: SchedulerState, workload: Workload) -
     """
     key = workload.key
     world = state.world
+    leaves = leaving_sibling(world, workload)
+    leaving = [*sorted(workload.victims), *([leaves.key] if leaves is not None else [])]
     events: list[Event] = [
-        WorkloadStopped(cause=0, workload=victim)
-        for victim in sorted(workload.victims)
-        if world.workloads[victim].evicted_at is not None and not world.workloads[victim].stopped
+        WorkloadStopped(cause=0, workload=one)
+        for one in leaving
+        if world.workloads[one].evicted_at is not None and not world.workloads[one].stopped
     ]
-    if workload.checks != READY:
+    waits = checks_wait(world, workload)
+    if waits:
         ready = ChecksReady(cause=0, workload=workload.key, attempt=workload.reservations)
         events.append(ready)
     outcome = laboratory.attempt(events, key)
-    victims = ", ".join(sorted(workload.victims))
+    victims = ", ".join(leaving)
     if not outcome.admitted:
         # Looked at again when all is ready, it gives its quota up (AC7).
         return []
-    if workload.checks == READY:
+    if not waits:
         text = f"nothing but time: {victims} must stop first" if victims else "nothing but the next decisions"
         return [Remedy("stop", text, smallest=True, preempts=len(outcome.preempted))]
     after = f"; then {victims} must stop" if victims else ""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import ObjectMeta
 from sluice.core.inadmissible import stopped
 from sluice.core.model import ClusterQueue, Workload
@@ -27,7 +28,12 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
     if closed:
         parent = workload.record.parent or workload.key
         opened = (PreemptionGateOpened(cause=0, workload=workload.key, parent=parent, gate=g) for g in closed)
-        yield "preemptionGates", f"opening its preemption gate {', '.join(closed)}", tuple(opened)
+        own = [gate for gate in closed if gate != GATE_CONCURRENT_ADMISSION]
+        if own:
+            yield "preemptionGates", f"opening its preemption gate {', '.join(own)}", tuple(opened)
+        else:
+            # Nobody opens it but the variant-controller, for one variant after the other (CA11).
+            yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
     local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
     if local is not None and stopped(local.stop_policy):
         resumed = kueue.LocalQueueSpec(cluster_queue=local.cluster_queue)

@@ -33,6 +33,12 @@ class Outcome:
     reason: str = ""
     message: str = ""
     settled: bool = True
+    variant: str = ""
+    """Of a job that races: the variant whose reservation it is."""
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Of a job that races: variant -> why it has no quota, the most preferred first."""
+    reserving: dict[str, QuotaReserved] = field(default_factory=dict)
+    """Of a job that races: variant -> its reservation that waits for checks."""
 
 
 FEW = 200

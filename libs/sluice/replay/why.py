@@ -3,6 +3,7 @@
 report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sluice.api.quantity import format_value, resource_value
@@ -10,7 +11,7 @@ from sluice.core.assignment import Mode
 from sluice.core.check_states import READY
 from sluice.core.checks_state import State as ChecksState
 from sluice.core.entry import Entry
-from sluice.core.inadmissible import stopped
+from sluice.core.inadmissible import stopped, without_other_flavors
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.nomination import matches_namespace, nominate
 from sluice.core.slicing import replaced_slice
@@ -28,8 +29,10 @@ from .trying import Laboratory
 from .why_checks import checks_of
 from .why_claims import (
     available,
+    checks_wait,
     claim_of,
     claims_in,
+    leaving_sibling,
     reservation_words,
     used,
     victim_words,
@@ -135,17 +138,40 @@ def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
             report.message = f"Its variant {_called(best)} is the one."
             if phase != "Admitted":
                 report.message += f" {best.message}"
+            if phase == "QuotaReserved":
+                _reserving(report)
             return
     waiting = [v for v in report.variants if v.phase == "Pending"]
     report.rule = waiting[0].rule if waiting else "Deactivated"
     report.message = f"None of its {len(report.variants)} variants has quota; see each."
-    for variant in report.variants:
+    _collect(report, waiting)
+
+
+def _reserving(report: Report) -> None:
+    """Sum up a race whose variants have quota: the first to be admitted wins it (CA7)."""
+    racing = [v for v in report.variants if v.phase == "QuotaReserved"]
+    if len(racing) > 1:
+        names = ", ".join(_called(variant) for variant in racing)
+        report.message = f"Its variants {names} have quota; whichever passes its checks first is admitted."
+    _collect(report, racing)
+
+
+def _collect(report: Report, variants: Sequence[Report]) -> None:
+    """Take over the best remedy of each variant; what happens by itself comes first, then the least."""
+    for variant in variants:
         for remedy in variant.remedies[:1]:
             better = replace(remedy, text=f"{remedy.text} (as variant {_called(variant)})", smallest=False)
             report.remedies.append(better)
-    report.remedies.sort(key=lambda remedy: remedy.kind != "none")
+    report.remedies.sort(key=_effort)
     if report.remedies:
         report.remedies[0].smallest = True
+
+
+def _effort(remedy: Remedy) -> tuple[int, int, int]:
+    """Nothing at all, nothing but time, then changes: of quota, the smaller one."""
+    rank = {"none": 0, "stop": 1, "turn": 1, "time": 1}.get(remedy.kind, 2)
+    amounts = (remedy.amounts or {}).values()
+    return (rank, len(amounts), sum(amounts))
 
 
 def _called(variant: Report) -> str:
@@ -198,6 +224,8 @@ def _single(
         _claims(state, workload, cq, report)
     if workload.preemptions:
         report.claims.append(claim_of(state.world, workload))
+    if record.parent is not None:
+        report.message = without_other_flavors(report.message)
     if help_ and _reserved(workload):
         laboratory = Laboratory(state, seq, at)
         report.remedies = passing(laboratory, state, workload)
@@ -271,6 +299,10 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return "Admitted", f"It is not pending: it was admitted. {victim_words(world, workload)}".rstrip()
     if workload.assignment is not None:
         claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
+        sibling = leaving_sibling(world, workload)
+        if sibling is not None and not checks_wait(world, workload):
+            text = f"It has quota, and takes over when {sibling.key} has stopped. {claim}"
+            return "WaitingForPreemptedWorkloads", text.rstrip()
         if workload.checks == READY and workload.preemptions:
             return "WaitingForPreemptedWorkloads", f"It has quota, and its checks are Ready. {claim}"
         return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()

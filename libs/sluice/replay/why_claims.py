@@ -61,6 +61,23 @@ def claims_in(state: SchedulerState, cq: ClusterQueue) -> Iterator[Workload]:
             yield from sorted(world.claims.by_queue[name].values(), key=lambda w: w.uid)
 
 
+def checks_wait(world: World, workload: Workload) -> bool:
+    """Tell whether checks of its reservation are still to pass."""
+    if workload.checks == READY or workload.assignment is None:
+        return False
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    return queue is None or bool(checks_for(queue.spec, workload.assignment))
+
+
+def leaving_sibling(world: World, workload: Workload) -> Workload | None:
+    """Return the variant that has been told to make room for this one, and holds quota still (CA10)."""
+    family = world.families.get(workload.record.parent) if workload.record.parent is not None else None
+    for sibling in (family or {}).values():
+        if sibling is not workload and sibling.assignment is not None and sibling.evicted_at is not None:
+            return sibling
+    return None
+
+
 def available(
     state: SchedulerState, cq: ClusterQueue, claimants: list[Workload]
 ) -> Mapping[FlavorResource, int]:
@@ -129,10 +146,12 @@ def claim_lines(claims: list[Claim]) -> Iterator[str]:
 __all__ = [
     "Claim",
     "available",
+    "checks_wait",
     "claim_lines",
     "claim_of",
     "claims_in",
     "holding_back",
+    "leaving_sibling",
     "reservation_words",
     "used",
     "victim_words",

@@ -75,7 +75,7 @@ def _remedy_lines(report: Report) -> Iterator[str]:
         yield ""
         yield "  What would admit it:"
         yield from (f"    {'→' if remedy.smallest else '-'} {remedy.text}" for remedy in report.remedies)
-    elif report.phase == "QuotaReserved" and report.trials:
+    elif report.phase == "QuotaReserved" and report.trials and not report.variants:
         yield ""
         yield "  As things are, it would give its quota up and queue again, even with all its checks Ready."
     if report.phase in ("Pending", "Deactivated") and (report.note is None or report.note.active):

@@ -5,7 +5,7 @@
 
 from .job_status import JobStatus, Phase, job_status
 from .notices import Notice, notices
-from .pending import position, positions, why_pending, without_other_flavors
+from .pending import position, positions, why_pending
 from .queue_status import cluster_queue_status, cohort_status, local_queue_status
 from .records import ClusterQueueView, JobView, LocalQueueView, Transition, WorkloadView
 from .view import View
@@ -31,5 +31,4 @@ __all__ = [
     "positions",
     "to_manifest",
     "why_pending",
-    "without_other_flavors",
 ]

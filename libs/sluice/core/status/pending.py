@@ -1,7 +1,5 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
-import re
-
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import (
     GATED_BY_ANNOTATION,
@@ -11,6 +9,7 @@ from sluice.core.inadmissible import (
     SUSPENDED,
     Reason,
     reason_of,
+    without_other_flavors,
 )
 from sluice.core.ordering import effective_priority
 from sluice.events.base import Micros, WorkloadKey
@@ -61,16 +60,6 @@ def _family_pending(view: State, parent: WorkloadView) -> Reason:
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     texts = (f"{name}: {without_other_flavors(message)}" for name, (_, message) in reasons)
     return (reasons[0][1][0], "; ".join(texts))
-
-
-def without_other_flavors(message: str) -> str:
-    """Return a variant's message without what it says of the flavors that it was not made for."""
-    return _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
-
-
-_OTHER_FLAVOR = re.compile(
-    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
-)
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
@@ -147,4 +136,4 @@ def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
     return (-effective_priority(record, view.config), created_at, record.uid)
 
 
-__all__ = ["position", "positions", "why_pending", "without_other_flavors"]
+__all__ = ["position", "positions", "why_pending"]

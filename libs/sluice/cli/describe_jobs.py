@@ -117,7 +117,8 @@ def _family(obj: Object) -> Lines:
         like: Object = {"spec": {"active": variant.get("active", True)}, "status": variant}
         state = workload_status(like)
         names = ",".join(variant.get("resourceFlavors", ()))
-        why = condition(like, "QuotaReserved").get("message", "") if state in ("Pending", "Evicted") else ""
+        waits = state in ("Pending", "Evicted", "Inactive")
+        why = condition(like, "QuotaReserved").get("message", "") if waits else ""
         why = without_other_flavors(why)
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]

@@ -66,10 +66,11 @@ def test_variants_name_their_owner_and_say_whether_they_are_active() -> None:
         assert owner["uid"] == parent["metadata"]["uid"]
         assert (owner["controller"], owner["blockOwnerDeletion"]) == (True, True)
     assert [one["active"] for one in parent["status"]["variants"]] == [True, False]
-    assert [workload_status(plain(api, "Variant", key)) for key in keys(api, "Variant")] == [
-        "Admitted",
-        "Inactive",
-    ]
+    variants = [plain(api, "Variant", key) for key in keys(api, "Variant")]
+    assert [workload_status(variant) for variant in variants] == ["Admitted", "Inactive"]
+    _, reason, message = said(variants[1], "QuotaReserved")
+    assert reason == "Deactivated"
+    assert message.startswith("Variant Workload deactivated due to being lower priority than admitted")
 
 
 def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
@@ -163,7 +164,13 @@ async def test_describe_tells_of_policies_and_variants() -> None:
     assert "TryPreferredFlavors: jobs move up, to best or better only" in text
     assert "  best  [res]  gives up 24h after another one was admitted" in text
     assert "  rest  [res, od]  races 120m after the job's creation" in text
-    (best, _) = keys(api, "Variant")
+    (best, rest) = keys(api, "Variant")
+    later = ("False", "Deactivated", "Variant Workload is activated after createDelaySeconds: 7200")
+    assert said(plain(api, "Variant", rest), "QuotaReserved") != later, "another one is admitted"
+    world.submit("b", cpu=2)
+    world.settle_all()
+    api = shown(world)
+    assert said(plain(api, "Variant", list(keys(api, "Variant"))[-1]), "QuotaReserved") == later
     lines = await workload_lines(_Quiet(), plain(api, "Variant", best))  # type: ignore[arg-type]
     found = {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
     assert found["Owner"].startswith("Workload/job-a-")

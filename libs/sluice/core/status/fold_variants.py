@@ -29,7 +29,7 @@ from sluice.events.variants import (
 
 from .fold_waits import ran
 from .fold_workloads import condition, dequeue, enqueue, remember, set_active
-from .records import Migration
+from .records import Migration, PendingReason
 from .state import State
 
 MIGRATIONS_LIMIT = 50
@@ -147,6 +147,9 @@ def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: i
         remember(parent, event, seq, at)
     if variant is not None:
         remember(variant, event, seq, at)
+        if isinstance(event, VariantDeactivated):
+            # The fold of the update that this is has forgotten any older reason.
+            variant.pending = PendingReason(ev.DEACTIVATED, event.message, seq, at)
 
 
 def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:

@@ -38,7 +38,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     if derived is not None:
         if recorded is not None and recorded.reason == derived[0]:
             return (recorded.reason, recorded.message)
-        return derived
+        return _delayed(view, workload) or derived
     if recorded is None or recorded.reason in _ALWAYS_DERIVED or recorded.seq < _queues_changed(workload):
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     return (recorded.reason, recorded.message)
@@ -90,6 +90,21 @@ def _derived(workload: WorkloadView) -> Reason | None:
         terminating=queue is not None and queue.terminating,
         queue_active=queue is not None and (queue.active is None or queue.active.active),
     )
+
+
+def _delayed(view: State, variant: WorkloadView) -> Reason | None:
+    """Return what to say of a variant that has not been let into the race yet, None of any other (CA12)."""
+    family, queue = variant.record.parent, variant.local_queue.cluster_queue
+    if family is None or variant.active or queue is None or queue.spec is None:
+        return None
+    parent, policy = view.workloads.get(family), queue.spec.concurrent_admission_policy
+    if parent is None or not parent.active or parent.assignment is not None or policy is None:
+        return None
+    for explicit in policy.explicit_variants:
+        if explicit.name == variant.variant and explicit.create_delay_seconds:
+            delay = explicit.create_delay_seconds
+            return (DEACTIVATED, f"Variant Workload is activated after createDelaySeconds: {delay}")
+    return None
 
 
 def _queues_changed(workload: WorkloadView) -> int:

@@ -116,6 +116,7 @@ class Cycle:
             else:
                 self._run_classical()
             self._find_open()
+        self._world.circles.planned.clear()
 
     # Heads
 

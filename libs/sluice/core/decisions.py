@@ -30,7 +30,7 @@ from .slicing import replacement
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 
-_Parked = dict[tuple[str, str, bool, bool], tuple[list[WorkloadKey], int]]
+_Parked = dict[tuple[str, str, bool, bool, bool], tuple[list[WorkloadKey], int]]
 
 
 def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[Event]:
@@ -50,11 +50,17 @@ def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[
     if settled is not None:
         first.append(settled)
     last: list[Event] = []
-    for (reason, message, aside, reserves), (keys, cause) in parked.items():
+    for (reason, message, aside, reserves, circling), (keys, cause) in parked.items():
         # What is blocked leaves its class for that of the blocked ones, which is what is parked then.
         (last if reason == ADMISSION_GATED else first).append(
             WorkloadsParked(
-                cause=cause, workloads=keys, reason=reason, message=message, aside=aside, reserves=reserves
+                cause=cause,
+                workloads=keys,
+                reason=reason,
+                message=message,
+                aside=aside,
+                reserves=reserves,
+                circling=circling,
             )
         )
     return first + events + last
@@ -178,6 +184,7 @@ def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], park
         and peers.reason == entry.reason
         and peers.reserves == entry.reserves
         and peers.aside == aside
+        and peers.circling == entry.circling
     ):
         return False
     _park(parked, entry, cause, aside=aside)
@@ -185,7 +192,7 @@ def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], park
 
 
 def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> None:
-    key = (entry.reason, entry.message, aside, entry.reserves)
+    key = (entry.reason, entry.message, aside, entry.reserves, entry.circling)
     keys, newest = parked.get(key, ([], 0))
     keys.append(entry.workload.key)
     parked[key] = (keys, max(newest, cause))

@@ -26,6 +26,7 @@ NO_LONGER_FITS: Final = "Workload no longer fits after processing another worklo
 OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
 GATED: Final = "Workload requires preemption, but it's gated"
+CIRCLE: Final = "; to preempt for it again would go round in a circle"
 PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
 
 PREEMPTED_EPSILON_US: Final = 1000
@@ -60,6 +61,7 @@ class Entry:
     __slots__ = (
         "assignment",
         "beside",
+        "circling",
         "cq",
         "deferred",
         "message",
@@ -96,6 +98,8 @@ class Entry:
         self.targets: Sequence[Target] = ()
         self.deferred = False
         """Targets are to be looked for when its turn comes."""
+        self.circling = False
+        """It would have targets, but preempting them would go round in a circle (`circles`)."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
         self.beside = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluice.events.base import Micros, WorkloadKey
 
+from . import fold_circles
 from .charging import recharge
 from .eviction import PODS_READY_TIMEOUT
 from .families import siblings
@@ -55,6 +56,9 @@ def remove_workload(state: SchedulerState, key: WorkloadKey, seq: int, at: Micro
         workload.assignment = None
         charge_anew(state, workload, seq)
         wake_tree(state, workload, seq, freed_flavors(state, workload))
+        fold_circles.changed(state, workload, seq)
+    elif workload.record.parent is None:
+        fold_circles.gone(state, key, seq)
     forget_workload(state, workload)
     family_moves(state, workload, seq, at)
     successor_moves(state, key, seq, at)

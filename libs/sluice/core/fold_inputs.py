@@ -23,6 +23,7 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
+from . import fold_circles
 from .fold_claims import (
     fold_allowed,
     refresh_all,
@@ -54,6 +55,7 @@ from .variant_events import updated_as_workload
 def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
     state.config_seq = seq
     fold_object(state, event)
+    fold_circles.all_changed(state, seq)
     if state.world.claims:
         refresh_all(state, seq)
     note(state.world, state.lifecycle, event, seq, at)
@@ -65,6 +67,7 @@ def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq
         check.active = event.active
         state.config_seq = seq
         check_changed(state, event.check)
+        fold_circles.all_changed(state, seq)
 
 
 def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:
@@ -86,6 +89,15 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     place(state, workload)
     if parent is not None:
         ask_again(state, workload)
+    else:
+        fold_circles.changed(state, workload, seq)
+
+
+def _edited(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+    _updated(state, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.record.parent is None:  # variants are changed for what they do, too
+        fold_circles.changed(state, workload, seq)
 
 
 def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
@@ -150,6 +162,7 @@ def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int,
     workload.changed_by = seq
     if workload.assignment is not None:
         _shrink(state, workload, seq)
+        fold_circles.changed(state, workload, seq)
     else:
         place(state, workload, changed=True)
 
@@ -192,6 +205,13 @@ def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int,
         refresh_due(state, workload, seq)
 
 
+def _stopped(state: SchedulerState, event: WorkloadStopped, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None and workload.assignment is not None and workload.evicted_at is None:
+        fold_circles.changed(state, workload, seq)
+
+
 def _note_only(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     note(state.world, state.lifecycle, event, seq, at)
 
@@ -213,8 +233,8 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     WorkloadDeleted: _deleted,
     WorkloadFinished: _finished,
     WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: _note_only,
-    WorkloadUpdated: _updated,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _edited,
 }
 
 __all__ = ["INPUT_FOLDS"]

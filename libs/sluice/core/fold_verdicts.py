@@ -26,6 +26,8 @@ from sluice.events.scheduler import (
 )
 
 from .charging import charge, recharge
+from .circles import IN_VAIN, actor
+from .claims import PENDING
 from .eviction import PREEMPTED
 from .fold_claims import (
     claim,
@@ -47,6 +49,7 @@ from .fold_effects import (
     wake_tree,
 )
 from .lifecycle import look, note
+from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
 from .placing import place
 from .processing import blocks_admission
@@ -86,6 +89,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     reserve(world, workload)
     if event.preemptions_pending:
         claim(state, workload, event)
+    elif world.circles:
+        world.circles.served(actor(workload))
     if world.replacements or workload.record.replaces is not None:
         recharge(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
@@ -99,6 +104,8 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
         return
     workload.admitted_at = at
     workload.ousted = 0
+    if state.world.circles:
+        state.world.circles.served(actor(workload))
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
         state.not_ready[workload.key] = None
     note(state.world, state.lifecycle, event, seq, at)
@@ -123,6 +130,9 @@ def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -
     if workload is not None:
         workload.preempted_rule = event.rule
         workload.preempted_at = at
+        preemptor = state.world.workloads.get(event.preemptor)
+        if preemptor is not None:
+            state.world.circles.note(preemptor, workload)
 
 
 def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:
@@ -130,6 +140,8 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     if workload is None:
         return
     if workload.assignment is not None:
+        if workload.preemptions == PENDING and workload.evicted_at is None:
+            state.world.circles.give_up(workload)
         unclaim(state, workload)
         release(state.world, workload)
         workload.assignment = None
@@ -200,6 +212,9 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
             continue
         peers = workload.peers
         peers.reason, peers.message = event.reason, event.message
+        peers.circling = event.circling
+        if event.circling:
+            state.world.circles.refused[peers.queue.name] = None
         state.pending.park(
             peers,
             aside=event.aside,
@@ -224,10 +239,15 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     peers.reason, peers.message = event.reason, event.message
     state.pending.activate(peers)
     before = peers.queue.waiting
-    first = any(world.workloads[key].admitted_at is None for key in victims) or (
+    first = any(_goes_first(world, workload, world.workloads[key]) for key in victims) or (
         before is not None and before.workload is workload and before.first
     )
     state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
+
+
+def _goes_first(world: World, workload: Workload, victim: Workload) -> bool:
+    """May nobody come before *workload* while it waits for *victim*? See `pending.Waiting.first`."""
+    return victim.admitted_at is None or world.circles.times(actor(workload), actor(victim)) >= IN_VAIN
 
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:

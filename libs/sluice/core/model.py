@@ -13,6 +13,7 @@ from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .candidates import CandidateIndex
+from .circles import Circles
 from .claims import ANYTIME, Claims
 from .quota import FlavorResource, Node, Tree
 
@@ -180,6 +181,8 @@ class World:
     """Parent -> its variants. Derived from the workloads, never dumped."""
     claims: Claims = field(default_factory=Claims)
     """Who waits with a reservation for whom to go. Derived from the workloads, never dumped."""
+    circles: Circles = field(default_factory=Circles)
+    """Who has preempted whom, so that no preemptions go round in a circle."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)
     """Workloads whose reservation a trial has taken out (`reservations.Trial`); empty between decisions."""

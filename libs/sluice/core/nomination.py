@@ -122,6 +122,8 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     def at(counts: Sequence[int] | None) -> Assignment:
         return assign(world, workload, cq, oracle, counts=counts, scan=scan, replaced=replaced, pinned=pinned)
 
+    circles = world.circles
+    circles.stopped = False
     full = (None if like is None else assign_like(world, workload, cq, oracle, like)) or at(None)
     targets: Sequence[Target] = ()
     chosen = full
@@ -136,6 +138,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
         if reduced is not None:
             chosen, targets = reduced
     _give(entry, chosen, targets)
+    entry.circling = circles.stopped and chosen.mode is not Mode.FIT and not targets
     if old is not None:
         # Pods that a slice gives up are free only when it has replaced the old one.
         entry.usage = {fr: n for fr, n in chosen.usage.items() if n > 0}

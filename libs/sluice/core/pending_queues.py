@@ -25,6 +25,7 @@ class Peers:
     __slots__ = (
         "_heap",
         "aside",
+        "circling",
         "indexed",
         "key",
         "least",
@@ -49,6 +50,8 @@ class Peers:
         """Parked, and StrictFIFO does not wait for it."""
         self.reserves = False
         """Parked at the head of a StrictFIFO queue, and keeps what it waits for from being lent."""
+        self.circling = False
+        """It would preempt, but for what is remembered of past preemptions (`circles`)."""
         self.reason = ""
         """Of QuotaReserved=False (G6); '' before the first verdict."""
         self.message = ""
@@ -116,7 +119,8 @@ class Waiting:
         self.borrowing = borrowing
         self.first = first
         """It comes before all others: a victim was not admitted, so that its quota is free at once (G9). Else
-        that one could take it again and be preempted again, for ever."""
+        that one could take it again and be preempted again, for ever. So does who has preempted one of them
+        before and did not get in (decision 0018)."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 

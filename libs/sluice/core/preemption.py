@@ -132,16 +132,26 @@ def _search(
     gates = world.config.feature_gates
     if not frs or (workload.record.cannot_preempt and enabled(gates, "WorkloadAdmissionConstraints")):
         return []
-    find = fair_targets if world.config.fair_sharing.enable else classical_targets
     own = workload.record.replaces
     if own is None or own not in world.workloads or own in world.absent:
-        return find(Search(world, queue, workload, usage, frs))
+        return _found(Search(world, queue, workload, usage, frs))
     # WS6: a slice never preempts the one that it replaces; taking its place is no preemption.
     world.absent.add(own)
     try:
-        return find(Search(world, queue, workload, usage, frs))
+        return _found(Search(world, queue, workload, usage, frs))
     finally:
         world.absent.discard(own)
+
+
+def _found(search: Search) -> list[Target]:
+    """Return whom the search finds; note when it finds nobody only so that nothing goes round in a circle."""
+    world = search.world
+    find = fair_targets if world.config.fair_sharing.enable else classical_targets
+    targets = find(search)
+    if search.spares and not targets:
+        search.spared = ()
+        world.circles.stopped = bool(find(search))
+    return targets
 
 
 __all__ = [

@@ -12,8 +12,10 @@ from typing import Final, Literal
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption
+from sluice.events.base import WorkloadKey
 
 from .candidates import Entry
+from .circles import actor
 from .families import queue_time
 from .model import ClusterQueue, Workload, World
 from .ordering import queue_order_timestamp
@@ -52,6 +54,8 @@ class Search:
         "node",
         "policy",
         "queue",
+        "spared",
+        "spares",
         "tree",
         "usage",
         "workload",
@@ -67,6 +71,12 @@ class Search:
         frs: Collection[FlavorResource],
     ) -> None:
         self.world = world
+        self.spared: Collection[WorkloadKey] = (
+            world.circles.spared_by(actor(workload)) if world.circles else ()
+        )
+        """Whom it must not preempt, or preemptions would go round in a circle (`circles`)."""
+        self.spares = False
+        """One of them would have been a candidate."""
         self.tree = world.tree
         self.queue = queue
         self.node: Node = queue.node
@@ -186,11 +196,19 @@ class Search:
         key, usage = candidate.key, candidate.usage
         for fr in self.frs:
             if fr in usage:
-                return key not in self.world.absent and key != self.workload.key
+                if key in self.world.absent or key == self.workload.key:
+                    return False
+                return not (self.spared and self._is_spared(candidate))
         return False
 
+    def _is_spared(self, candidate: Workload) -> bool:
+        if candidate.evicted_at is not None or actor(candidate) not in self.spared:
+            return False  # who is leaving anyway is waited for, and not preempted
+        self.spares = True
+        return True
+
     def _usable(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        if len(self.frs) == 1:  # nearly always
+        if len(self.frs) == 1 and not self.spared:  # nearly always
             fr, absent, own_key = self.frs[0], self.world.absent, self.workload.key
             return (e for e in entries if fr in e[1].usage and e[1].key not in absent and e[1].key != own_key)
         is_usable = self.is_usable

@@ -9,6 +9,7 @@ from sluice.events.base import PodSetAssignment
 from . import entry as texts
 from .assignment import Mode, pending_flavors
 from .check_states import checks_for
+from .circles import IN_VAIN, actor
 from .claims import waits_for_checks
 from .entry import Entry, Outcome
 from .families import Standing, standing
@@ -69,6 +70,7 @@ class Processing:
 
     def begin(self, tree: TreeQueues) -> None:
         """Start on the entries of this tree, with the trial entered."""
+        self._world.circles.planned.clear()
         if self._world.claims:
             promises = Promises(self.trial, tree.members)
             self.promises = promises if promises else None
@@ -140,10 +142,19 @@ class Processing:
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
         if entry.mode is Mode.PREEMPT:
+            if self._closes_circle(entry):
+                self._skip(entry, texts.OVERLAPS)
+                return
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
             if waits_for_checks(self._world, entry.cq.spec, pod_sets):
-                self._promise(entry, pod_sets)
+                if self._world.circles.given_up(actor(entry.workload)) >= IN_VAIN:
+                    entry.circling = True
+                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                elif self._is_issuable(entry):
+                    self._promise(entry, pod_sets)
+                else:
+                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
             self._wait_for(entry, entry.usage, [target.workload for target in entry.targets])
             why, count = entry.assignment.message, len(entry.targets)
@@ -158,6 +169,35 @@ class Processing:
             self._admitted = True
             entry.finish(Outcome.ADMITTED)
             self._blocked = self._blocks
+
+    def _closes_circle(self, entry: Entry) -> bool:
+        """Would its preemptions close a circle with those of entries before it? Else they are planned now."""
+        circles = self._world.circles
+        preemptor = actor(entry.workload)
+        targets = (target.workload for target in entry.targets)
+        victims = [actor(workload) for workload in targets if workload.evicted_at is None]
+        if circles.closed_by(preemptor, victims):
+            return True
+        circles.plan(preemptor, victims)
+        return False
+
+    def _is_issuable(self, entry: Entry) -> bool:
+        """Would there be targets also when they are issued, with nothing kept for those that wait in vain?
+
+        What is kept for them makes their queues seem to use more than they do. Else the reservation would be
+        given up when its preemptions are to be issued, and be made again, for ever.
+        """
+        if not self._reserved or entry.overdrawn:
+            return True
+        assert entry.assignment is not None
+        world = self._world
+        mark = world.tree.mark()
+        for name, usage in self._reserved.items():
+            world.tree.remove(world.cluster_queues[name].node, usage)
+        frs = entry.assignment.needs_preemption()
+        found = bool(get_targets(world, entry.workload, entry.usage, frs))
+        world.tree.rollback(mark)
+        return found
 
     def _promise(self, entry: Entry, pod_sets: tuple[PodSetAssignment, ...]) -> None:
         """AC6: reserve quota now, and let the targets run until the checks allow their preemption.
@@ -320,7 +360,9 @@ class Processing:
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
             return True
         frs = entry.assignment.needs_preemption()
+        self._world.circles.stopped = False
         entry.targets = get_targets(self._world, entry.workload, entry.usage, frs)
+        entry.circling = self._world.circles.stopped
         return False
 
     def _is_free_after(self, gone: Iterable[Workload], entry: Entry) -> bool:
@@ -364,7 +406,8 @@ class Processing:
 def _set_aside(entry: Entry, reason: str) -> None:
     assert entry.assignment is not None
     outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) else Outcome.PARKED
-    entry.finish(outcome, reason, entry.assignment.message)
+    message = entry.assignment.message
+    entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
 
 
 def _gated(workload: Workload) -> bool:

@@ -15,6 +15,7 @@ from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from . import fold_config, lifecycle, queues
+from .circles import Remembered
 from .model import AdmissionCheck, LocalQueue, Workload
 from .ordering import effective_priority
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
@@ -92,6 +93,7 @@ class _Class(_Part, frozen=True):
     reason: str
     message: str
     scan: tuple[dict[str, int], ...] | None
+    circling: bool
 
 
 class _Waiting(_Part, frozen=True):
@@ -129,6 +131,7 @@ class _State(_Part, frozen=True):
     not_ready: list[WorkloadKey]
     statuses: dict[str, Status]
     local_statuses: dict[str, Status]
+    circles: list[Remembered]
     issuing: list[tuple[WorkloadKey, int]]
     """Claimants that may preempt now, with the cause: a state need not be settled."""
 
@@ -180,6 +183,7 @@ def _freeze(state: SchedulerState) -> _State:
         not_ready=sorted(state.not_ready),
         statuses=state.statuses,
         local_statuses=state.local_statuses,
+        circles=list(world.circles.dump()),
         issuing=sorted(world.claims.due.items()),
     )
 
@@ -209,6 +213,7 @@ def _freeze_classes(queue: Queue) -> Iterator[_Class]:
             peers.reason,
             peers.message,
             peers.scan,
+            peers.circling,
         )
         for peers in queue.classes.values()
         if peers.parked or peers.reason or peers.scan is not None
@@ -263,6 +268,7 @@ def _thaw(data: _State) -> SchedulerState:
         queues.refresh(state, name)
     for key in world.local_queues:
         queues.refresh_local(state, key)
+    world.circles.load(data.circles)
     _thaw_verdicts(state, data)
     world.claims.due = dict(data.issuing)
     state.not_ready = dict.fromkeys(data.not_ready)
@@ -340,6 +346,9 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
             hopeless = is_hopeless(workloads[part.head], part.reason) or is_barred(peers.key)
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=hopeless)
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
+        peers.circling = part.circling
+        if part.circling:
+            state.world.circles.refused[peers.queue.name] = None
     for item in data.waiting:
         workload = workloads[item.workload]
         assert workload.peers is not None

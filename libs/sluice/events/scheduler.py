@@ -119,6 +119,8 @@ class WorkloadsParked(Event, frozen=True, kw_only=True):
     """StrictFIFO only: later workloads need not wait behind these (namespaceSelector does not match)."""
     reserves: bool = False
     """StrictFIFO only: what it waits for may not be lent meanwhile, as its queue could not reclaim it."""
+    circling: bool = False
+    """They could preempt, but it would go round in a circle (decision 0018)."""
 
 
 class PreemptionIssued(Event, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from .circles import CircleObserver
 from .family_invariants import FAMILY_OBSERVERS
 from .observing import Observer
 from .source import Source
@@ -338,6 +339,7 @@ _KINDS: tuple[type[Observer], ...] = (
     SliceObserver,
     UngatedObserver,
     GateObserver,
+    CircleObserver,
     *FAMILY_OBSERVERS,
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sluice.api.quantity import format_value
+from sluice.core.circles import actor
 from sluice.core.eligibility import FlavorRule
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.preemption_candidates import Search
@@ -77,6 +78,7 @@ def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, 
             if not any(fr in holder.usage for fr in short) or holder.key == workload.record.replaces:
                 continue
             why = _why_not(state, workload, cq, queue, holder, over=over)
+            why = why or _why_spared(state, workload, holder)
             usage = {
                 f"{f}/{r}": format_value(r, holder.usage[f, r]) for f, r in short if (f, r) in holder.usage
             }
@@ -138,6 +140,16 @@ def _why_not(
     if reclaim == "LowerPriority" and holder.priority >= workload.priority:
         return f"reclaimWithinCohort is LowerPriority, and {priority}"
     return _behind(closed)
+
+
+def _why_spared(state: SchedulerState, workload: Workload, holder: Workload) -> str:
+    circles = state.world.circles
+    pending, held = actor(workload), actor(holder)
+    if not circles or holder.evicted_at is not None or held not in circles.spared_by(pending):
+        return ""
+    if circles.has_preempted(held, pending):
+        return "it has preempted the pending workload, directly or through others: that would be a circle"
+    return "it was preempted for the pending workload again and again, and nothing came of it"
 
 
 def _behind(closed: Sequence[str]) -> str:

@@ -228,6 +228,18 @@ def waiting() -> list[Entry]:
     return world.log
 
 
+def turned_round(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The victim has preempted its preemptor before."""
+    seq, event = first(entries, Preempted)
+    back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
+    return followed(entries, event, back), seq
+
+
+def over_and_over(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, Preempted)
+    return followed(entries, event, event, event), seq
+
+
 LATE = (variant_without_parent, all_switched_off)
 """What is missing is found when it is missed."""
 
@@ -242,6 +254,8 @@ BROKEN = [
     ("one-variant", families, two_variants),
     ("one-gate", families, two_gates),
     ("one-gate", families, closed_gate),
+    ("no-circles", families, turned_round),
+    ("no-circles", families, over_and_over),
     ("two-slices", elastic, three_slices),
     ("ungated", elastic, more_pods),
     ("no-lost-job", families, no_answer),

@@ -1,0 +1,45 @@
+"""Fold of what ends the memory of past preemptions: inputs that change what a queue holds (see `circles`)."""
+
+from sluice.events.base import WorkloadKey
+
+from .circles import actor
+from .model import Workload
+from .state import SchedulerState
+
+
+def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
+    """An input has changed what the workload holds, or may hold, of its queue."""
+    circles = state.world.circles
+    if circles:
+        of_queue = circles.forget_queue(workload.cluster_queue)
+        if circles.forget(actor(workload)) or of_queue:
+            _wake(state, cause)
+
+
+def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
+    """A workload that had no quota is over."""
+    circles = state.world.circles
+    if circles and circles.forget(key):
+        _wake(state, cause)
+
+
+def all_changed(state: SchedulerState, cause: int) -> None:
+    """The configuration has changed."""
+    if state.world.circles.clear():
+        _wake(state, cause)
+
+
+def _wake(state: SchedulerState, cause: int) -> None:
+    """Let those that were refused a preemption ask again."""
+    circles, pending = state.world.circles, state.pending
+    for name in circles.refused:
+        queue = pending.queues.get(name)
+        refused = [peers for peers in queue.classes.values() if peers.circling] if queue is not None else []
+        for peers in refused:
+            peers.circling = False
+        if queue is not None and refused:
+            pending.wake(queue, cause)
+    circles.refused.clear()
+
+
+__all__ = ["all_changed", "changed", "gone"]

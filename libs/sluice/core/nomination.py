@@ -1,6 +1,9 @@
 """What a workload could get as things are: flavors, and whom it would have to preempt (SC1, phase 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
+
+import msgspec
 
 from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
@@ -130,11 +133,8 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     entry.deferred = full.mode is Mode.PREEMPT and oracle.deferred
     if full.mode is Mode.PREEMPT and not entry.deferred:
         targets = oracle.targets(workload, full)
-    # AX4: with fewer pods it could get in, but what keeps it out is its own wish.
-    if full.mode is not Mode.FIT and not targets and reducible and not _held_by_itself(workload, full):
-        reduced = reduce_counts(
-            workload.record.pod_sets, lambda counts: _possible(oracle, workload, at(counts))
-        )
+    if full.mode is not Mode.FIT and not targets and reducible:
+        reduced = _in_part(world, workload, cq, oracle, at)
         if reduced is not None:
             chosen, targets = reduced
     _give(entry, chosen, targets)
@@ -156,9 +156,40 @@ def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> No
     entry.pod_sets = ()
 
 
-def _held_by_itself(workload: Workload, full: Assignment) -> bool:
-    record = workload.record
-    return (record.cannot_borrow or record.cannot_preempt) and bool(full.constraints)
+_Proposal = tuple[Assignment, Sequence[Target]]
+
+
+def _in_part(
+    world: World,
+    workload: Workload,
+    cq: ClusterQueue,
+    oracle: Oracle,
+    at: Callable[[Sequence[int]], Assignment],
+) -> _Proposal | None:
+    """Return what *workload* could have with fewer pods; `at`: its assignment for given counts.
+
+    AX4: it gets no fewer for its own constraints than it would without them. If it would get those by what it
+    forbids itself, it waits, with an assignment that says so.
+    """
+    pod_sets, record = workload.record.pod_sets, workload.record
+    if not (record.cannot_borrow or record.cannot_preempt):
+        return reduce_counts(pod_sets, lambda counts: _possible(oracle, workload, at(counts)))
+    free = copy(workload)
+    free.record = msgspec.structs.replace(record, cannot_borrow=False, cannot_preempt=False)
+    asked = Oracle(world, may_defer=False)
+
+    def counts_if_possible(counts: Sequence[int] | None) -> Sequence[int] | None:
+        freely = assign(world, free, cq, asked, counts=counts)
+        full = [pod_set.count for pod_set in pod_sets] if counts is None else counts
+        return full if _possible(asked, free, freely) is not None else None
+
+    if counts_if_possible(None) is not None:
+        return None
+    counts = reduce_counts(pod_sets, counts_if_possible)
+    if counts is None:
+        return None
+    proposed = at(counts)
+    return _possible(oracle, workload, proposed) or (proposed, ())
 
 
 def _reducible(world: World, workload: Workload) -> bool:

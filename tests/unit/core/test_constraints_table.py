@@ -317,6 +317,34 @@ def test_a_constraint_does_not_admit_a_part(combination: str) -> None:
         assert cell.workload("w").assignment[0].count == 4  # type: ignore[index]
 
 
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_a_constraint_does_not_admit_a_smaller_part(combination: str) -> None:
+    """AX4: all of it could never be had. What could be had without the constraint is had, or nothing."""
+    cell = Cell()
+    cell.queue("q", 3, "all", preemption=RECLAIMS)
+    cell.queue("other", 3, "all")
+    cell.submit("w", "q", 1, count=8, pod_set={"min_count": 1}, **COMBINATIONS[combination])
+    events = cell.settle()
+    if combination in ("none", "cannot-preempt"):
+        assert admitted(events) == ["w"]
+        assert cell.workload("w").assignment[0].count == 6  # type: ignore[index]
+    else:
+        assert admitted(events) == []
+        assert constraints_in(cell.reason("w")[1]) == ("cannot-borrow",)
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_a_part_that_the_constraint_does_not_matter_for(combination: str) -> None:
+    """AX4: others have what it could borrow, so it gets as much as anybody would."""
+    cell = Cell()
+    cell.queue("q", 4, "all", preemption=RECLAIMS)
+    cell.queue("other", 4, "all")
+    run(cell, "high", "other", 4, priority=100)
+    cell.submit("w", "q", 1, count=6, pod_set={"min_count": 1}, **COMBINATIONS[combination])
+    assert admitted(cell.settle()) == ["w"]
+    assert cell.workload("w").assignment[0].count == 4  # type: ignore[index]
+
+
 # Workload slices (AX5)
 
 

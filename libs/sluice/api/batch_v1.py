@@ -3,6 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
+from .kueue import AdmissionConstraints
 from .meta import Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 
 API_VERSION = "batch/v1"
@@ -27,6 +28,8 @@ class JobSpec(Manifest, frozen=True):
     success_policy: dict[str, Any] | None = None
     pod_replacement_policy: str | None = None
     managed_by: str | None = None
+    admission_constraints: AdmissionConstraints | None = None
+    """Ours: what the annotations say, as a field, for jobs of every kind (AX1)."""
 
 
 class Job(Manifest, frozen=True):

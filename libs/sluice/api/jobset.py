@@ -3,6 +3,7 @@
 from typing import Any
 
 from .batch_v1 import JobTemplateSpec
+from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
@@ -29,6 +30,8 @@ class JobSetSpec(Manifest, frozen=True):
     managed_by: str | None = None
     ttl_seconds_after_finished: Seconds | None = None
     volume_claim_policies: list[dict[str, Any]] = []
+    admission_constraints: AdmissionConstraints | None = None
+    """Ours: what the annotations say, as a field, for jobs of every kind (AX1)."""
 
 
 class JobSet(Manifest, frozen=True):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .core_v1 import PodTemplateSpec
+from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
@@ -56,6 +57,8 @@ class RayClusterSpec(Manifest, frozen=True):
     auth_options: dict[str, Any] | None = None
     upgrade_strategy: dict[str, Any] | None = None
     managed_by: str | None = None
+    admission_constraints: AdmissionConstraints | None = None
+    """Ours: what the annotations say, as a field, for jobs of every kind (AX1)."""
 
 
 class RayCluster(Manifest, frozen=True):
@@ -90,6 +93,8 @@ class RayJobSpec(Manifest, frozen=True, rename=wire_name):
     deletion_policy: Any = None
     deletion_strategy: dict[str, Any] | None = None
     managed_by: str | None = None
+    admission_constraints: AdmissionConstraints | None = None
+    """Ours: what the annotations say, as a field, for jobs of every kind (AX1)."""
 
 
 class RayJob(Manifest, frozen=True):

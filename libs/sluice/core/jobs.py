@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sluice.api import batch_v1, jobset, kueue, labels, ray, sluice_v1
+from sluice.api import batch_v1, constraints, jobset, kueue, labels, ray, sluice_v1
 from sluice.api.core_v1 import (
     Affinity,
     Container,
@@ -112,9 +112,9 @@ def _from_labels(
         suspend=suspend,
         maximum_execution_time_s=int(longest) if longest else None,
         preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
-        allowed_flavors=_names(notes.get(labels.ALLOWED_RESOURCE_FLAVORS, "")),
-        cannot_preempt=notes.get(labels.CANNOT_PREEMPT) == "true",
-        cannot_borrow=notes.get(labels.CANNOT_BORROW) == "true",
+        allowed_flavors=constraints.allowed_flavors(manifest),
+        cannot_preempt=constraints.forbids(manifest, constraints.PREEMPTION),
+        cannot_borrow=constraints.forbids(manifest, constraints.BORROWING),
         elastic=notes.get(labels.ELASTIC_JOB) == "true",
         generation=metadata.generation,
         labels=_ours(marks),
@@ -125,7 +125,6 @@ def _from_labels(
 def _own(job: sluice_v1.Job) -> JobRequest:
     spec, metadata = job.spec, job.metadata
     marks, notes = metadata.labels, metadata.annotations
-    constraints = spec.admission_constraints or kueue.AdmissionConstraints()
     longest = spec.maximum_execution_time_seconds
     if longest is None and labels.MAX_EXEC_TIME_SECONDS in marks:
         longest = int(marks[labels.MAX_EXEC_TIME_SECONDS])
@@ -141,10 +140,9 @@ def _own(job: sluice_v1.Job) -> JobRequest:
         suspend=spec.suspend,
         maximum_execution_time_s=longest,
         preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
-        allowed_flavors=tuple(constraints.allowed_resource_flavors)
-        or _names(notes.get(labels.ALLOWED_RESOURCE_FLAVORS, "")),
-        cannot_preempt=constraints.preemption == "Never" or notes.get(labels.CANNOT_PREEMPT) == "true",
-        cannot_borrow=constraints.borrowing == "Never" or notes.get(labels.CANNOT_BORROW) == "true",
+        allowed_flavors=constraints.allowed_flavors(job),
+        cannot_preempt=constraints.forbids(job, constraints.PREEMPTION),
+        cannot_borrow=constraints.forbids(job, constraints.BORROWING),
         elastic=notes.get(labels.ELASTIC_JOB) == "true",
         generation=metadata.generation,
         labels=_ours(marks),
@@ -155,7 +153,6 @@ def _own(job: sluice_v1.Job) -> JobRequest:
 def _workload(workload: kueue.Workload) -> JobRequest:
     spec, metadata = workload.spec, workload.metadata
     marks, notes = metadata.labels, metadata.annotations
-    constraints = spec.admission_constraints or kueue.AdmissionConstraints()
     return JobRequest(
         api_version=workload.api_version,
         kind=workload.kind,
@@ -168,10 +165,9 @@ def _workload(workload: kueue.Workload) -> JobRequest:
         active=spec.active is not False,
         maximum_execution_time_s=spec.maximum_execution_time_seconds,
         preemption_gates=tuple(gate.name for gate in spec.preemption_gates),
-        allowed_flavors=tuple(constraints.allowed_resource_flavors)
-        or _names(notes.get(labels.ALLOWED_RESOURCE_FLAVORS, "")),
-        cannot_preempt=constraints.preemption == "Never" or notes.get(labels.CANNOT_PREEMPT) == "true",
-        cannot_borrow=constraints.borrowing == "Never" or notes.get(labels.CANNOT_BORROW) == "true",
+        allowed_flavors=constraints.allowed_flavors(workload),
+        cannot_preempt=constraints.forbids(workload, constraints.PREEMPTION),
+        cannot_borrow=constraints.forbids(workload, constraints.BORROWING),
         elastic=notes.get(labels.ELASTIC_JOB) == "true",
         generation=metadata.generation,
         labels=_ours(marks),

@@ -5,17 +5,10 @@ one exception are submissions, sizes and deletions that must wait for a job to s
 returns nothing, and they stay in the inbox.
 """
 
-from sluice.api import sluice_v1
+from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, immutable
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.features import enabled
-from sluice.api.labels import (
-    ALLOWED_RESOURCE_FLAVORS,
-    CANNOT_BORROW,
-    CANNOT_PREEMPT,
-    ELASTIC_JOB,
-    PREEMPTION_GATES,
-    QUEUE_NAME,
-)
+from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES, QUEUE_NAME
 from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobDeleted, JobScaled
@@ -183,34 +176,24 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
     # AX1; gates and flavors likewise shape an assignment that is already made.
     if job.reserved:
         errors += [
-            _fixed(submission, label, field)
-            for name, label, field in _FIXED_WITH_QUOTA
+            immutable(submission.manifest, part, by_annotation=ANNOTATIONS[part] in old.annotations)
+            for name, part in _FIXED_WITH_QUOTA
             if not same(getattr(new, name), getattr(old, name))
         ]
+        if not same(new.preemption_gates, old.preemption_gates):
+            text = submission.manifest.metadata.annotations.get(PREEMPTION_GATES, "")
+            errors.append(invalid(f"metadata.annotations[{PREEMPTION_GATES}]", text, "field is immutable"))
     if job.phase is Phase.RUNNING and template_digest(submission, new.pod_sets) != job.template:
         errors.append(forbidden("spec.template", "field is immutable while the job is running"))
     return errors
 
 
 _FIXED_WITH_QUOTA = (
-    ("cannot_preempt", CANNOT_PREEMPT, "preemption"),
-    ("cannot_borrow", CANNOT_BORROW, "borrowing"),
-    ("allowed_flavors", ALLOWED_RESOURCE_FLAVORS, "allowed_resource_flavors"),
-    ("preemption_gates", PREEMPTION_GATES, ""),
+    ("cannot_preempt", PREEMPTION),
+    ("cannot_borrow", BORROWING),
+    ("allowed_flavors", FLAVORS),
 )
-"""Of JobRequest; as an annotation; in `admissionConstraints`, where jobs of our own kind may have it."""
-
-
-def _fixed(submission: Submission, label: str, field: str) -> FieldError:
-    """Return that what stands in one of two places must stay; named is where the manifest has it."""
-    manifest = submission.manifest
-    own = manifest.spec.admission_constraints if isinstance(manifest, sluice_v1.Job) else None
-    value = getattr(own, field, None) if own is not None and field else None
-    if value:
-        words = field.replace("_r", "R").replace("_f", "F")
-        return invalid(f"spec.admissionConstraints.{words}", value, "field is immutable")
-    text = manifest.metadata.annotations.get(label, "")
-    return invalid(f"metadata.annotations[{label}]", text, "field is immutable")
+"""Of JobRequest, and as a part of the constraints."""
 
 
 # Sizes

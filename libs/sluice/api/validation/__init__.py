@@ -7,7 +7,7 @@ says why, as in Kueue. Errors come in the order of the checks: metadata, schema,
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluice.api import batch_v1, check_parameters, core_v1, jobset, kueue, ray, sluice_v1
+from sluice.api import batch_v1, check_parameters, constraints, core_v1, jobset, kueue, ray, sluice_v1
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
 from sluice.api.meta import Manifest, ObjectMeta
@@ -39,6 +39,11 @@ def _gateless(check: Callable[[Any], list[FieldError]]) -> _Check:
     return lambda manifest, _gates: check(manifest)
 
 
+def _check_constraints(manifest: kueue.Workload) -> list[FieldError]:
+    field = manifest.spec.admission_constraints
+    return [] if field is None else list(constraints.contradictions(manifest.metadata, field))
+
+
 _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
     kueue.ResourceFlavor: (_gateless(flavor.schema_flavor), _gateless(flavor.check_flavor)),
     kueue.ClusterQueue: (
@@ -57,6 +62,7 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
         _gateless(workload.schema_workload),
         workload.check_workload,
         _gateless(family.check_not_of_family),
+        _gateless(_check_constraints),
     ),
     core_v1.Namespace: (_gateless(small.check_namespace),),
     batch_v1.Job: (job.check_batch_job,),

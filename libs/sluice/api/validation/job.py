@@ -6,10 +6,11 @@ On the hot path: a good job leaves each check early.
 import re
 from collections.abc import Callable, Mapping
 
-from sluice.api import batch_v1, labels, sluice_v1
+from sluice.api import batch_v1, constraints, labels, sluice_v1
 from sluice.api.core_v1 import PodSpec, PodTemplateSpec
 from sluice.api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from sluice.api.features import NONE, enabled
+from sluice.api.kueue import AdmissionConstraints
 from sluice.api.meta import ObjectMeta
 
 from . import names, pods, quotas
@@ -31,8 +32,10 @@ def annotation_field(name: str) -> str:
     return f"metadata.annotations[{name}]"
 
 
-def check_job_metadata(metadata: ObjectMeta, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
-    """Check the labels and annotations that admission reads."""
+def check_job_metadata(
+    metadata: ObjectMeta, gates: Mapping[str, bool] = NONE, field: AdmissionConstraints | None = None
+) -> list[FieldError]:
+    """Check the labels and annotations that admission reads; *field*: the constraints that the spec has."""
     found: list[FieldError] = []
     marks, notes = metadata.labels, metadata.annotations
     if marks:
@@ -49,6 +52,8 @@ def check_job_metadata(metadata: ObjectMeta, gates: Mapping[str, bool] = NONE) -
         if labels.PREEMPTION_GATES in notes:
             gates_named = [name.strip() for name in notes[labels.PREEMPTION_GATES].split(",")]
             found += check_gate_names(annotation_field(labels.PREEMPTION_GATES), gates_named)
+        if field is not None:
+            found += constraints.contradictions(metadata, field)
     return found
 
 
@@ -74,7 +79,7 @@ _LABEL_CHECKS: Mapping[str, Callable[[str, str], list[FieldError]]] = {
 
 def check_batch_job(job: batch_v1.Job, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new batch/v1 Job."""
-    found = check_job_metadata(job.metadata, gates)
+    found = check_job_metadata(job.metadata, gates, job.spec.admission_constraints)
     if job.metadata.annotations:
         found += check_partial_admission(job, gates)
         found += _check_sync_completions(job)
@@ -99,7 +104,16 @@ def check_job_spec(field: str, spec: batch_v1.JobSpec, gates: Mapping[str, bool]
     if spec.template.spec.restart_policy == "Always":
         place = f"{field}.template.spec.restartPolicy"
         found.append(not_supported(place, "Always", ("OnFailure", "Never")))
+    if field != "spec":
+        found += no_constraints_here(field, spec.admission_constraints)
     return found + check_template(f"{field}.template", spec.template, gates)
+
+
+def no_constraints_here(field: str, found: AdmissionConstraints | None) -> list[FieldError]:
+    """Refuse constraints of a part: they are those of the job as a whole."""
+    if found is None:
+        return []
+    return [forbidden(f"{field}.admissionConstraints", f"belongs to the whole job: {constraints.FIELD}")]
 
 
 def check_template(
@@ -181,7 +195,7 @@ _SHORT_FORM = (
 def check_own_job(job: sluice_v1.Job, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new Job of ours."""
     spec = job.spec
-    found = check_job_metadata(job.metadata, gates)
+    found = check_job_metadata(job.metadata, gates, spec.admission_constraints)
     if spec.queue_name:
         found += _check_object_name("spec.queueName", spec.queue_name)
     if spec.priority_class_name:

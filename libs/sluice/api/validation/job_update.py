@@ -1,6 +1,6 @@
 """What of a job may change, and when."""
 
-from sluice.api import batch_v1, labels, sluice_v1
+from sluice.api import batch_v1, constraints, labels, sluice_v1
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.meta import Manifest, ObjectMeta
 
@@ -21,9 +21,6 @@ def check_job_update(
     fixed_annotations = [labels.ELASTIC_JOB]
     if running:
         fixed_labels += [labels.QUEUE_NAME, labels.PRIORITY_CLASS, labels.MAX_EXEC_TIME_SECONDS]
-    if running or reserved:
-        # AX1: constraints took part in the decision that gave the quota.
-        fixed_annotations += [labels.CANNOT_PREEMPT, labels.CANNOT_BORROW]
     found = [
         invalid(label_field(key), after.labels.get(key), IMMUTABLE)
         for key in fixed_labels
@@ -34,10 +31,13 @@ def check_job_update(
         for key in fixed_annotations
         if _flag(after, key) != _flag(before, key)
     ]
+    if running or reserved:
+        # AX1: constraints took part in the decision that gave the quota.
+        found += constraints.changes(new, old)
     if isinstance(new, batch_v1.Job) and isinstance(old, batch_v1.Job) and running:
         found += _check_running_batch_job(new, old)
     if isinstance(new, sluice_v1.Job) and isinstance(old, sluice_v1.Job):
-        found += _check_own_job(new.spec, old.spec, running=running, reserved=running or reserved)
+        found += _check_own_job(new.spec, old.spec, running=running)
     return found
 
 
@@ -46,9 +46,7 @@ def _metadata(job: Manifest) -> ObjectMeta:
     return metadata if isinstance(metadata, ObjectMeta) else ObjectMeta()
 
 
-def _check_own_job(
-    new: sluice_v1.JobSpec, old: sluice_v1.JobSpec, *, running: bool, reserved: bool
-) -> list[FieldError]:
+def _check_own_job(new: sluice_v1.JobSpec, old: sluice_v1.JobSpec, *, running: bool) -> list[FieldError]:
     """Check the fields that stand for what labels and annotations say of other kinds."""
     fields: list[tuple[str, object, object]] = []
     if running:
@@ -61,8 +59,6 @@ def _check_own_job(
                 old.maximum_execution_time_seconds,
             ),
         ]
-    if reserved:
-        fields.append(("admissionConstraints", new.admission_constraints, old.admission_constraints))
     return [invalid(f"spec.{name}", after, IMMUTABLE) for name, after, before in fields if after != before]
 
 

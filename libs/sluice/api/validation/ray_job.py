@@ -8,21 +8,28 @@ from sluice.api.features import NONE, enabled
 from sluice.api.meta import ObjectMeta
 
 from . import names, quotas
-from .job import MAX_POD_SETS, annotation_field, check_job_metadata, check_job_spec, check_template
+from .job import (
+    MAX_POD_SETS,
+    annotation_field,
+    check_job_metadata,
+    check_job_spec,
+    check_template,
+    no_constraints_here,
+)
 
 _RESERVED = ("head", "submitter")
 
 
 def check_ray_cluster(cluster: ray.RayCluster, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new RayCluster."""
-    found = check_job_metadata(cluster.metadata, gates)
+    found = check_job_metadata(cluster.metadata, gates, cluster.spec.admission_constraints)
     return found + _check_cluster("spec", cluster.spec, cluster.metadata, gates, most=MAX_POD_SETS - 1)
 
 
 def check_ray_job(job: ray.RayJob, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new RayJob: it brings its own cluster and takes it down again."""
     spec = job.spec
-    found = check_job_metadata(job.metadata, gates)
+    found = check_job_metadata(job.metadata, gates, spec.admission_constraints)
     if spec.cluster_selector:
         text = "a kueue managed job should not use an existing cluster"
         found.append(invalid("spec.clusterSelector", spec.cluster_selector, text))
@@ -34,6 +41,7 @@ def check_ray_job(job: ray.RayJob, gates: Mapping[str, bool] = NONE) -> list[Fie
     submitter = spec.submission_mode in ("", "K8sJobMode")
     if spec.ray_cluster_spec is not None:
         most = MAX_POD_SETS - (2 if submitter else 1)
+        found += no_constraints_here("spec.rayClusterSpec", spec.ray_cluster_spec.admission_constraints)
         found += _check_cluster("spec.rayClusterSpec", spec.ray_cluster_spec, job.metadata, gates, most=most)
     if submitter and spec.submitter_pod_template is not None:
         found += check_template("spec.submitterPodTemplate", spec.submitter_pod_template, gates)
@@ -77,7 +85,7 @@ def _check_groups(
 
 def check_jobset(job: jobset.JobSet, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new JobSet."""
-    found = check_job_metadata(job.metadata, gates)
+    found = check_job_metadata(job.metadata, gates, job.spec.admission_constraints)
     if job.metadata.annotations.get(labels.ELASTIC_JOB) == "true":
         field = annotation_field(labels.ELASTIC_JOB)
         found.append(forbidden(field, "is not supported for JobSet: its pod sets cannot be resized"))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from sluice.api import constraints
 from sluice.api.errors import FieldError, invalid, required
 from sluice.api.features import NONE, enabled
 from sluice.api.kueue import Admission, Workload, WorkloadPodSet
@@ -29,7 +30,7 @@ def check_workload_update(
         found.append(missing_admission())
     if had:
         found += _check_pod_sets(new, old, gates)
-        found += _check_constraints(new, old)
+        found += constraints.changes(new, old)  # AX1
     if had and has:
         found += _check_reclaimable(new, old, gates)
     found += _check_admission(new.status.admission, old.status.admission, gates)
@@ -58,13 +59,6 @@ def _same_pods(new: WorkloadPodSet, old: WorkloadPodSet, *, shrinking_is_fine: b
         # WS3: a scale-down happens in place.
         new = replace(new, count=old.count)
     return new == old
-
-
-def _check_constraints(new: Workload, old: Workload) -> list[FieldError]:
-    """Check AX1: constraints are immutable once quota is reserved."""
-    if new.spec.admission_constraints == old.spec.admission_constraints:
-        return []
-    return [invalid("spec.admissionConstraints", new.spec.admission_constraints, IMMUTABLE)]
 
 
 def _scaled_down(new: Workload, gates: Mapping[str, bool]) -> frozenset[str]:

@@ -16,12 +16,13 @@ from sluice.core.invariants import reservation_violations, violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
+from sluice.core.slices_state import Phase
 from sluice.core.variants import VariantController
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied
+from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.dispatch import DispatchEntry
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry
@@ -89,6 +90,11 @@ class FamilyWorld:
                 )
             )
         self.commit("config", [Step(upto=len(self.log), at=self.now, events=tuple(events))])
+
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        """Delete configuration, whoever uses it."""
+        event = ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace)
+        self.commit("config", [Step(upto=len(self.log), at=self.now, events=(event,))])
 
     def message(self, subject: str, event_type: str, data: Any) -> None:
         self.ids += 1
@@ -232,6 +238,20 @@ class FamilyWorld:
     def events(self, *kinds: type[Event]) -> list[Event]:
         return [event for _, _, event in self.history if isinstance(event, kinds)]
 
+    def check(self) -> None:
+        """What an executor may be running has quota of the scheduler, its own or a variant's, once (G9)."""
+        world = self.services["scheduler"].state.world
+        for found in self.services["slices"].state.jobs.values():
+            if found.phase is Phase.PENDING:
+                continue
+            own = world.workloads.get(found.record.key)
+            family = world.families.get(found.record.key, {}).values()
+            holders = [w for w in (own, *family) if w is not None and w.admitted_at is not None]
+            assert len(holders) == 1, f"{found.key} runs with the quota of {[w.key for w in holders]}"
+            given = [(a.name, a.count, dict(a.flavors)) for a in holders[0].assignment or ()]
+            runs = [(p.name, p.count, dict(p.flavors)) for p in found.placement]
+            assert given == runs, f"{found.key} runs as {runs}, {holders[0].key} has {given}"
+
     def verify(self) -> None:
         """Decide the log again: every decider says the same (law 6), and a snapshot goes on as it was."""
         assert not (wrong := wrong_with(self.log, writers=tuple(self.services))), wrong
@@ -318,6 +338,15 @@ def cluster_queue(
     }
 
 
+def configuration(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Configuration",
+        "metadata": {"name": "default"},
+        "spec": spec,
+    }
+
+
 def local_queue(name: str = "main", target: str = "main") -> dict[str, Any]:
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -336,4 +365,4 @@ def cell(queue: Mapping[str, Any], *more: Mapping[str, Any]) -> FamilyWorld:
     return world
 
 
-__all__ = ["SECOND", "FamilyWorld", "cell", "cluster_queue", "flavor", "job", "local_queue"]
+__all__ = ["SECOND", "FamilyWorld", "cell", "cluster_queue", "configuration", "flavor", "job", "local_queue"]

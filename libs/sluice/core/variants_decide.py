@@ -158,7 +158,7 @@ def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> Wo
     labels = {k: v for k, v in parent.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
     return msgspec.structs.replace(
         parent,
-        name=variant_name(parent.name, parent.uid, wanted.name),
+        name=variant_name(parent.name, parent.uid, wanted.name, family.deleted.get(wanted.name, 0)),
         uid=new_uid,
         job=None,
         active=family.active and not wanted.create_delay_s,
@@ -275,7 +275,7 @@ def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
                 message=failed.failed_message,
             )
         ]
-    if any(v.admitted_at is not None and v.evicted for v in family.variants.values()):
+    if any(variant.is_settling for variant in family.variants.values()):
         return []  # until the handshake is over, nobody is admitted, and nobody is not
     events: list[Event] = []
     for variant in family.variants.values():

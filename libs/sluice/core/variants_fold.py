@@ -411,7 +411,8 @@ def _variant_stopped(state: State, event: VariantStopped, _seq: int, _at: Micros
 def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros) -> None:
     family = state.of_variant.pop(event.workload, None)
     if family is not None:
-        del family.variants[event.workload]
+        name = family.variants.pop(event.workload).name
+        family.deleted[name] = family.deleted.get(name, 0) + 1
         state.altered(family)
         state.touch(family, event.cause)
 

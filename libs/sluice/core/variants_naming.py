@@ -7,9 +7,11 @@ _HEX = 5
 _MARK = "-variant-"
 
 
-def variant_name(parent: str, parent_uid: str, variant: str) -> str:
+def variant_name(parent: str, parent_uid: str, variant: str, before: int = 0) -> str:
     """Return the name of a parent's variant: the same for the same parent and variant, always.
 
+    *before*: so many variants of this name the parent has had. What others still say of those that were
+    deleted must not be taken for what they say of the new one, so that has another name (CA7).
     Long names are cut, the parent's part first, so a name cannot be taken apart again.
     """
     base = parent.rpartition("-")[0] or parent
@@ -17,7 +19,7 @@ def variant_name(parent: str, parent_uid: str, variant: str) -> str:
     # The marker stays, whatever has to be cut.
     tail = variant[:room]
     base = base[: room - len(tail)]
-    text = "\n".join(("", "", parent, parent_uid, variant))
+    text = "\n".join(("", "", parent, parent_uid, variant, *((str(before),) if before else ())))
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HEX]
     return f"{base}{_MARK}{tail}-{digest}"
 

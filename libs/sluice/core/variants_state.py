@@ -76,8 +76,16 @@ class Variant:
 
     @property
     def runs(self) -> bool:
-        """Is it the one that the parent runs as, unless told to leave?"""
-        return self.admitted_at is not None and not self.evicted
+        """Is it the one that the parent runs as, or may be admitted as (CA7)?
+
+        Not after VariantStopped: the scheduler gives its quota up as soon as it hears of it.
+        """
+        return self.admitted_at is not None and not (self.evicted or self.stopped)
+
+    @property
+    def is_settling(self) -> bool:
+        """Has it been admitted, and is about to lose its quota?"""
+        return self.admitted_at is not None and (self.evicted or self.stopped)
 
 
 @dataclass(slots=True)
@@ -104,6 +112,8 @@ class Family:
     stopped_message: str = ""
     ready: bool = False
     reclaimed: dict[str, int] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
+    """Flavor or explicit variant -> how many variants of this name were deleted."""
     close_gates: bool = False
     """A variant was evicted: no gate stays open (CA11)."""
     cause: int = 0

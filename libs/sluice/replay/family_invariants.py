@@ -90,8 +90,11 @@ class ParentObserver(_Settling):
     def _parent_admitted(self, state: State, event: ParentAdmitted) -> Iterator[str]:
         family = state.families.get(event.workload)
         variant = family.variants.get(event.variant) if family is not None else None
-        if variant is None or not variant.runs:
+        if variant is None or variant.admitted_at is None:
             yield f"{event.workload} was admitted as {event.variant}, which is not admitted"
+        elif variant.evicted or variant.stopped:
+            # Told to go, or stopped already: the scheduler gives its quota to others when it hears of that.
+            yield f"{event.workload} was admitted as {event.variant}, whose stop was not settled"
 
     def wrong(self, state: State, family: Family) -> Iterator[str]:
         if state.policy_of(family) is None or not family.active:

@@ -13,7 +13,7 @@ from sluice.events.variants import (
     VariantCreated,
     VariantDeactivated,
 )
-from tests.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
+from tests.family_world import FamilyWorld, cell, cluster_queue, configuration, flavor, job, local_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -22,15 +22,6 @@ HIGH = {
     "value": 100,
 }
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
-
-
-def configuration(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "sluice.dev/v1alpha1",
-        "kind": "Configuration",
-        "metadata": {"name": "default"},
-        "spec": spec,
-    }
 
 
 def view_of(world: FamilyWorld) -> View:

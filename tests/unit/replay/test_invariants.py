@@ -19,7 +19,13 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
 )
 from sluice.events.slices import Rejected, WorkloadCreated
-from sluice.events.variants import ParentAdmitted, PreemptionGateOpened, VariantCreated, VariantDeactivated
+from sluice.events.variants import (
+    ParentAdmitted,
+    PreemptionGateOpened,
+    VariantCreated,
+    VariantDeactivated,
+    VariantStopped,
+)
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
@@ -193,6 +199,23 @@ def parent_without_variant(entries: list[Entry]) -> tuple[list[Entry], int]:
     return without(without(entries, reserved), admitted), seq
 
 
+def crashed() -> list[Entry]:
+    """An executor crashes under a family."""
+    world = cell(cluster_queue({"res": 1, "od": 0}))
+    world.submit("a")
+    world.settle_all()
+    world.report("a", "JobStopped")
+    world.settle_all()
+    return world.log
+
+
+def admitted_before_settled(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The parent is admitted again in the step that says that its variant has stopped."""
+    seq, stopped = first(entries, VariantStopped)
+    _, admitted = first(entries, ParentAdmitted)
+    return followed(entries, stopped, admitted), seq
+
+
 def variant_without_parent(entries: list[Entry]) -> tuple[list[Entry], int]:
     """Nobody says that the parent is admitted, though the controller goes on and on."""
     seq, event = first(entries, ParentAdmitted)
@@ -246,6 +269,7 @@ LATE = (variant_without_parent, all_switched_off)
 BROKEN = [
     ("parent-admitted", families, parent_without_variant),
     ("parent-admitted", families, variant_without_parent),
+    ("parent-admitted", crashed, admitted_before_settled),
     ("no-orphan", families, variant_of_nobody),
     ("has-a-chance", waiting, all_switched_off),
     ("quota", families, twice_the_quota),

@@ -10,7 +10,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
-from .records import ActiveState, ClusterQueueView, LocalQueueView
+from .records import ActiveState, LocalQueueView
 from .state import State
 
 _CONFIG_TYPES: dict[str, Any] = {
@@ -49,7 +49,7 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
         case "ClusterQueue":
             queue = state.cluster_queue(event.name)
             queue.spec, queue.changed_seq, queue.active = None, seq, None
-            _drop_if_unused(state, queue)
+            state.drop_queue_if_unused(queue)
         case "LocalQueue":
             local = state.local_queue(f"{event.namespace}/{event.name}")
             _detach(state, local)
@@ -68,12 +68,7 @@ def _detach(state: State, local: LocalQueueView) -> None:
     if queue is not None:
         queue.local_queues.pop(local.key, None)
         queue.order = None
-        _drop_if_unused(state, queue)
-
-
-def _drop_if_unused(state: State, queue: ClusterQueueView) -> None:
-    if queue.spec is None and not (queue.workloads or queue.local_queues):
-        state.cluster_queues.pop(queue.name, None)
+        state.drop_queue_if_unused(queue)
 
 
 def _cluster_queue_status(state: State, event: ClusterQueueStatusChanged, _seq: int, at: Micros) -> None:

@@ -28,7 +28,8 @@ from sluice.events.variants import (
 )
 
 from .fold_waits import ran
-from .fold_workloads import condition, dequeue, enqueue, remember, set_active
+from .fold_workloads import condition, dequeue, enqueue, remember, remove, set_active
+from .holding import give_back
 from .records import Migration, PendingReason
 from .state import State
 
@@ -37,7 +38,7 @@ MIGRATIONS_LIMIT = 50
 
 
 def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -54,11 +55,15 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Mi
 
 
 def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
-    workload.cluster_queue = state.cluster_queue(event.cluster_queue)
+    # In logs of old, a parent could still have quota of its own.
+    give_back(state, workload)
+    dequeue(workload)
+    workload.charge = {}
+    workload.cluster_queue = state.named_queue(event.cluster_queue)
     workload.assignment = event.pod_sets
     workload.reserved_at = workload.admitted_at = at
     workload.reserved_generation = workload.generation
@@ -82,7 +87,7 @@ def _flavors(event: ParentAdmitted) -> str:
 
 
 def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -100,21 +105,22 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
 
 
 def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
     ran(state, workload, at)
+    give_back(state, workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.released_at = workload.unadmitted_at = at
-    workload.local_queue.running_parents.pop(workload.key, None)
     workload.evicted = False
+    enqueue(workload)
     if "PodsReady" in workload.conditions:
         condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
 
 
 def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         dequeue(workload)
@@ -126,7 +132,7 @@ def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -
 
 
 def _created(state: State, event: VariantCreated, seq: int, at: Micros) -> None:
-    parent = state.workloads.get(event.workload.parent) if event.workload.parent is not None else None
+    parent = state.live(event.workload.parent) if event.workload.parent is not None else None
     variant = state.workloads.get(event.workload.key)
     if parent is not None and variant is not None:
         variant.variant = event.variant
@@ -136,8 +142,8 @@ def _created(state: State, event: VariantCreated, seq: int, at: Micros) -> None:
 
 def _deleted(state: State, event: VariantDeleted, seq: int, at: Micros) -> None:
     parent = state.workloads.get(event.parent)
+    remove(state, event.workload)
     if parent is not None:
-        parent.variants = {key: v for key, v in parent.variants.items() if key != event.workload}
         remember(parent, event, seq, at)
 
 
@@ -153,7 +159,7 @@ def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: i
 
 
 def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
-    variant = state.workloads.get(event.workload)
+    variant = state.live(event.workload)
     if variant is not None and event.preference is not None:
         dequeue(variant)
         variant.record = msgspec.structs.replace(variant.record, preference=event.preference)
@@ -161,7 +167,7 @@ def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> Non
 
 
 def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, at: Micros) -> None:
-    variant = state.workloads.get(event.workload)
+    variant = state.live(event.workload)
     if variant is None:
         return
     remember(variant, event, seq, at)

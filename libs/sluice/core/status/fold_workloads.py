@@ -8,7 +8,7 @@ import msgspec
 from sluice.core import eviction as ev
 from sluice.core.check_states import reset_on_eviction
 from sluice.core.inadmissible import ADMISSION_GATED
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -35,12 +35,12 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .charges import add, beyond, charge_of, shrunk, subtract
+from .charges import add, shrunk
 from .fold_waits import ran
+from .holding import charge_beside, charged, count_locally, give_back, recharge, stands_alone
 from .peers import peers_of
 from .records import (
     HISTORY_LIMIT,
-    FlavorResource,
     JobView,
     PendingReason,
     Recorded,
@@ -51,6 +51,7 @@ from .slices import is_slice
 from .state import State
 
 REPLACED = "WorkloadSliceReplaced"
+_NOT = object()
 _CHANGEABLE = ("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations")
 
 _VERDICTS_LIMIT = 1000
@@ -63,6 +64,10 @@ _VERDICTS_LIMIT = 1000
 def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None:
     record = event.workload
     key = record.key
+    if record.parent is not None and state.live(record.parent) is None:
+        return  # whoever made it did not know yet that its parent is over
+    if key in state.workloads:
+        remove(state, key)
     queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
     workload = state.workloads[key] = WorkloadView(record, key, queue, active=record.active)
     workload.history.append(Transition(seq, at, event))
@@ -103,7 +108,12 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     if event.queue_name is not None:
         left = workload.local_queue
         queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
+        count_locally(workload, -1)
+        is_running = left.running_parents.pop(workload.key, _NOT) is None
         workload.local_queue = queue
+        count_locally(workload, 1)
+        if is_running:
+            queue.running_parents[workload.key] = None
         queue.users += 1
         left.users -= 1
         state.drop_if_unused(left)
@@ -111,7 +121,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         set_active(workload, event.active, at)
     if event.pod_sets is not None and workload.assignment is not None:
         workload.assignment = shrunk(workload.assignment, event.pod_sets)
-        _recharge(workload)
+        recharge(workload)
     enqueue(workload)
 
 
@@ -126,20 +136,24 @@ def set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
 
 
 def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
     dequeue(workload)
+    give_back(state, workload)
     queue = state.cluster_queue(event.cluster_queue)
     workload.cluster_queue = queue
     workload.assignment = event.pod_sets
-    workload.reserved_at = at
+    workload.reserved_at, workload.admitted_at = at, None
     workload.reserved_generation = workload.generation
     workload.pending_victims = len(event.pending_victims) if event.preemptions_pending else None
     replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
-    workload.beside = replaced if replaced is not None and replaced.holds_quota else None
-    workload.charge = _charge(workload)
+    if replaced is not None and replaced.holds_quota and stands_alone(replaced, workload):
+        workload.beside = replaced
+    else:
+        workload.beside = None
+    workload.charge = charge_beside(workload)
     workload.evicted = False
     workload.pending = None
     workload.requeue_at = workload.order_at = None
@@ -154,19 +168,18 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
 
 
 def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
-    if workload is None or workload.cluster_queue is None:
+    workload = state.live(event.workload)
+    if workload is None or (queue := charged(workload)) is None or workload.admitted_at is not None:
         return
     remember(workload, event, seq, at)
     workload.admitted_at = at
-    queue = workload.cluster_queue
     queue.admitted += 1
     add(queue.usage, workload.charge)
     workload.local_queue.admitted += 1
 
 
 def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -188,21 +201,21 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
 
 
 def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         condition(workload, "Preempted", True, event.rule, event.message, at)
 
 
 def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
-    if workload is None or not workload.holds_quota:
+    workload = state.live(event.workload)
+    if workload is None or charged(workload) is None:
         return
     remember(workload, event, seq, at)
     if workload.admitted_at is not None:
         ran(state, workload, at)
         workload.unadmitted_at = at
-    _give_back(workload)
+    give_back(state, workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.charge = {}
     workload.beside = None
@@ -219,7 +232,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
 
 
 def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -230,7 +243,7 @@ def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
 
 
 def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         workload.requeue_count = event.count
@@ -238,7 +251,7 @@ def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -
 
 
 def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -248,7 +261,7 @@ def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros)
 
 
 def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
@@ -268,7 +281,7 @@ def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) ->
 
 
 def _stopped(state: State, event: WorkloadStopped, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
 
@@ -279,8 +292,7 @@ def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> No
         return
     remember(workload, event, seq, at)
     dequeue(workload)
-    if workload.holds_quota:
-        _give_back(workload)
+    give_back(state, workload)
     workload.finished_at = at
     condition(workload, "Finished", True, event.reason, event.message, at)
     for key in workload.variants:
@@ -294,7 +306,8 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     if old is None or old.finished_at is not None:
         return
     remember(old, event, seq, at)
-    _give_back(old)
+    dequeue(old)
+    give_back(state, old)
     old.finished_at = at
     condition(old, "Finished", True, REPLACED, event.message, at)
     ran(state, old, at)
@@ -303,25 +316,32 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     new.past_execution_s = old.past_execution_s
     new.requeue_count = old.requeue_count
     new.beside = None
-    _recharge(new)
+    recharge(new)
 
 
-def _deleted(state: State, event: WorkloadDeleted, seq: int, at: Micros) -> None:
-    workload = state.workloads.pop(event.workload, None)
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+    remove(state, event.workload)
+
+
+def remove(state: State, key: WorkloadKey) -> None:
+    """Forget a workload, and its variants with it."""
+    workload = state.workloads.pop(key, None)
     if workload is None:
         return
-    for key in workload.variants:
-        _deleted(state, msgspec.structs.replace(event, workload=key), seq, at)
+    for variant in tuple(workload.variants):
+        remove(state, variant)
+    parent = state.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    if parent is not None:
+        parent.variants = {name: v for name, v in parent.variants.items() if name != key}
     dequeue(workload)
-    state.parents.pop(workload.key, None)
-    state.slices.pop(workload.key, None)
-    if workload.holds_quota:
-        _give_back(workload)
+    state.parents.pop(key, None)
+    state.slices.pop(key, None)
+    give_back(state, workload)
     workload.local_queue.users -= 1
     state.drop_if_unused(workload.local_queue)
     job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
     if job is not None:
-        job.workloads.pop(event.workload, None)
+        job.workloads.pop(key, None)
         if not job.workloads:
             del state.jobs[job.key]
 
@@ -352,21 +372,21 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
 
 
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         workload.pending = PendingReason(event.reason, event.message, seq, at)
 
 
 def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         workload.pending_victims = None
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
@@ -374,12 +394,12 @@ def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros
 
 
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
-    workload = state.workloads.get(event.workload)
+    workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
         workload.reclaimable = dict(event.pods)
         workload.peers = None
-        _recharge(workload)
+        recharge(workload)
 
 
 # Common parts
@@ -427,41 +447,6 @@ def dequeue(workload: WorkloadView) -> None:
             del queue.families[parent]
 
 
-def _give_back(workload: WorkloadView) -> None:
-    queue = workload.cluster_queue
-    if workload.parent:
-        # What a parent runs on is its variant's.
-        workload.local_queue.running_parents.pop(workload.key, None)
-        return
-    if queue is None:
-        return
-    queue.workloads.pop(workload.key, None)
-    subtract(queue.reservation, workload.charge)
-    workload.local_queue.reserving -= 1
-    if workload.admitted_at is not None:
-        queue.admitted -= 1
-        subtract(queue.usage, workload.charge)
-        workload.local_queue.admitted -= 1
-
-
-def _recharge(workload: WorkloadView) -> None:
-    """The charge follows pods that have ended and counts that were cut in place."""
-    queue = workload.cluster_queue
-    if queue is None or workload.parent or not workload.holds_quota:
-        return
-    charge = _charge(workload)
-    for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
-        subtract(totals, workload.charge)
-        add(totals, charge)
-    workload.charge = charge
-
-
-def _charge(workload: WorkloadView) -> dict[FlavorResource, int]:
-    """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
-    charge = charge_of(workload)
-    return charge if workload.beside is None else beyond(charge, workload.beside.charge)
-
-
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
@@ -486,4 +471,12 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadsParked: _parked,
 }
 
-__all__ = ["WORKLOAD_FOLDS", "condition", "dequeue", "enqueue", "remember", "set_active"]
+__all__ = [
+    "WORKLOAD_FOLDS",
+    "condition",
+    "dequeue",
+    "enqueue",
+    "remember",
+    "remove",
+    "set_active",
+]

@@ -30,7 +30,7 @@ from .records import (
 from .shelf import Shelf, as_stored
 from .view import View
 
-_FOLD = 7
+_FOLD = 8
 """Raise it when the same events are folded to another state."""
 
 Rows = dict[str, bytes]

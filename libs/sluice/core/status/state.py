@@ -28,6 +28,11 @@ class State:
         self.seq = 0
         """Of the last event folded."""
 
+    def live(self, key: WorkloadKey) -> WorkloadView | None:
+        """Return a workload that is not over: what services that lag say of others changes nothing."""
+        workload = self.workloads.get(key)
+        return workload if workload is not None and workload.finished_at is None else None
+
     # What the api service must know before it deletes something
 
     def reserving(self, cluster_queue: str) -> int:
@@ -58,10 +63,22 @@ class State:
         if queue.spec is None and not queue.users:
             self.local_queues.pop(queue.key, None)
 
+    def drop_queue_if_unused(self, queue: ClusterQueueView) -> None:
+        """Forget a cluster queue that has no manifest, and that nobody names or holds quota of."""
+        if queue.spec is None and not (queue.workloads or queue.local_queues):
+            self.cluster_queues.pop(queue.name, None)
+
     def cluster_queue(self, name: str) -> ClusterQueueView:
         """Return the cluster queue, made if need be."""
         queue = self.cluster_queues.get(name)
         if queue is None:
-            queue = self.cluster_queues[name] = ClusterQueueView(name)
+            queue = self.cluster_queues[name] = self.named_queue(name)
+        return queue
+
+    def named_queue(self, name: str) -> ClusterQueueView:
+        """Return the cluster queue for the sake of its name: one of its own if there is none."""
+        queue = self.cluster_queues.get(name)
+        if queue is None:
+            queue = ClusterQueueView(name)
             queue.reserved_message = f"Quota reserved in ClusterQueue {name}"
         return queue

@@ -13,6 +13,7 @@ from typing import Any
 from sluice.core.variant_events import TRANSLATIONS
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReserved
+from sluice.events.variants import VariantDeleted
 
 from .fold_checks import CHECK_FOLDS
 from .fold_config import CONFIG_FOLDS
@@ -41,8 +42,11 @@ def _counts(kind: type[Event]) -> tuple[_Count, ...]:
     return tuple(table[kind] for table in (TOTAL_FOLDS, _WAITS) if kind in table)
 
 
+_TRANSLATIONS = {kind: same for kind, same in TRANSLATIONS.items() if kind is not VariantDeleted}
+"""A variant that is deleted has to be counted first; its own fold does all that there is to do."""
+
 _OF = {
-    kind: (TRANSLATIONS.get(kind), _counts(kind), _FOLDS.get(kind))
+    kind: (_TRANSLATIONS.get(kind), _counts(kind), _FOLDS.get(kind))
     for kind in {**TRANSLATIONS, **TOTAL_FOLDS, **_WAITS, **_FOLDS}
 }
 

@@ -1,0 +1,65 @@
+"""Who has quota in the view, and the totals of queues that follow from it.
+
+A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
+"""
+
+from .charges import add, beyond, charge_of, subtract
+from .records import ClusterQueueView, FlavorResource, WorkloadView
+from .state import State
+
+
+def charged(workload: WorkloadView) -> ClusterQueueView | None:
+    """Return the queue whose quota the workload itself has; what a parent runs on is its variant's."""
+    queue = workload.cluster_queue
+    return queue if queue is not None and workload.key in queue.workloads else None
+
+
+def give_back(state: State, workload: WorkloadView) -> None:
+    """Take what the workload has, or shows, off the totals of its queues."""
+    workload.local_queue.running_parents.pop(workload.key, None)
+    queue = charged(workload)
+    if queue is None:
+        return
+    count_locally(workload, -1)
+    del queue.workloads[workload.key]
+    subtract(queue.reservation, workload.charge)
+    if workload.admitted_at is not None:
+        queue.admitted -= 1
+        subtract(queue.usage, workload.charge)
+    state.drop_queue_if_unused(queue)
+
+
+def count_locally(workload: WorkloadView, n: int) -> None:
+    """Count the workload's quota in its local queue, or not any more."""
+    if charged(workload) is not None:
+        workload.local_queue.reserving += n
+        if workload.admitted_at is not None:
+            workload.local_queue.admitted += n
+
+
+def recharge(workload: WorkloadView) -> None:
+    """The charge follows pods that have ended and counts that were cut in place."""
+    queue = charged(workload)
+    if queue is None:
+        return
+    charge = charge_beside(workload)
+    for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
+        subtract(totals, workload.charge)
+        add(totals, charge)
+    workload.charge = charge
+
+
+def charge_beside(workload: WorkloadView) -> dict[FlavorResource, int]:
+    """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
+    charge = charge_of(workload)
+    return charge if workload.beside is None else beyond(charge, workload.beside.charge)
+
+
+def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
+    """Is *without* none of those beside which *workload* has its quota?"""
+    while workload is not None and workload is not without:
+        workload = workload.beside
+    return workload is None
+
+
+__all__ = ["charge_beside", "charged", "count_locally", "give_back", "recharge", "stands_alone"]

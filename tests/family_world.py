@@ -273,7 +273,9 @@ def check_family(state: Any, event: Event) -> None:
         assert len(admitted) <= 1, f"{admitted} are admitted after {event}"
         opened = [w.key for w in family.values() if w.open_gates]
         assert len(opened) <= 1, f"the gates of {opened} are open after {event}"
-        assert state.world.workloads[parent].assignment is None
+        if state.world.workloads[parent].assignment is not None:
+            held = [w.key for w in family.values() if w.assignment is not None]
+            assert not held, f"{parent} has quota, and so have {held} after {event}"
 
 
 def job(name: str, cpu: int = 1, count: int = 1, **extra: Any) -> dict[str, Any]:

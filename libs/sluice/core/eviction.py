@@ -10,6 +10,8 @@ CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 NODE_FAILURES: Final = "NodeFailures"
 DEACTIVATED: Final = "Deactivated"
+CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
+"""Its variant is gone, or it is to have variants from now on, or none any more (CA4, CA13)."""
 
 # Causes of a deactivation.
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
@@ -40,6 +42,11 @@ HOLDING: Final = frozenset(
 REQUEUING_LIMIT_MESSAGE: Final = "exceeding the maximum number of re-queuing retries"
 MAXIMUM_EXECUTION_TIME_MESSAGE: Final = "exceeding the maximum execution time"
 DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
+
+
+def must_race_message(cluster_queue: str) -> str:
+    """Return why a workload with quota of its own has to stop and become a parent (CA4)."""
+    return f"ClusterQueue {cluster_queue} has concurrent admission: the workload has to run through variants"
 
 
 def deactivation_message(cause_message: str) -> str:

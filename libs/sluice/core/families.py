@@ -47,6 +47,24 @@ def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQu
     )
 
 
+def must_race(world: World, workload: Workload) -> ClusterQueue | None:
+    """Return the queue in which a workload with quota of its own should have variants instead (CA4)."""
+    record = workload.record
+    if record.parent is not None:
+        return None
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    cq = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if cq is None or cq.spec.concurrent_admission_policy is None:
+        return None
+    return cq if is_parent(world.config, workload, cq) else None
+
+
+def parent_holds(world: World, workload: Workload) -> bool:
+    """Has the variant's parent quota of its own, from before it had variants, to be given back first?"""
+    parent = world.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    return parent is not None and parent.assignment is not None
+
+
 def siblings(world: World, workload: Workload) -> list[Workload]:
     """Return the other variants of the same parent, in the order in which they were made."""
     parent = workload.record.parent
@@ -177,6 +195,8 @@ __all__ = [
     "last_acceptable",
     "looked_at_before",
     "migration_message",
+    "must_race",
+    "parent_holds",
     "past_execution_s",
     "queue_identity",
     "queue_time",

@@ -74,11 +74,12 @@ def apply_cluster_queue(
         _adopt(state, cq)
         place_all(state, _members_of(state, name))
     else:
+        raced = cq.spec.concurrent_admission_policy is not None
         cq.spec, cq.groups, cq.group_of = spec, groups, group_of
         queue = pending.queues[name]
         _reconsider_tree(state, name)  # the one that it may leave
-        if spec.concurrent_admission_policy is not None:
-            place_all(state, _members_of(state, name))  # who is barred may be another one
+        if raced or spec.concurrent_admission_policy is not None:
+            place_all(state, _members_of(state, name))  # who is barred, or a parent, may be another one
     cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
     pending.regroup(queue)
     _classify(state, queue)

@@ -114,6 +114,8 @@ def family_moves(state: SchedulerState, workload: Workload, seq: int, at: Micros
         family.pop(workload.key, None)
         if not family:
             del families[parent]
+            if (former := state.world.workloads.get(parent)) is not None:
+                place(state, former)  # which may queue itself now
         for other in family.values():
             place(state, other)
             look(state.world, state.lifecycle, other, seq, state.at)

@@ -86,6 +86,7 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
         state.world.replacements[record.replaces] = key
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
+        place(state, state.world.workloads[parent])  # where its variants queue instead
     place(state, workload)
     if parent is not None:
         ask_again(state, workload)

@@ -51,7 +51,7 @@ from .fold_effects import (
 from .lifecycle import look, note
 from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
-from .placing import place
+from .placing import place, place_family
 from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
@@ -94,6 +94,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     if world.replacements or workload.record.replaces is not None:
         recharge(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
+    if workload.key in world.families:
+        place_family(state, workload.key)
     if world.replacements:
         successor_moves(state, workload.key, seq, at)
 
@@ -155,6 +157,8 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     ready_or_gone(state, workload.key)
     place(state, workload)
     ask_again(state, workload)
+    if workload.key in state.world.families:
+        place_family(state, workload.key)
     successor_moves(state, workload.key, event.cause, at)
     tell_siblings(state, workload, event.cause, at)
 

@@ -149,7 +149,7 @@ def _claims(state: SchedulerState) -> Iterator[str]:
 
 
 def _families(state: SchedulerState) -> Iterator[str]:
-    """No variant outlives its parent, and a parent has no quota: its variants have (CA4)."""
+    """No variant outlives its parent, and only one of the two has quota (CA4)."""
     workloads = state.world.workloads
     for parent, family in state.world.families.items():
         for key, variant in family.items():
@@ -157,7 +157,9 @@ def _families(state: SchedulerState) -> Iterator[str]:
                 yield f"{key} is listed as a variant of {parent}, but does not exist"
         holder = workloads.get(parent)
         if holder is not None and holder.assignment is not None:
-            yield f"{parent} has quota, and variants"
+            for key, variant in family.items():
+                if variant.assignment is not None:
+                    yield f"{parent} has quota, and its variant {key} has, too"
     for key, workload in workloads.items():
         parent_key = workload.record.parent
         if parent_key is not None and parent_key not in workloads:

@@ -190,14 +190,12 @@ def _of_cluster_queue(world: World, lc: Lifecycle, name: str) -> list[Workload]:
 def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
     found = [world.workloads[w] for w in lc.held.get(key, ())]
     namespace, _, name = key.partition("/")
-    local = world.local_queues.get(key)
-    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
-    # A deleted local queue no longer says which cluster queue it was of.
-    candidates = world.workloads if queue is None else queue.workloads
-    for workload in candidates.values():
-        record = workload.record
-        if workload.assignment is not None and (record.queue_name, record.namespace) == (name, namespace):
-            found.append(workload)
+    # It may have named another cluster queue before, whose quota its workloads still have.
+    for queue in world.cluster_queues.values():
+        for workload in queue.workloads.values():
+            record = workload.record
+            if (record.queue_name, record.namespace) == (name, namespace):
+                found.append(workload)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from .families import backs_off, is_parent, siblings
+from sluice.events.base import WorkloadKey
+
+from .families import backs_off, is_parent, parent_holds, siblings
 from .inadmissible import GATED_BY_ANNOTATION, PENDING_EVALUATION, stopped
 from .model import Workload, World
 from .slicing import must_wait
@@ -28,7 +30,9 @@ def queue_for(world: World, workload: Workload) -> str:
     if record.parent is None:
         if cq.spec.concurrent_admission_policy is not None and is_parent(world.config, workload, cq):
             return ""
-    elif backs_off(world, workload):
+        if workload.key in world.families:
+            return ""  # an ordinary workload again, but not before its variants are gone (CA4)
+    elif parent_holds(world, workload) or backs_off(world, workload):
         return ""
     return local.cluster_queue
 
@@ -64,9 +68,15 @@ def place_siblings(state: SchedulerState, workload: Workload) -> None:
         place(state, other)
 
 
+def place_family(state: SchedulerState, parent: WorkloadKey) -> None:
+    """A workload has got or lost quota of its own: its variants, if any, queue no more, or again."""
+    for variant in state.world.families.get(parent, {}).values():
+        place(state, variant)
+
+
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
     for workload in workloads:
         place(state, workload)
 
 
-__all__ = ["place", "place_all", "place_siblings", "queue_for"]
+__all__ = ["place", "place_all", "place_family", "place_siblings", "queue_for"]

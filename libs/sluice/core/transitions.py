@@ -18,8 +18,16 @@ from sluice.events.scheduler import (
 from . import eviction as ev
 from .backoff import MICROS_PER_S, backoff_s
 from .check_states import READY, REJECTED, RETRY, checks_for
-from .families import Standing, migration_message, past_execution_s, standing
-from .inadmissible import MISCONFIGURED, PENDING_EVALUATION, SUSPENDED, drains, stopped, why_reservation_ends
+from .families import Standing, migration_message, must_race, past_execution_s, standing
+from .inadmissible import (
+    MISCONFIGURED,
+    PENDING_EVALUATION,
+    PENDING_EVALUATION_MESSAGE,
+    SUSPENDED,
+    drains,
+    stopped,
+    why_reservation_ends,
+)
 from .model import Workload, World
 from .promises import still_fits
 from .slicing import must_wait, replacement
@@ -132,6 +140,8 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     Pending preemptions come first; `issuing` sees to them.
     """
     ended = why_reservation_ends(world, workload)
+    if ended is None and must_race(world, workload) is not None:
+        ended = (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     if ended is None and workload.record.replaces is not None:
         ended = _why_not_replacing(world, workload)
     if ended is None and not workload.preemptions and _has_passed(world, workload):
@@ -204,6 +214,9 @@ def _why_drained(world: World, workload: Workload) -> tuple[str, str] | None:
         return (ev.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {workload.cluster_queue} is terminating or missing")
     if drains(queue.spec.stop_policy):
         return (ev.CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
+    racing = must_race(world, workload)
+    if racing is not None:
+        return (ev.CONCURRENT_ADMISSION, ev.must_race_message(racing.name))
     return None
 
 

@@ -42,13 +42,12 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
-from .eviction import PREEMPTED
+from .eviction import CONCURRENT_ADMISSION, PREEMPTED
 from .variants_naming import variant_name
 from .variants_state import MICROS, Family, Policy, State, Variant, Wanted
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
-CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
 NO_VARIANT: Final = "No variant is running"
 
 _FOREVER: Final = 2**62
@@ -61,7 +60,11 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
     """Return what happens next to the family at *at*; [] if nothing."""
     policy = state.policy_of(family)
     if policy is None:
-        return _without_policy(state, family)
+        if not family.marked:
+            return []
+        return _unmark(family) if state.is_ordinary(family) else _without_queue(state, family)
+    if family.holds and not family.marked:
+        return []  # it runs with quota of its own: the scheduler stops it first (CA4)
     events = _membership(state, family, policy)
     if events:
         return events
@@ -102,21 +105,33 @@ def family_deadline(state: State, family: Family) -> Micros | None:
 # Membership
 
 
-def _without_policy(state: State, family: Family) -> list[Event]:
-    """The workload has gone to an ordinary queue; in a queue that is gone the family stays as it is."""
-    if not family.marked or not state.is_ordinary(family):
-        return []
-    if family.running is not None:
-        running = family.variants.get(family.running)
-        if family.stopped:
-            return _released(family, running)
-        if not family.leaving:
-            why = "its queue has no concurrent admission any more"
-            return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
-        return []
-    events: list[Event] = [_delete(family, variant, "") for variant in family.variants.values()]
-    events.append(ParentUnmarked(cause=family.cause, workload=family.key))
-    return events
+def _unmark(family: Family) -> list[Event]:
+    """The workload is in an ordinary queue now: it stops first, and has no variants then (CA4)."""
+    if family.running is None:
+        events: list[Event] = [_delete(family, variant, "") for variant in family.variants.values()]
+        return [*events, ParentUnmarked(cause=family.cause, workload=family.key)]
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    why = "its queue has no concurrent admission any more"
+    return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
+
+
+def _without_queue(state: State, family: Family) -> list[Event]:
+    """A family whose queue is gone stays as it is, but what stops must stop, what is admitted must start."""
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    over = _give_up(family)
+    if over:
+        return over
+    events = _spread(state, family)
+    if not family.active and not any(variant.is_settling for variant in family.variants.values()):
+        why = _inactive(family)
+        events += [
+            _deactivate(family, variant, why) for variant in family.variants.values() if variant.active
+        ]
+    return events + _admit(family)
 
 
 def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
@@ -253,8 +268,9 @@ def _released(family: Family, running: Variant | None) -> list[Event]:
             VariantStopped(
                 cause=family.cause,
                 workload=running.key,
-                reason=family.stopped_reason,
-                message=family.stopped_message,
+                # Of a stop that the scheduler has not asked for, it has to be told why.
+                reason=family.stopped_reason or family.leaving_reason,
+                message=family.stopped_message or family.leaving_message,
             )
         )
     return events
@@ -265,16 +281,9 @@ def _released(family: Family, running: Variant | None) -> list[Event]:
 
 def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
     """Activate and deactivate variants; deactivate the parent when none of them can ever run."""
-    failed = _failed_for_good(family)
-    if failed is not None:
-        return [
-            ParentDeactivated(
-                cause=family.cause,
-                workload=family.key,
-                reason=failed.failed,
-                message=failed.failed_message,
-            )
-        ]
+    over = _give_up(family)
+    if over:
+        return over
     if any(variant.is_settling for variant in family.variants.values()):
         return []  # until the handshake is over, nobody is admitted, and nobody is not
     events: list[Event] = []
@@ -288,13 +297,28 @@ def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
                 VariantActivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
             )
         else:
-            message = f"Variant Workload deactivated due to {why}"
-            events.append(
-                VariantDeactivated(
-                    cause=family.cause, workload=variant.key, parent=family.key, message=message
-                )
-            )
+            events.append(_deactivate(family, variant, why))
     return events
+
+
+def _deactivate(family: Family, variant: Variant, why: str) -> VariantDeactivated:
+    message = f"Variant Workload deactivated due to {why}"
+    return VariantDeactivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+
+
+def _inactive(family: Family) -> str:
+    return f'Parent Workload "{family.key}" not active'
+
+
+def _give_up(family: Family) -> list[Event]:
+    failed = _failed_for_good(family)
+    if failed is None:
+        return []
+    return [
+        ParentDeactivated(
+            cause=family.cause, workload=family.key, reason=failed.failed, message=failed.failed_message
+        )
+    ]
 
 
 def _failed_for_good(family: Family) -> Variant | None:
@@ -311,7 +335,7 @@ def _failed_for_good(family: Family) -> Variant | None:
 def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tuple[bool, str]:
     """Return whether the variant should be active at *at*, and why (CA9, CA12)."""
     if not family.active:
-        return False, f'Parent Workload "{family.key}" not active'
+        return False, _inactive(family)
     if variant.rejected:
         return False, "its admission check having been rejected"
     wanted = _wanted(policy, variant)

@@ -5,11 +5,9 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import kueue
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import CheckStateChanged
-from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -51,64 +49,8 @@ from sluice.events.variants import (
 )
 
 from .eviction import FLAVOR_MIGRATION
+from .variants_fold_config import CONFIG_HANDLERS
 from .variants_state import Family, State, Variant
-
-# Configuration
-
-
-def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
-    try:
-        match event.kind:
-            case "ClusterQueue":
-                spec = msgspec.json.decode(event.object, type=kueue.ClusterQueue).spec
-                state.cluster_queues[event.name] = spec
-                _queue_changed(state, event.name, seq)
-            case "LocalQueue":
-                local = msgspec.json.decode(event.object, type=kueue.LocalQueue)
-                key = f"{event.namespace}/{event.name}"
-                state.local_queues[key] = local.spec.cluster_queue
-                _members_changed(state, key, seq)
-            case "Configuration":
-                state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
-                _config_changed(state, seq)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # The configuration's writer has validated it; whatever else stands there means nothing here.
-        return
-
-
-def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
-    match event.kind:
-        case "ClusterQueue":
-            if state.cluster_queues.pop(event.name, None) is not None:
-                _queue_changed(state, event.name, seq)
-        case "LocalQueue":
-            key = f"{event.namespace}/{event.name}"
-            state.local_queues.pop(key, None)
-            _members_changed(state, key, seq)
-        case "Configuration":
-            state.config = kueue.ConfigurationSpec()
-            _config_changed(state, seq)
-
-
-def _config_changed(state: State, seq: int) -> None:
-    for name in sorted(state.cluster_queues):
-        _queue_changed(state, name, seq)
-
-
-def _queue_changed(state: State, name: str, seq: int) -> None:
-    before = state.policies.get(name)
-    state.compile(name)
-    if before is None and state.policies.get(name) is None:
-        return
-    for local in sorted(state.local_queues):
-        if state.local_queues[local] == name:
-            _members_changed(state, local, seq)
-
-
-def _members_changed(state: State, local: str, seq: int) -> None:
-    for key in sorted(state.by_queue.get(local, ())):
-        state.touch(state.families[key], seq)
-
 
 # Parents
 
@@ -209,6 +151,7 @@ def _find(state: State, key: WorkloadKey) -> tuple[Family, Variant] | None:
 def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
+        _holds(state, event.workload, True, seq)
         return
     family, variant = found
     variant.cluster_queue = event.cluster_queue
@@ -217,6 +160,13 @@ def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None
     variant.evicted = variant.stopped = variant.ready = False
     variant.reclaimed = {}
     state.touch(family, seq)
+
+
+def _holds(state: State, key: WorkloadKey, holds: bool, seq: int) -> None:
+    family = state.families.get(key)
+    if family is not None:
+        family.holds = holds
+        state.touch(family, seq)
 
 
 def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
@@ -251,6 +201,7 @@ def _any_gate(family: Family) -> bool:
 def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
     if found is None:
+        _holds(state, event.workload, False, seq)
         return
     family, variant = found
     variant.assignment = variant.admitted_at = None
@@ -433,6 +384,7 @@ def _parent_evicted(state: State, event: ParentEvicted, _seq: int, _at: Micros) 
     family = state.families.get(event.workload)
     if family is not None:
         family.leaving = True
+        family.leaving_reason, family.leaving_message = event.reason, event.message
         state.touch(family, event.cause)
 
 
@@ -443,6 +395,7 @@ def _parent_released(state: State, event: ParentReleased, _seq: int, at: Micros)
     family.running = None
     family.leaving = family.stopped = family.ready = False
     family.stopped_reason = family.stopped_message = ""
+    family.leaving_reason = family.leaving_message = ""
     if event.reset:
         family.since = at
         family.admitted_at = None
@@ -457,13 +410,12 @@ def _parent_deactivated(state: State, event: ParentDeactivated, _seq: int, _at: 
 
 
 HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    **CONFIG_HANDLERS,
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
     CheckStateChanged: _check,
     Evicted: _evicted,
     FlavorScanAdvanced: _verdict,
-    ObjectApplied: _applied,
-    ObjectDeleted: _object_deleted,
     ParentAdmitted: _parent_admitted,
     ParentDeactivated: _parent_deactivated,
     ParentEvicted: _parent_evicted,

@@ -101,12 +101,16 @@ class Family:
     finished: bool = False
     variants: dict[WorkloadKey, Variant] = field(default_factory=dict)
     """The most preferred first; `arrange` keeps it so."""
+    holds: bool = False
+    """The workload has quota of its own: it was none that has variants when it got it."""
     running: WorkloadKey | None = None
     """The variant that the parent is admitted as."""
     admitted_at: Micros | None = None
     """When a variant was admitted first since the latest reset; delete delays count from here."""
     leaving: bool = False
     """ParentEvicted was said; the job has not stopped yet."""
+    leaving_reason: str = ""
+    leaving_message: str = ""
     stopped: bool = False
     stopped_reason: str = ""
     stopped_message: str = ""

@@ -14,7 +14,7 @@ from sluice.core.variants_state import Family, State
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, WorkloadDeactivated
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
-from sluice.events.variants import ParentAdmitted, VariantCreated
+from sluice.events.variants import ParentAdmitted, ParentMarked, ParentUnmarked, VariantCreated
 
 from .observing import Observer
 
@@ -122,6 +122,26 @@ class OrphanObserver(Observer):
             yield f"{event.workload.key} is a variant of {event.workload.parent}, which is over or never was"
 
 
+class MarkObserver(Observer):
+    """What has quota, or runs, neither becomes a parent nor stops being one (CA4)."""
+
+    name: ClassVar[str] = "stopped-first"
+    decider = VariantController
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {ParentMarked: self._marked, ParentUnmarked: self._unmarked}
+
+    def _marked(self, state: State, event: ParentMarked) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        if family is not None and family.holds:
+            yield f"{event.workload} became a parent while it had quota of its own"
+
+    def _unmarked(self, state: State, event: ParentUnmarked) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        if family is not None and family.running is not None:
+            yield f"{event.workload} runs as {family.running}, and is no parent any more"
+
+
 class ChanceObserver(_Settling):
     """A family that waits has an active variant, or a delay or a failure that says why not (CA9, CA12)."""
 
@@ -131,6 +151,8 @@ class ChanceObserver(_Settling):
         policy = state.policy_of(family)
         if policy is None or not policy.wanted or not family.active or family.running is not None:
             return
+        if family.holds:
+            return  # it is to stop first
         variants = family.variants.values()
         if any(v.active or v.failed or v.admitted_at is not None for v in variants):
             return
@@ -138,6 +160,6 @@ class ChanceObserver(_Settling):
             yield f"{family.key} waits, but none of its variants is active, and nothing says why"
 
 
-FAMILY_OBSERVERS: tuple[type[Observer], ...] = (ParentObserver, OrphanObserver, ChanceObserver)
+FAMILY_OBSERVERS: tuple[type[Observer], ...] = (ParentObserver, OrphanObserver, MarkObserver, ChanceObserver)
 
 __all__ = ["FAMILY_OBSERVERS"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.core.families import parent_holds
 from sluice.core.invariants import reservation_violations, violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
@@ -101,6 +102,8 @@ class ReservationObserver(Observer):
             yield f"{key} has quota of {event.cluster_queue}, and had it before"
         elif key in state.world.families:
             yield f"{key} has quota of {event.cluster_queue}, but it is a parent: its variants have quota"
+        elif parent_holds(state.world, workload):
+            yield f"{key} has quota of {event.cluster_queue}, and its parent has quota of its own"
         self.held[key] = event.cluster_queue
 
     def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:

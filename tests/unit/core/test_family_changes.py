@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from sluice.events.scheduler import Evicted
 from sluice.events.variants import (
     ParentAdmitted,
+    ParentMarked,
+    ParentUnmarked,
     VariantCreated,
 )
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -15,6 +19,9 @@ HIGH = {
     "metadata": {"name": "high"},
     "value": 100,
 }
+TRY = {"migration": {"mode": "TryPreferredFlavors"}}
+OFF = configuration(featureGates={"ConcurrentAdmission": False})
+ON = configuration(featureGates={"ConcurrentAdmission": True})
 
 
 def reasons(world: FamilyWorld) -> list[tuple[str, str]]:
@@ -91,4 +98,142 @@ def test_what_was_said_of_a_variant_that_is_gone_is_not_said_of_the_next_one() -
     assert world.flavor_of("a") == "od"
     names = [e.workload.key for e in world.events(VariantCreated) if isinstance(e, VariantCreated)]
     assert len(names) == len(set(names)) == 3
+    world.verify()
+
+
+# CA4
+
+
+def changed(world: FamilyWorld, how: str) -> None:
+    """Make the queue of running jobs a racing one."""
+    if how == "gate":
+        world.apply(ON)
+        return
+    if how == "local queue":
+        world.delete("LocalQueue", "main", "default")
+        world.settle()
+        world.apply(local_queue("main", "racing"))
+        return
+    world.delete("ClusterQueue", "plain")
+    world.apply(cluster_queue({"res": 1, "od": 1}, TRY, name="plain"))
+
+
+def plain_cell(how: str) -> FamilyWorld:
+    if how == "gate":
+        return cell(cluster_queue({"res": 1, "od": 1}), OFF)
+    world = cell(cluster_queue({"res": 1, "od": 1}, name="racing"))
+    world.apply(cluster_queue({"od": 1}, {}, name="plain"), local_queue("main", "plain"))
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("how", ["gate", "local queue", "cluster queue"])
+def test_a_running_job_is_stopped_before_it_becomes_a_parent(how: str) -> None:
+    world = plain_cell(how)
+    world.submit("a")
+    world.settle_all()
+    assert running(world, "a") == ["a"]
+    changed(world, how)
+    world.settle()
+    assert (entry := world.dispatch("a")) is not None
+    assert entry.stop
+    assert not world.events(ParentMarked)
+    world.settle_all()
+    assert len(world.events(ParentMarked)) == 1
+    assert len(reasons(world)) == 1
+    assert reasons(world)[0][0] in ("ConcurrentAdmission", "ClusterQueueStopped")
+    assert world.flavor_of("a") == "res"
+    world.check()
+    world.verify()
+
+
+@pytest.mark.parametrize("how", ["gate", "local queue", "cluster queue"])
+def test_a_running_family_is_stopped_before_its_job_is_ordinary(how: str) -> None:
+    """And its quota is not had twice meanwhile: the parent does not queue beside its variants."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.apply(cluster_queue({"od": 1}, {}, name="plain"))
+    world.submit("a")
+    world.settle_all()
+    if how == "gate":
+        world.apply(OFF)
+    elif how == "local queue":
+        world.delete("LocalQueue", "main", "default")
+        world.settle()
+        world.apply(local_queue("main", "plain"))
+    else:
+        world.delete("ClusterQueue", "main")
+        world.apply(cluster_queue({"od": 1}, {}))
+    world.settle()
+    assert (entry := world.dispatch("a")) is not None
+    assert entry.stop
+    assert not world.events(ParentUnmarked)
+    world.check()
+    world.settle_all()
+    assert len(world.events(ParentUnmarked)) == 1
+    assert world.flavor_of("a") == ("res" if how == "gate" else "od")
+    world.check()
+    world.verify()
+
+
+def test_a_reservation_is_given_up_for_variants() -> None:
+    """A job that waits for checks with quota of its own has nothing to stop: its quota is free at once."""
+    check = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "slow"},
+        "spec": {"controllerName": "sluice.dev/external"},
+    }
+    strategy = {"admissionChecks": [{"name": "slow", "onFlavors": []}]}
+    world = cell(cluster_queue({"res": 1}, admissionChecksStrategy=strategy), OFF, check)
+    world.submit("a")
+    world.settle()
+    world.apply(ON)
+    world.settle()
+    assert [v.assignment is not None for v in world.variants("a").values()] == [True]
+    assert not reasons(world)
+    world.check()
+    world.verify()
+
+
+def test_nobody_reserves_beside_the_other_kind_of_quota() -> None:
+    """A job gets quota while it is marked as a parent: its variants wait until it has stopped."""
+    world = cell(cluster_queue({"res": 1, "od": 1}), OFF)
+    world.submit("a")
+    world.step("slices")
+    world.apply(ON)
+    world.step("variants")  # marks it, before
+    world.step("scheduler", 2)  # the scheduler, which knows of no gate yet, has given it quota
+    world.settle()
+    assert world.dispatch("a") is not None
+    world.check()
+    world.settle_all()
+    assert world.flavor_of("a") == "res"
+    assert len(world.variants("a")) == 2
+    world.check()
+    world.verify()
+
+
+@pytest.mark.parametrize("what", ["crash", "drained", "out of time", "deleted"])
+@pytest.mark.parametrize("gone", ["LocalQueue", "ClusterQueue"])
+def test_a_family_stops_although_its_queue_is_gone(what: str, gone: str) -> None:
+    """The handshake does not depend on a policy that nobody knows any more (G9)."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    manifest = job("a")
+    manifest["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "100"
+    world.message("job.default.a", "JobSubmitted", manifest)
+    world.settle_all()
+    world.delete(gone, "main", "default" if gone == "LocalQueue" else "")
+    world.settle()
+    if what == "crash":
+        world.report("a", "JobStopped")
+    elif what == "drained":
+        world.apply(cluster_queue({"res": 1, "od": 1}, stopPolicy="HoldAndDrain"))
+    elif what == "out of time":
+        world.run_until(101)
+    else:
+        world.message("job.default.a", "JobDeleted", {})
+    world.settle_all()
+    world.check()
+    assert running(world, "a") == []
+    assert not [w.key for w in world.services["scheduler"].state.world.workloads.values() if w.assignment]
     world.verify()

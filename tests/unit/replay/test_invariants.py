@@ -21,6 +21,9 @@ from sluice.events.scheduler import (
 from sluice.events.slices import Rejected, WorkloadCreated
 from sluice.events.variants import (
     ParentAdmitted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
     PreemptionGateOpened,
     VariantCreated,
     VariantDeactivated,
@@ -30,7 +33,7 @@ from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.source import ListSource
-from tests.family_world import cell, cluster_queue
+from tests.family_world import cell, cluster_queue, configuration
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
 
@@ -216,6 +219,42 @@ def admitted_before_settled(entries: list[Entry]) -> tuple[list[Entry], int]:
     return followed(entries, stopped, admitted), seq
 
 
+def gated() -> list[Entry]:
+    """A job runs while the gate is closed; then it is opened."""
+    world = cell(
+        cluster_queue({"res": 1, "od": 1}), configuration(featureGates={"ConcurrentAdmission": False})
+    )
+    world.submit("a")
+    world.settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": True}))
+    world.settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": False}))
+    world.settle_all()
+    return world.log
+
+
+def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The controller does not wait until the job has stopped."""
+    _, marked = first(entries, ParentMarked)
+    seq, _ = first(entries, QuotaReleased)
+    return without(entries, first(entries, QuotaReleased)[1]), next(
+        s for s, e in events_of(entries) if e == marked and s > seq
+    )
+
+
+def unmarked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The controller does not wait until the job has stopped."""
+    _, released = first(entries, ParentReleased)
+    seq, _ = first(entries, ParentUnmarked)
+    return without(entries, released), seq
+
+
+def quota_of_both(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A variant gets quota beside the job's own."""
+    seq, _ = first(entries, QuotaReserved, 1)
+    return without(entries, first(entries, QuotaReleased)[1]), seq
+
+
 def variant_without_parent(entries: list[Entry]) -> tuple[list[Entry], int]:
     """Nobody says that the parent is admitted, though the controller goes on and on."""
     seq, event = first(entries, ParentAdmitted)
@@ -275,6 +314,9 @@ BROKEN = [
     ("quota", families, twice_the_quota),
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),
+    ("stopped-first", gated, marked_as_it_runs),
+    ("stopped-first", gated, unmarked_as_it_runs),
+    ("reservations", gated, quota_of_both),
     ("one-variant", families, two_variants),
     ("one-gate", families, two_gates),
     ("one-gate", families, closed_gate),

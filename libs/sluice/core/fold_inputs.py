@@ -137,6 +137,8 @@ def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at:
     if workload is not None and event.preference is not None:
         workload.record = msgspec.structs.replace(workload.record, preference=event.preference)
         workload.identity = ""
+    if workload is not None and event.allowed_flavors is not None:
+        workload.record = msgspec.structs.replace(workload.record, allowed_flavors=event.allowed_flavors)
     _updated(state, updated_as_workload(event), seq, at)
 
 

@@ -16,26 +16,18 @@ from typing import Final
 import msgspec
 
 from sluice.api.labels import (
-    ALLOWED_RESOURCE_FLAVORS,
-    CONCURRENT_ADMISSION_PARENT,
     GATE_CONCURRENT_ADMISSION,
 )
-from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.ids import uid
-from sluice.events.slices import WorkloadRecord
+from sluice.events.base import Event, Micros
 from sluice.events.variants import (
     ParentAdmitted,
     ParentDeactivated,
-    ParentEvicted,
-    ParentMarked,
     ParentReleased,
     ParentUnmarked,
     PreemptionGateClosed,
     PreemptionGateOpened,
     VariantActivated,
-    VariantCreated,
     VariantDeactivated,
-    VariantDeleted,
     VariantPodsReady,
     VariantPodsReclaimed,
     VariantStopped,
@@ -43,17 +35,13 @@ from sluice.events.variants import (
 )
 
 from .eviction import CONCURRENT_ADMISSION, PREEMPTED
-from .variants_naming import variant_name
-from .variants_state import MICROS, Family, Policy, State, Variant, Wanted
+from .variants_membership import NO_VARIANT, delete, evict, membership, shared_metadata
+from .variants_state import MICROS, Family, Policy, State, Variant
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
-NO_VARIANT: Final = "No variant is running"
 
 _FOREVER: Final = 2**62
-
-_UID_SPACE: Final = 0x8000_0000_0000
-"""Indexes of variants' uids; those of the objects of the slice-aggregator are below."""
 
 
 def family_events(state: State, family: Family, at: Micros) -> list[Event]:
@@ -65,7 +53,7 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         return _unmark(family) if state.is_ordinary(family) else _without_queue(state, family)
     if family.holds and not family.marked:
         return []  # it runs with quota of its own: the scheduler stops it first (CA4)
-    events = _membership(state, family, policy)
+    events = membership(state, family, policy)
     if events:
         return events
     events = _handshake(family)
@@ -87,7 +75,7 @@ def family_deadline(state: State, family: Family) -> Micros | None:
         return None
     times = []
     for variant in family.variants.values():
-        wanted = _wanted(policy, variant)
+        wanted = policy.named(variant.name)
         if wanted is None or not (wanted.create_delay_s or wanted.delete_delay_s is not None):
             continue
         if desired(family, policy, variant, _FOREVER)[0] == variant.active:
@@ -102,19 +90,19 @@ def family_deadline(state: State, family: Family) -> Micros | None:
     return min(times, default=None)
 
 
-# Membership
+# Without a policy
 
 
 def _unmark(family: Family) -> list[Event]:
     """The workload is in an ordinary queue now: it stops first, and has no variants then (CA4)."""
     if family.running is None:
-        events: list[Event] = [_delete(family, variant, "") for variant in family.variants.values()]
+        events: list[Event] = [delete(family, variant, "") for variant in family.variants.values()]
         return [*events, ParentUnmarked(cause=family.cause, workload=family.key)]
     events = _handshake(family)
     if events or family.leaving:
         return events
     why = "its queue has no concurrent admission any more"
-    return [_evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
+    return [evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
 
 
 def _without_queue(state: State, family: Family) -> list[Event]:
@@ -134,84 +122,6 @@ def _without_queue(state: State, family: Family) -> list[Event]:
     return events + _admit(family)
 
 
-def _membership(state: State, family: Family, policy: Policy) -> list[Event]:
-    if family.marked and state.whole.get(family.key) is policy:
-        return []
-    events: list[Event] = []
-    if not family.marked:
-        events.append(ParentMarked(cause=family.cause, workload=family.key))
-    for variant in family.variants.values():
-        if _wanted(policy, variant) is None:
-            events += _remove(family, variant, _why_gone(policy, variant))
-    made = state.made
-    for preference, wanted in enumerate(policy.wanted):
-        present = family.named(wanted.name)
-        if present is None:
-            record = _record(family, wanted, preference, uid(family.cause, _UID_SPACE + made))
-            made += 1
-            message = f'Variant Workload "{record.key}" created'
-            events.append(
-                VariantCreated(cause=family.cause, workload=record, variant=wanted.name, message=message)
-            )
-        elif present.record.preference != preference:
-            events.append(VariantUpdated(cause=family.cause, workload=present.key, preference=preference))
-    if not events and len(family.variants) == len(policy.wanted):
-        state.whole[family.key] = policy
-    return events
-
-
-def _wanted(policy: Policy, variant: Variant) -> Wanted | None:
-    """Return what the queue asks of the variant, None if it is not what the queue asks for (any more)."""
-    for wanted in policy.wanted:
-        if wanted.name == variant.name:
-            return wanted if wanted.flavors == tuple(variant.record.allowed_flavors) else None
-    return None
-
-
-def _record(family: Family, wanted: Wanted, preference: int, new_uid: str) -> WorkloadRecord:
-    parent = family.record
-    labels = {k: v for k, v in parent.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
-    return msgspec.structs.replace(
-        parent,
-        name=variant_name(parent.name, parent.uid, wanted.name, family.deleted.get(wanted.name, 0)),
-        uid=new_uid,
-        job=None,
-        active=family.active and not wanted.create_delay_s,
-        preemption_gates=(*parent.preemption_gates, GATE_CONCURRENT_ADMISSION),
-        allowed_flavors=wanted.flavors,
-        labels=labels,
-        annotations={**parent.annotations, ALLOWED_RESOURCE_FLAVORS: ",".join(wanted.flavors)},
-        parent=family.key,
-        parent_uid=parent.uid,
-        preference=preference,
-        replaces=None,
-    )
-
-
-def _why_gone(policy: Policy, variant: Variant) -> str:
-    """Return what has become of a variant that is not what the queue asks for."""
-    flavors = tuple(variant.record.allowed_flavors)
-    if any(wanted.name == variant.name for wanted in policy.wanted):
-        return f'variant "{variant.name}" has other flavors in ClusterQueue'
-    kind = "flavor" if flavors == (variant.name,) else "variant"
-    return f'{kind} "{variant.name}" no longer in ClusterQueue'
-
-
-def _remove(family: Family, variant: Variant, why: str) -> list[Event]:
-    """A variant whose flavor has gone: deleted, but not before its job has stopped (CA13, G9)."""
-    if family.running != variant.key:
-        return [_delete(family, variant, why)]
-    if family.leaving:
-        return []
-    why = f'{why} "{variant.cluster_queue}"'
-    return [_evict(family, variant.key, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
-
-
-def _delete(family: Family, variant: Variant, why: str) -> VariantDeleted:
-    message = f'Variant Workload "{variant.key}" deleted; {why or "no concurrent admission any more"}'
-    return VariantDeleted(cause=family.cause, workload=variant.key, parent=family.key, message=message)
-
-
 # The eviction handshake
 
 
@@ -224,7 +134,7 @@ def _handshake(family: Family) -> list[Event]:
             return []
         if running is None or running.evicted or running.assignment is None:
             why = (running.evicted_reason, running.evicted_message) if running is not None else ("", "")
-            return [_evict(family, family.running, VARIANT_EVICTED, VARIANT_EVICTED_MESSAGE, *why)]
+            return [evict(family, family.running, VARIANT_EVICTED, VARIANT_EVICTED_MESSAGE, *why)]
         return []
     return [
         # Evicted before the parent was admitted: nothing was started.
@@ -234,31 +144,12 @@ def _handshake(family: Family) -> list[Event]:
     ]
 
 
-def _evict(
-    family: Family,
-    variant: WorkloadKey,
-    reason: str,
-    message: str,
-    cause_reason: str = "",
-    cause_message: str = "",
-) -> ParentEvicted:
-    return ParentEvicted(
-        cause=family.cause,
-        workload=family.key,
-        variant=variant,
-        reason=reason,
-        message=message,
-        cause_reason=cause_reason,
-        cause_message=cause_message,
-    )
-
-
 def _released(family: Family, running: Variant | None) -> list[Event]:
     """The job has stopped, as it was told to or by itself: give the variant's quota back."""
     assert family.running is not None
     events: list[Event] = []
     if not family.leaving:
-        events.append(_evict(family, family.running, family.stopped_reason, family.stopped_message))
+        events.append(evict(family, family.running, family.stopped_reason, family.stopped_message))
     reset = running is not None and running.evicted and running.evicted_reason == PREEMPTED
     events.append(
         ParentReleased(cause=family.cause, workload=family.key, variant=family.running, reset=reset)
@@ -338,7 +229,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
         return False, _inactive(family)
     if variant.rejected:
         return False, "its admission check having been rejected"
-    wanted = _wanted(policy, variant)
+    wanted = policy.named(variant.name)
     delay_s = wanted.create_delay_s if wanted is not None else 0
     is_due = at >= family.since + delay_s * MICROS
     admitted = next((v for v in family.variants.values() if v.runs), None)
@@ -401,6 +292,12 @@ def _spread(state: State, family: Family) -> list[Event]:
             if not _same(getattr(parent, name), getattr(variant.record, name))
             and getattr(parent, name) is not None
         }
+        own = tuple(variant.record.allowed_flavors)
+        labels, annotations = shared_metadata(parent, own)
+        if labels != variant.record.labels:
+            changes["labels"] = labels
+        if annotations != variant.record.annotations:
+            changes["annotations"] = annotations
         if changes:
             events.append(VariantUpdated(cause=family.cause, workload=variant.key, **changes))
     if not events:

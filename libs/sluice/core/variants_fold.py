@@ -50,7 +50,7 @@ from sluice.events.variants import (
 
 from .eviction import FLAVOR_MIGRATION
 from .variants_fold_config import CONFIG_HANDLERS
-from .variants_state import Family, State, Variant
+from .variants_state import Family, State, Variant, within
 
 # Parents
 
@@ -156,6 +156,8 @@ def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None
     family, variant = found
     variant.cluster_queue = event.cluster_queue
     variant.assignment = tuple(event.pod_sets)
+    if not within(variant.assignment, variant.record.allowed_flavors):
+        state.altered(family)
     variant.evaluated, variant.blocked = True, False
     variant.evicted = variant.stopped = variant.ready = False
     variant.reclaimed = {}

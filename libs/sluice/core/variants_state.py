@@ -5,7 +5,7 @@ state has nothing to do before its next deadline, so neither is part of a snapsh
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from sluice.api import kueue
@@ -36,6 +36,10 @@ class Policy:
     limit: int | None = None
     """Preference of the last variant that may be migrated to."""
     limit_text: str = ""
+
+    def named(self, name: str) -> Wanted | None:
+        """Return what is asked of the variant of this name, None if there should be none."""
+        return next((wanted for wanted in self.wanted if wanted.name == name), None)
 
 
 @dataclass(slots=True)
@@ -226,6 +230,26 @@ class State:
         return list(found)
 
 
+def restricted(policy: Policy, allowed: Sequence[str]) -> dict[int, Wanted]:
+    """Return the variants of a job by preference: those of the policy, with the flavors that the job allows.
+
+    *allowed* () means any; a variant that is left with none is not made (CA4).
+    """
+    if not allowed:
+        return dict(enumerate(policy.wanted))
+    found: dict[int, Wanted] = {}
+    for preference, wanted in enumerate(policy.wanted):
+        flavors = tuple(name for name in wanted.flavors if name in allowed)
+        if flavors:
+            found[preference] = replace(wanted, flavors=flavors)
+    return found
+
+
+def within(assignment: Sequence[PodSetAssignment], flavors: Sequence[str]) -> bool:
+    """Does the assignment keep to these flavors?"""
+    return all(name in flavors for assigned in assignment for name in assigned.flavors.values())
+
+
 def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
     """Return what the queue's policy asks for, None without one (CA1, CA4)."""
     policy = spec.concurrent_admission_policy
@@ -258,4 +282,14 @@ def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
     )
 
 
-__all__ = ["MICROS", "Family", "Policy", "State", "Variant", "Wanted", "policy_of"]
+__all__ = [
+    "MICROS",
+    "Family",
+    "Policy",
+    "State",
+    "Variant",
+    "Wanted",
+    "policy_of",
+    "restricted",
+    "within",
+]

@@ -90,6 +90,7 @@ class VariantUpdated(Event, frozen=True, kw_only=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     preference: int | None = None
+    allowed_flavors: Sequence[str] | None = None
 
 
 class VariantActivated(Event, frozen=True, kw_only=True):

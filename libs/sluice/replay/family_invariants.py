@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from sluice.core.variants import VariantController
 from sluice.core.variants_decide import family_deadline
-from sluice.core.variants_state import Family, State
+from sluice.core.variants_state import Family, State, restricted
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, WorkloadDeactivated
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
@@ -151,8 +151,8 @@ class ChanceObserver(_Settling):
         policy = state.policy_of(family)
         if policy is None or not policy.wanted or not family.active or family.running is not None:
             return
-        if family.holds:
-            return  # it is to stop first
+        if family.holds or not restricted(policy, family.record.allowed_flavors):
+            return  # it is to stop first; or it can never run
         variants = family.variants.values()
         if any(v.active or v.failed or v.admitted_at is not None for v in variants):
             return

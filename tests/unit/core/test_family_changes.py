@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
+from sluice.core.status import View, why_pending
 from sluice.events.scheduler import Evicted
 from sluice.events.variants import (
     ParentAdmitted,
+    ParentEvicted,
     ParentMarked,
     ParentUnmarked,
     VariantCreated,
+    VariantStopped,
 )
-from tests.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
+from tests.family_world import FamilyWorld, cell, cluster_queue, configuration, flavor, job, local_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -26,6 +29,13 @@ ON = configuration(featureGates={"ConcurrentAdmission": True})
 
 def reasons(world: FamilyWorld) -> list[tuple[str, str]]:
     return [(e.reason, e.message) for e in world.events(Evicted) if isinstance(e, Evicted)]
+
+
+def view_of(world: FamilyWorld) -> View:
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, world.now)
+    return view
 
 
 def running(world: FamilyWorld, *names: str) -> list[str]:
@@ -236,4 +246,176 @@ def test_a_family_stops_although_its_queue_is_gone(what: str, gone: str) -> None
     world.check()
     assert running(world, "a") == []
     assert not [w.key for w in world.services["scheduler"].state.world.workloads.values() if w.assignment]
+    world.verify()
+
+
+# CA4: what the job itself allows
+
+
+def picky(name: str, *flavors: str) -> dict[str, Any]:
+    manifest = job(name)
+    manifest["metadata"]["annotations"] = {
+        "kueue.x-k8s.io/workload-allowed-resource-flavors": ",".join(flavors)
+    }
+    return manifest
+
+
+def test_a_job_restricts_its_variants() -> None:
+    """A variant has the flavors that both allow, and is not made when there are none."""
+    world = cell(explicit(one=["res", "od"], two=["spot"], three=["od", "spot"]))
+    world.message("job.default.a", "JobSubmitted", picky("a", "od", "res"))
+    world.settle_all()
+    found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
+    assert found == {"one": ["res", "od"], "three": ["od"]}
+    assert [v.record.preference for v in world.variants("a").values()] == [0, 2]
+    notes = [v.record.annotations for v in world.variants("a").values()]
+    assert [n["kueue.x-k8s.io/workload-allowed-resource-flavors"] for n in notes] == ["res,od", "od"]
+    world.verify()
+
+
+def test_a_job_of_our_own_kind_restricts_its_variants() -> None:
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    manifest = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {
+            "queueName": "main",
+            "resources": {"cpu": 1},
+            "command": ["true"],
+            "admissionConstraints": {"allowedResourceFlavors": ["od"]},
+        },
+    }
+    world.message("job.default.a", "JobSubmitted", manifest)
+    world.settle_all()
+    assert list(world.variants("a")) == ["od"]
+    assert world.flavor_of("a") == "od"
+    world.verify()
+
+
+def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
+    """It has no variants, and its parent says why (CA4); nothing is wrong with that."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.message("job.default.a", "JobSubmitted", picky("a", "other", "spot"))
+    world.settle_all()
+    assert world.variants("a") == {}
+    view = view_of(world)
+    (parent,) = (view.workloads[key] for key in view.parents)
+    message = (
+        "no variant may use any of the flavors that the job allows (other, spot): "
+        "those of ClusterQueue main are res, od"
+    )
+    assert why_pending(view, parent) == ("NoMatchingFlavor", message)
+    world.apply(flavor("spot"), cluster_queue({"res": 1, "spot": 1}))
+    world.settle_all()
+    assert world.flavor_of("a") == "spot"
+    world.verify()
+
+
+# CA13: edits of explicit variants
+
+
+def edited(before: dict[str, list[str]], after: dict[str, list[str]]) -> FamilyWorld:
+    """Let a job run, and edit the variants of its queue."""
+    world = cell(explicit(**before))
+    world.submit("a")
+    world.settle_all()
+    world.apply(explicit(**after))
+    world.settle()
+    world.check()
+    return world
+
+
+EDITS = {
+    "flavors within which it runs": ({"one": ["od"]}, {"one": ["od", "spot"]}, True),
+    "fewer flavors, its own among them": ({"one": ["od", "spot"]}, {"one": ["od"]}, True),
+    "flavors of another variant": (
+        {"one": ["od"], "two": ["spot"]},
+        {"one": ["od"], "two": ["spot", "res"]},
+        True,
+    ),
+    "a variant added": ({"one": ["od"]}, {"one": ["od"], "two": ["spot"]}, True),
+    "another variant removed": ({"one": ["od"], "two": ["spot"]}, {"one": ["od"]}, True),
+    "another order": ({"one": ["od"], "two": ["spot"]}, {"two": ["spot"], "one": ["od"]}, None),
+    "its flavor taken away": ({"one": ["od", "spot"]}, {"one": ["res", "spot"]}, False),
+    "its variant removed": ({"one": ["od"], "two": ["spot"]}, {"two": ["spot"]}, False),
+    "its variant renamed": ({"one": ["od"]}, {"uno": ["od"]}, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "stays"), EDITS.values(), ids=EDITS)
+def test_an_edit_stops_only_whose_flavor_is_gone(
+    before: dict[str, list[str]], after: dict[str, list[str]], stays: bool | None
+) -> None:
+    """What may go on does; what may not is stopped for ConcurrentAdmission, and for nothing else (CA13)."""
+    world = edited(before, after)
+    stopped = [e.reason for e in world.events(ParentEvicted) if isinstance(e, ParentEvicted)]
+    world.settle_all()
+    world.check()
+    if stays is None:
+        # The variant that is preferred now takes over, as ever.
+        assert [reason for reason, _ in reasons(world)] == ["FlavorMigration"]
+    elif stays:
+        assert not stopped
+        assert not reasons(world)
+        assert world.flavor_of("a") == "od"
+    else:
+        assert stopped == ["ConcurrentAdmission"]
+        assert {reason for reason, _ in reasons(world)} <= {"ConcurrentAdmission"}
+        assert world.flavor_of("a") in after[next(iter(after))]
+    found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
+    assert found == after
+    assert list(found) == list(after)
+    shown = view_of(world).workloads
+    for variant in world.variants("a").values():
+        flavors = list(variant.record.allowed_flavors)
+        record = world.services["scheduler"].state.world.workloads[variant.key].record
+        assert list(record.allowed_flavors) == flavors
+        assert list(shown[variant.key].record.allowed_flavors) == flavors
+        assert record.annotations["kueue.x-k8s.io/workload-allowed-resource-flavors"] == ",".join(flavors)
+    world.verify()
+
+
+def test_a_stop_for_an_edit_is_no_failure_of_a_node() -> None:
+    """Whoever hears of the stop hears why it was (G10)."""
+    world = edited({"one": ["od", "spot"]}, {"one": ["res"]})
+    world.settle_all()
+    (stop,) = [e for e in world.events(VariantStopped) if isinstance(e, VariantStopped)]
+    assert (stop.reason, stop.message) == ("ConcurrentAdmission", "No variant is running")
+    assert world.flavor_of("a") == "res"
+    world.verify()
+
+
+def test_an_edit_while_a_variant_leaves_is_not_forgotten() -> None:
+    """The variant that is leaving anyway is made anew when it has left."""
+    before, after = (
+        explicit(one=["res"], two=two)["spec"]["concurrentAdmissionPolicy"] for two in (["od"], ["spot"])
+    )
+    world = cell(cluster_queue({"res": 0, "od": 1, "spot": 0}, before))
+    world.submit("a")
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    world.apply(cluster_queue({"res": 1, "od": 1, "spot": 0}, before))
+    world.settle()
+    assert (entry := world.dispatch("a")) is not None
+    assert entry.stop
+    world.apply(cluster_queue({"res": 0, "od": 1, "spot": 1}, after))
+    world.settle_all()
+    found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
+    assert found == {"one": ["res"], "two": ["spot"]}
+    world.check()
+    world.verify()
+
+
+def test_what_a_parent_says_later_its_variants_say_too() -> None:
+    """A gate of the user's that is taken away is taken away from the variants (CA4)."""
+    world = cell(cluster_queue({"res": 1}))
+    gated = job("a")
+    gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
+    world.message("job.default.a", "JobSubmitted", gated)
+    world.settle_all()
+    assert world.flavor_of("a") == ""
+    world.message("job.default.a", "JobSubmitted", job("a"))
+    world.settle_all()
+    assert world.flavor_of("a") == "res"
     world.verify()

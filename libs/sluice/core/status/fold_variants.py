@@ -164,6 +164,8 @@ def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> Non
         dequeue(variant)
         variant.record = msgspec.structs.replace(variant.record, preference=event.preference)
         enqueue(variant)
+    if variant is not None and event.allowed_flavors is not None:
+        variant.record = msgspec.structs.replace(variant.record, allowed_flavors=event.allowed_flavors)
 
 
 def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, at: Micros) -> None:

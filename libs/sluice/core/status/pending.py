@@ -1,5 +1,7 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
+from typing import Final
+
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import (
     GATED_BY_ANNOTATION,
@@ -12,12 +14,15 @@ from sluice.core.inadmissible import (
     without_other_flavors,
 )
 from sluice.core.ordering import effective_priority
+from sluice.core.variants_state import policy_of, restricted
 from sluice.events.base import Micros, WorkloadKey
 
 from .peers import peers_of, why_barred
 from .records import PendingReason, WorkloadView
 from .state import State
 from .unadmitted import reserving, why_unadmitted
+
+NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
 
 _ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
 """Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
@@ -57,9 +62,20 @@ def _family_pending(view: State, parent: WorkloadView) -> Reason:
         if variant.active and variant.assignment is None
     ]
     if not reasons:
-        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+        return _no_variant(parent) or (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     texts = (f"{name}: {without_other_flavors(message)}" for name, (_, message) in reasons)
     return (reasons[0][1][0], "; ".join(texts))
+
+
+def _no_variant(parent: WorkloadView) -> Reason | None:
+    """Return that no variant is left with a flavor that the job itself allows, if that is so (CA4)."""
+    queue, allowed = parent.local_queue.cluster_queue, parent.record.allowed_flavors
+    policy = policy_of(queue.spec) if queue is not None and queue.spec is not None else None
+    if queue is None or policy is None or not allowed or restricted(policy, allowed):
+        return None
+    known = ", ".join(dict.fromkeys(name for wanted in policy.wanted for name in wanted.flavors))
+    message = f"no variant may use any of the flavors that the job allows ({', '.join(allowed)})"
+    return (NO_MATCHING_FLAVOR, f"{message}: those of ClusterQueue {queue.name} are {known}")
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:

@@ -159,8 +159,10 @@ def backs_off(world: World, workload: Workload) -> bool:
 
 
 def past_execution_s(world: World, workload: Workload) -> int:
-    """Return for how many seconds the job ran before, on whatever flavor."""
-    return workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
+    """Return for how many seconds the job ran before, on whatever flavor, with quota of its own, too."""
+    ran = workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
+    parent = world.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    return ran if parent is None else ran + parent.past_execution_s
 
 
 def queue_identity(workload: Workload) -> str:

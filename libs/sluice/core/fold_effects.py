@@ -14,6 +14,7 @@ from .eviction import PODS_READY_TIMEOUT
 from .families import siblings
 from .fold_claims import unclaim, victim_gone
 from .lifecycle import forget, look
+from .lifecycle_fold import execution_s
 from .model import Workload
 from .placing import place, place_siblings
 from .reservations import release
@@ -112,9 +113,12 @@ def family_moves(state: SchedulerState, workload: Workload, seq: int, at: Micros
     parent = workload.record.parent
     if parent is not None and (family := families.get(parent)) is not None:
         family.pop(workload.key, None)
+        if (former := state.world.workloads.get(parent)) is not None:
+            # The job has run for as long, whatever becomes of its variants (SC7).
+            former.past_execution_s += execution_s(workload, at)
         if not family:
             del families[parent]
-            if (former := state.world.workloads.get(parent)) is not None:
+            if former is not None:
                 place(state, former)  # which may queue itself now
         for other in family.values():
             place(state, other)

@@ -50,9 +50,15 @@ def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
     workload.deactivated_for = workload.deactivated_message = ""
 
 
+def execution_s(workload: Workload, at: Micros) -> int:
+    """Return for how many seconds it has been admitted up to *at*, in all of its attempts."""
+    if workload.admitted_at is None:
+        return workload.past_execution_s
+    return workload.past_execution_s + (at - workload.admitted_at) // MICROS_PER_S
+
+
 def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
-    if workload.admitted_at is not None:
-        workload.past_execution_s += (at - workload.admitted_at) // MICROS_PER_S
+    workload.past_execution_s = execution_s(workload, at)
     workload.reserved_at = workload.admitted_at = None
     workload.pods_ready_at = workload.pods_lost_at = None
     workload.evicted_at = None
@@ -177,4 +183,4 @@ _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
     WorkloadUpdated: _updated,
 }
 
-__all__ = ["fold_lifecycle"]
+__all__ = ["execution_s", "fold_lifecycle"]

@@ -407,6 +407,32 @@ def test_an_edit_while_a_variant_leaves_is_not_forgotten() -> None:
     world.verify()
 
 
+@pytest.mark.parametrize("how", ["its flavor taken away", "the gate closed", "the gate opened"])
+def test_time_that_a_job_ran_counts_whatever_it_becomes(how: str) -> None:
+    """The maximum execution time is the job's, not that of one of its variants (SC7)."""
+    world = cell(cluster_queue({"res": 1, "od": 1}), *((OFF,) if how == "the gate opened" else ()))
+    manifest = job("a")
+    manifest["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "100"
+    world.message("job.default.a", "JobSubmitted", manifest)
+    world.settle_all()
+    world.run_until(60)
+    match how:
+        case "its flavor taken away":
+            world.apply(cluster_queue({"od": 1}))
+        case "the gate closed":
+            world.apply(OFF)
+        case _:
+            world.apply(ON)
+    world.settle_all()
+    assert running(world, "a") == ["a"]
+    world.run_until(30)
+    assert running(world, "a") == ["a"]
+    world.run_until(11)
+    world.settle_all()
+    assert running(world, "a") == []
+    world.verify()
+
+
 def test_what_a_parent_says_later_its_variants_say_too() -> None:
     """A gate of the user's that is taken away is taken away from the variants (CA4)."""
     world = cell(cluster_queue({"res": 1}))

@@ -52,9 +52,9 @@ def _config_changed(state: State, seq: int) -> None:
 
 
 def _queue_changed(state: State, name: str, seq: int) -> None:
-    before = state.policies.get(name)
+    known, before = name in state.policies, state.policies.get(name)
     state.compile(name)
-    if before is None and state.policies.get(name) is None:
+    if known == (name in state.policies) and before is None and state.policies.get(name) is None:
         return
     for local in sorted(state.local_queues):
         if state.local_queues[local] == name:

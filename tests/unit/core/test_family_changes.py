@@ -249,6 +249,23 @@ def test_a_family_stops_although_its_queue_is_gone(what: str, gone: str) -> None
     world.verify()
 
 
+def test_a_queue_that_comes_back_as_an_ordinary_one_stops_its_families() -> None:
+    """Also when the queue was missing for as long as services needed to settle."""
+    world = cell(cluster_queue({"res": 1}))
+    world.submit("a")
+    world.settle_all()
+    world.delete("LocalQueue", "main", "default")
+    world.apply(local_queue("main", "other"))
+    world.settle_all()
+    assert running(world, "a") == ["a"]
+    world.apply(cluster_queue({"res": 1}, {}, name="other"))
+    world.settle_all()
+    assert len(world.events(ParentUnmarked)) == 1
+    assert world.flavor_of("a") == "res"
+    world.check()
+    world.verify()
+
+
 # CA4: what the job itself allows
 
 

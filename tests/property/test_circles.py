@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from sluice.core.claims import AFTER_CHECK
@@ -121,6 +122,8 @@ class Crowd:
             self.player.put(WorkloadFinished(cause=0, workload=self.random.choice(held)))
             return
         self.number += 1
+        if held and self.random.random() < 0.15 and self.grow(self.random.choice(held)):
+            return
         choice = self.random.choice
         count = self.random.randint(1, 4)
         pods = PodSet(
@@ -140,6 +143,31 @@ class Crowd:
         )
         self.player.put(WorkloadCreated(cause=0, workload=record))
 
+    def grow(self, key: WorkloadKey) -> bool:
+        """Ask for a larger slice of a workload, unless one waits already or it can run with fewer pods."""
+        world = self.player.state.world
+        record = world.workloads[key].record
+        pods = record.pod_sets[0]
+        if key in world.replacements or pods.min_count is not None:
+            return False
+        larger = msgspec.structs.replace(pods, count=pods.count + self.random.randint(1, 2))
+        record = msgspec.structs.replace(
+            record,
+            name=f"w{self.number}",
+            uid=uid(self.number),
+            created_at=self.player.now,
+            pod_sets=(larger,),
+            replaces=key,
+        )
+        self.player.put(WorkloadCreated(cause=0, workload=record))
+        return True
+
+    def stop(self, key: WorkloadKey) -> None:
+        """The job stops as a whole, so that a larger slice of it is all that is left (WS6)."""
+        self.player.put(WorkloadStopped(cause=0, workload=key))
+        if key in self.player.state.world.replacements:
+            self.player.put(WorkloadFinished(cause=0, workload=key))
+
     def rest(self) -> None:
         """Let executors stop what was evicted and checks say yes, and time pass, until nothing happens."""
         player = self.player
@@ -148,7 +176,7 @@ class Crowd:
             player.settle()
             evicted = sorted(k for k, w in workloads.items() if w.evicted_at is not None and not w.stopped)
             for key in evicted:
-                player.put(WorkloadStopped(cause=0, workload=key))
+                self.stop(key)
             waiting = sorted(k for k, w in workloads.items() if w.assignment is not None and not w.checks)
             waiting = [k for k in waiting if workloads[k].admitted_at is None]
             for key in waiting:

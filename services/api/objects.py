@@ -18,12 +18,13 @@ from sluice.core.status import (
     local_queue_status,
     position,
     to_manifest,
+    why_pending,
 )
 from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
-from sluice.core.status.slices import described, is_slice, place
+from sluice.core.status.slices import described, is_slice, place, waiting
 from sluice.core.status.times import timestamp
-from sluice.core.status.workload_status import check_states
+from sluice.core.status.unadmitted import check_states, told
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.query import Object
 
@@ -307,7 +308,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "flavors": list(_flavors(workload)),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
-        **({"slices": described(view)} if is_slice(workload) else {}),
+        **(_growth(world, view, found) if is_slice(workload) else {}),
         "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": found.position,
         "executor": (ended.executor if ended is not None else "") or view.executor,
@@ -326,6 +327,25 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         if found.admitted_at is not None:
             status["ranSeconds"] = _seconds(found.admitted_at, found.finished_at)
     return {key: value for key, value in status.items() if value not in ("", [], None)}
+
+
+def _growth(world: World, view: JobView, found: JobStatus) -> Object:
+    """Return the slices of an elastic job, and why the size that it is to have is not its own yet (WS3)."""
+    slices, growth = described(view), waiting(view)
+    if growth is None:
+        return {"slices": slices}
+    why = why_pending if growth.assignment is None else told
+    reason, message = why(world.view, growth)
+    for one in slices:
+        if one["name"] == growth.record.name:
+            one |= {"reason": reason, "message": message}
+    wanted = ", ".join(f"{pods.count} x {pods.name}" for pods in growth.record.pod_sets)
+    return {
+        "slices": slices,
+        "wantedPods": sum(pods.count for pods in growth.record.pod_sets),
+        "reason": found.reason or reason,
+        "message": found.message or f"growth to {wanted}: {message}",
+    }
 
 
 def _flavors(workload: WorkloadView) -> Iterable[str]:

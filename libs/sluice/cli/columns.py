@@ -159,8 +159,9 @@ def job_position(obj: Object) -> str:
 
 
 def job_pods(obj: Object) -> str:
-    """Return how many pods the job has; `8/20` when it was given quota for fewer (SC7)."""
+    """Return how many pods the job has; `8/20` when it has quota for fewer, or waits to grow (SC7, WS3)."""
     pods, granted = dig(obj, "status", "pods"), dig(obj, "status", "grantedPods")
+    pods = dig(obj, "status", "wantedPods", default=pods)
     return str(pods) if granted in ("", pods) else f"{granted}/{pods}"
 
 

@@ -62,7 +62,8 @@ def _slices(slices: Sequence[Object], shown: str = "") -> Lines:
         pods = ", ".join(f"{count} x {pod_set}" for pod_set, count in found["pods"].items())
         after = f", after {found['replaces']}" if found["replaces"] else ""
         mark = " (this one)" if found["name"] == shown else ""
-        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}{mark}")
+        why = f": {found['reason']}" if found.get("reason") else ""
+        lines.append(f"  {found['name']}: {pods}, {found['state']}{after}{mark}{why}")
     return lines
 
 

@@ -7,6 +7,9 @@ from services.api.world import World
 from sluice.cli.columns import workload_status
 from sluice.cli.describe_jobs import workload_lines
 from sluice.cli.describe_queues import cluster_queue_lines
+from sluice.events.base import WorkloadKey
+from sluice.events.scheduler import Evicted
+from sluice.events.variants import ParentEvicted
 from tests.family_world import FamilyWorld, cell, cluster_queue
 
 CHECK = {
@@ -91,6 +94,22 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     assert plain(shown(world), "Job", "default/a")["status"]["phase"] == "Admitted"
 
 
+def test_a_variant_that_takes_over_waits_for_its_sibling_and_for_no_check() -> None:
+    """CA10: it has its quota beside the one that runs."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("first")
+    world.submit("a")
+    world.settle_all()
+    world.report("first", "JobFinished", success=True)
+    world.settle()  # told to stop, and does not
+    api = shown(world)
+    res = next(v for v in world.variants("a").values() if v.name == "res")
+    status, reason, message = said(plain(api, "Variant", res.key), "Admitted")
+    assert (status, reason) == ("False", "WaitingForPreemptedWorkloads")
+    assert message == "Pending the migration of 1 workload(s)"
+    assert plain(api, "Job", "default/a")["status"]["phase"] == "Stopping"
+
+
 def test_a_parent_that_waits_does_not_tell_of_flavors_that_variants_were_not_made_for() -> None:
     world = cell(cluster_queue({"res": 0, "od": 0}))
     world.submit("a")
@@ -141,6 +160,30 @@ def test_a_race_that_is_over_is_not_listed() -> None:
     world.settle_all()
     api = shown(world)
     assert set(variants) <= {gone.key for gone in api.changes.gone_since("Workload", seen)}
+
+
+def test_who_has_finished_was_not_evicted() -> None:
+    """An eviction that was decided before the end was known is history, and no condition."""
+    world = cell(cluster_queue({"res": 1}))
+    world.submit("a")
+    world.settle_all()
+    world.report("a", "JobFinished", success=True)
+    world.settle_all()
+    api = shown(world)
+    (parent,), (variant,) = api.view.parents, api.view.workloads[next(iter(api.view.parents))].variants
+    late = (
+        Evicted(cause=0, workload=variant, reason="FlavorMigration", message="late"),
+        ParentEvicted(cause=0, workload=parent, variant=variant, reason="VariantEvicted", message="late"),
+    )
+    for event in late:
+        api.view.apply(event, api.seq + 1, world.now)
+    for key in (parent, variant):
+        found = plain(api, "Workload", key)
+        assert [c["type"] for c in found["status"]["conditions"] if c["type"] in ("Evicted", "Finished")] == [
+            "Finished"
+        ]
+        assert "schedulingStats" not in found["status"]
+        assert api.view.workloads[WorkloadKey(key)].history[-1].event in late
 
 
 async def test_describe_tells_of_policies_and_variants() -> None:

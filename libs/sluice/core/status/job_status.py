@@ -8,7 +8,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from .pending import position, why_pending
 from .records import JobView, WorkloadView
 from .state import State
-from .unadmitted import checks_text, reserving, why_unadmitted
+from .unadmitted import reserving, told
 
 
 class Phase(StrEnum):
@@ -129,9 +129,7 @@ def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, st
         case Phase.RUNNING | Phase.ADMITTED:
             return "", ""
         case Phase.RESERVED:
-            reason, message = why_unadmitted(workload)
-            checks = "" if workload.parent else checks_text(workload)
-            return reason, message + (f": {checks}" if checks else "")
+            return told(view, workload)
         case _:
             return why_pending(view, workload)
     return said.reason, said.message

@@ -55,7 +55,7 @@ def _family_pending(view: State, parent: WorkloadView) -> Reason:
     The reason is that of the variant that got furthest: one waits for its checks, or else the most preferred.
     """
     if reserving(parent):
-        return why_unadmitted(parent)
+        return why_unadmitted(view, parent)
     reasons = [
         (variant.variant, why_pending(view, variant))
         for variant in sorted(parent.variants.values(), key=lambda v: v.record.preference)

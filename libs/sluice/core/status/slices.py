@@ -41,6 +41,14 @@ def described(job: JobView) -> list[dict[str, Any]]:
     ]
 
 
+def waiting(job: JobView) -> WorkloadView | None:
+    """Return the slice that a job is to grow into, not admitted yet while its older one holds quota."""
+    found = live(job)
+    if len(found) < 2 or found[-1].admitted_at is not None or not found[0].holds_quota:
+        return None
+    return found[-1]
+
+
 def place(job: JobView, workload: WorkloadView) -> dict[str, Any]:
     """Return what one slice is among those of its job: `gated` pods wait for its admission (WS7)."""
     record = workload.record
@@ -84,4 +92,4 @@ def _state(workload: WorkloadView) -> str:
     return "QuotaReserved" if workload.assignment is not None else "Pending"
 
 
-__all__ = ["active", "described", "is_slice", "lineage", "live", "place"]
+__all__ = ["active", "described", "is_slice", "lineage", "live", "place", "waiting"]

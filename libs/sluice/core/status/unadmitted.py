@@ -11,6 +11,7 @@ from sluice.core.inadmissible import Reason
 
 from .notices import pending_preemptions
 from .records import WorkloadView
+from .state import State
 
 
 def check_states(workload: WorkloadView) -> list[CheckState]:
@@ -41,31 +42,46 @@ def reserving(parent: WorkloadView) -> list[WorkloadView]:
     ]
 
 
-def why_unadmitted(workload: WorkloadView) -> Reason:
+def why_unadmitted(view: State, workload: WorkloadView) -> Reason:
     """Return (reason, message) of Admitted=False; a parent's are those of the variant that got furthest."""
     if workload.parent and workload.assignment is None and (variants := reserving(workload)):
-        return (why_unadmitted(variants[0])[0], "; ".join(_named(variant) for variant in variants))
-    # With all checks ready, the scheduler just has not said so yet.
-    states = check_states(workload) if workload.assignment is not None else ()
-    missing = why_not_admitted(states, has_quota=workload.assignment is not None)
-    reason, message = missing or ("Pending", "The workload is about to be admitted")
-    if workload.assignment is not None and (pending := pending_preemptions(workload)):
-        message = f"{message}. {pending}"
-    return (reason, message)
+        texts = (f"{variant.variant}: {told(view, variant)[1]}" for variant in variants)
+        return (why_unadmitted(view, variants[0])[0], "; ".join(texts))
+    return _why(view, workload, "")
 
 
-def checks_text(workload: WorkloadView) -> str:
-    """Return which checks a workload with quota waits for: `budget (Pending: asked), capacity (Retry)`."""
-    return ", ".join(
+def told(view: State, workload: WorkloadView) -> Reason:
+    """Return `why_unadmitted` for people: with the checks that are not Ready, and what they say."""
+    if workload.parent:
+        return why_unadmitted(view, workload)
+    checks = ", ".join(
         f"{state.name} ({state.state}{f': {state.message}' if state.message else ''})"
         for state in check_states(workload)
         if state.state != READY
     )
+    return _why(view, workload, f": {checks}" if checks else "")
 
 
-def _named(variant: WorkloadView) -> str:
-    message, checks = why_unadmitted(variant)[1], checks_text(variant)
-    return f"{variant.variant}: {message}" + (f": {checks}" if checks else "")
+def _why(view: State, workload: WorkloadView, checks: str) -> Reason:
+    reserved = workload.assignment is not None
+    missing = why_not_admitted(check_states(workload) if reserved else (), has_quota=reserved)
+    if missing is None:
+        # Else the scheduler just has not said so yet.
+        return _migrating(view, workload) or ("Pending", "The workload is about to be admitted")
+    reason, message = missing
+    if reserved and (pending := pending_preemptions(workload)):
+        return (reason, f"{message}{checks}. {pending}")
+    return (reason, f"{message}{checks}")
 
 
-__all__ = ["check_states", "checks_text", "reserving", "why_unadmitted"]
+def _migrating(view: State, workload: WorkloadView) -> Reason | None:
+    """A variant has its quota beside the one that runs, and takes over when that has stopped (CA10)."""
+    family = workload.record.parent
+    parent = view.workloads.get(family) if family is not None else None
+    for sibling in parent.variants.values() if parent is not None else ():
+        if sibling is not workload and sibling.assignment is not None and sibling.evicted:
+            return ("WaitingForPreemptedWorkloads", "Pending the migration of 1 workload(s)")
+    return None
+
+
+__all__ = ["check_states", "reserving", "told", "why_unadmitted"]

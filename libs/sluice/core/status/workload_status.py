@@ -61,7 +61,7 @@ def conditions(view: State, workload: WorkloadView) -> list[Condition]:
     found = []
     if workload.assignment is not None or workload.finished_at is None:
         found.append(_quota_reserved(view, workload))
-        found.append(_admitted(workload))
+        found.append(_admitted(view, workload))
     recorded = workload.conditions
     if "PodsReady" not in recorded and _waits_for_pods(view, workload):
         found.append(_pods_not_ready(workload))
@@ -104,7 +104,7 @@ def _quota_reserved(view: State, workload: WorkloadView) -> Condition:
     return _condition("QuotaReserved", Recorded(False, reason, message, since, workload.generation))
 
 
-def _admitted(workload: WorkloadView) -> Condition:
+def _admitted(view: State, workload: WorkloadView) -> Condition:
     generation = workload.generation
     if workload.admitted_at is not None:
         return _condition(
@@ -118,7 +118,7 @@ def _admitted(workload: WorkloadView) -> Condition:
             ),
         )
     since = workload.record.created_at if workload.unadmitted_at is None else workload.unadmitted_at
-    return _condition("Admitted", Recorded(False, *why_unadmitted(workload), since, generation))
+    return _condition("Admitted", Recorded(False, *why_unadmitted(view, workload), since, generation))
 
 
 def _waits_for_pods(view: State, workload: WorkloadView) -> bool:

@@ -125,6 +125,9 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
         _shrink(state, workload, seq)
     note(world, state.lifecycle, event, seq, at)
     queued = workload.peers is not None
+    if event.active is not None:
+        # Switched on again, it is looked at anew: the variant-controller has forgotten the verdict (CA11).
+        workload.blocked_on_gates = False
     place(state, workload, changed=True)
     if not queued:
         ask_again(state, workload)

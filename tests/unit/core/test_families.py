@@ -129,6 +129,21 @@ def test_the_gate_of_a_variant_closes_when_it_is_admitted() -> None:
     world.verify()
 
 
+def test_who_is_switched_on_again_is_asked_again() -> None:
+    """CA11: a variant that was blocked when it was switched off is said to be blocked when it races again."""
+    world = cell(cluster_queue({"res": 1, "od": 1}, preemption=PREEMPTS), HIGH)
+    for name in ("low-1", "low-2"):
+        world.submit(name)
+    world.settle_all()
+    world.submit("high", priority_class="high")
+    world.settle_all()
+    assert world.flavor_of("high") == "res"
+    world.apply(cluster_queue({"od": 1}, preemption=PREEMPTS))
+    world.settle_all()
+    assert world.flavor_of("high") == "od", "its other variant may preempt, too"
+    world.verify()
+
+
 # Several pod sets and resource groups
 
 

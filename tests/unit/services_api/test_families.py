@@ -4,7 +4,7 @@ from typing import Any
 
 from services.api.objects import keys, render
 from services.api.world import World
-from sluice.cli.columns import workload_status
+from sluice.cli.columns import variant_gate, workload_status
 from sluice.cli.describe_jobs import workload_lines
 from sluice.cli.describe_queues import cluster_queue_lines
 from sluice.events.base import WorkloadKey
@@ -160,6 +160,27 @@ def test_a_race_that_is_over_is_not_listed() -> None:
     world.settle_all()
     api = shown(world)
     assert set(variants) <= {gone.key for gone in api.changes.gone_since("Workload", seen)}
+
+
+def test_a_variant_that_is_switched_off_is_not_blocked() -> None:
+    """Its gate matters when it races again, and is looked at anew then (CA11)."""
+    high = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "high"},
+        "value": 100,
+    }
+    preempts = {"withinClusterQueue": "LowerPriority"}
+    world = cell(cluster_queue({"res": 1, "od": 1}, preemption=preempts), high)
+    for name in ("a", "b"):
+        world.submit(name)
+    world.settle_all()
+    world.submit("c", priority_class="high")
+    world.settle_all()
+    api = shown(world)
+    variants = [plain(api, "Variant", v.key) for v in world.variants("c").values()]
+    assert [workload_status(v) for v in variants] == ["Admitted", "Inactive"]
+    assert [variant_gate(v) for v in variants] == ["Closed", "Closed"]
 
 
 def test_who_has_finished_was_not_evicted() -> None:

@@ -55,7 +55,11 @@ def check_cluster_queue_update(
     # CA3: only the migration is immutable; ours, explicit variants may be edited.
     before, after = old.spec.concurrent_admission_policy, new.spec.concurrent_admission_policy
     if (before is None) != (after is None) or (
-        before is not None and after is not None and before.migration != after.migration
+        # One without a mode is refused for that.
+        before is not None
+        and after is not None
+        and after.migration.mode
+        and before.migration != after.migration
     ):
         found.append(invalid(_POLICY, after, IMMUTABLE))
     return found

@@ -156,6 +156,9 @@ def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: i
     if variant is not None:
         remember(variant, event, seq, at)
         if isinstance(event, VariantDeactivated):
+            blocked = variant.conditions.get("BlockedOnPreemptionGates")
+            if blocked is not None and blocked.status:
+                condition(variant, "BlockedOnPreemptionGates", False, ev.DEACTIVATED, event.message, at)
             # The fold of the update that this is has forgotten any older reason.
             variant.pending = PendingReason(ev.DEACTIVATED, event.message, seq, at)
 

@@ -19,6 +19,9 @@ PREEMPTION_GATES = PREFIX + "preemption-gates"
 ANSWER_TIMEOUT_SECONDS = PREFIX + "answer-timeout-seconds"
 """Ours: on an AdmissionCheck, how long it may go unanswered; "0": for ever."""
 
+PEOPLE = "people.sluice.dev"
+"""Ours: the controllerName, or what stands before its `/`, of AdmissionChecks that people answer."""
+
 WORKLOAD_SLICE_NAME = PREFIX + "workload-slice-name"
 SLICE_REPLACEMENT_FOR = PREFIX + "workload-slice-replacement-for"
 CONCURRENT_ADMISSION_PARENT = PREFIX + "concurrent-admission-parent"
@@ -32,3 +35,11 @@ RESOURCE_IN_USE = PREFIX + "resource-in-use"
 
 GATE_CONCURRENT_ADMISSION = PREFIX + "concurrent-admission"
 GATE_ELASTIC_JOB = PREFIX + "elastic-job"
+
+
+def answered_by_people(controller_name: str) -> bool:
+    """Do people answer the checks of this controllerName, so that no program need be there (AC9)?
+
+    `people.sluice.dev` or `people.sluice.dev/<group>`.
+    """
+    return controller_name == PEOPLE or controller_name.startswith(f"{PEOPLE}/")

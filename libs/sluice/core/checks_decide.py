@@ -36,6 +36,7 @@ ACTIVE = "Active"
 NOT_SEEN = "ControllerNotSeen"
 LOST = "ControllerLost"
 
+BY_PEOPLE = "The admission check is active: people answer it"
 # One workload
 
 
@@ -343,7 +344,9 @@ def check_events(state: State, name: str, at: Micros) -> list[Event]:
     controller = check.spec.controller_name
     found = state.controllers.get(controller)
     cause = max(check.version, found.seq) if found is not None else check.version
-    if found is None:
+    if check.by_people:
+        status = (True, ACTIVE, BY_PEOPLE)
+    elif found is None:
         status = (False, NOT_SEEN, f"No controller {controller} has been seen")
     elif found.present or at < found.since + state.config.admission_checks.controller_grace_seconds * MICROS:
         status = (True, ACTIVE, "The admission check is active")
@@ -369,3 +372,5 @@ def grace_ends(state: State) -> dict[str, Micros]:
 
 
 __all__ = ["check_events", "grace_ends", "presence_events", "turn"]
+        if check.by_people:
+            continue

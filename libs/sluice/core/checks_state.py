@@ -12,6 +12,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.errors import FieldError
+from sluice.api.labels import answered_by_people
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.check_protocol import CheckVerdict
 from sluice.events.slices import WorkloadRecord
@@ -133,6 +134,11 @@ class Controller:
     """Whether a check's controller is there, since when, and the log sequence that said so."""
 
     present: bool
+    @property
+    def by_people(self) -> bool:
+        """Do people answer it, so that nobody need be there (AC9)?"""
+        return answered_by_people(self.spec.controller_name)
+
     since: Micros
     seq: int
 

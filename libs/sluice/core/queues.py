@@ -5,53 +5,23 @@ A status follows from the configuration at once; the events only publish it when
 
 from collections.abc import Iterator
 
-from sluice.api import kueue
 from sluice.events.base import Event
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
+from .activity import check_names, why_inactive
 from .inadmissible import stopped
 from .model import ClusterQueue, LocalQueue, World
 from .state import SchedulerState, Status
-
-
-def check_names(spec: kueue.ClusterQueueSpec) -> list[str]:
-    """Return the admission checks that the queue names, in its order."""
-    strategy = spec.admission_checks_strategy
-    return [] if strategy is None else [rule.name for rule in strategy.admission_checks]
 
 
 def status_of(world: World, cq: ClusterQueue) -> Status:
     """Return the Active condition of a cluster queue."""
     if cq.terminating:
         return (False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
-    reasons: list[str] = []
-    messages: list[str] = []
-    if stopped(cq.spec.stop_policy):
-        reasons.append("Stopped")
-        messages.append("is stopped")
-    names = check_names(cq.spec)
-    for reason, what, missing in (
-        (
-            "FlavorNotFound",
-            "missing ResourceFlavor(s)",
-            [flavor for group in cq.groups for flavor in group.flavors if flavor not in world.flavors],
-        ),
-        (
-            "AdmissionCheckNotFound",
-            "missing AdmissionCheck(s)",
-            [name for name in names if name not in world.checks],
-        ),
-        (
-            "AdmissionCheckInactive",
-            "inactive AdmissionCheck(s)",
-            [name for name in names if name in world.checks and not world.checks[name].active],
-        ),
-    ):
-        if missing:
-            reasons.append(reason)
-            messages.append(f"references {what}: {','.join(missing)}")
-    if reasons:
-        return (False, reasons[0], f"Can't admit new workloads: {', '.join(messages)}.")
+    found = why_inactive(world, cq)
+    if found:
+        messages = ", ".join(message for _, message in found)
+        return (False, found[0][0], f"Can't admit new workloads: {messages}.")
     return (True, "Ready", "Can admit new workloads")
 
 

@@ -16,6 +16,7 @@ from sluice.events.scheduler import (
 )
 
 from . import eviction as ev
+from .activity import admits_what_is_ready
 from .backoff import MICROS_PER_S, backoff_s
 from .check_states import READY, REJECTED, RETRY, checks_for
 from .families import Standing, migration_message, must_race, past_execution_s, standing
@@ -190,7 +191,7 @@ def _take_over(world: World, workload: Workload, cause: int) -> list[Event] | No
 def _why_not_admitted(world: World, workload: Workload) -> tuple[str, str] | None:
     """AC7: what has changed, since quota was reserved, against admitting the workload."""
     queue = world.cluster_queues[workload.cluster_queue]
-    if not queue.active:
+    if not admits_what_is_ready(world, queue):
         return (SUSPENDED, f"ClusterQueue {queue.name} is inactive")
     for flavor, resource in workload.usage:
         if flavor not in world.flavors:

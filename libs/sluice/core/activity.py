@@ -1,0 +1,62 @@
+"""Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8)."""
+
+from typing import Final
+
+from sluice.api import kueue
+
+from .inadmissible import stopped
+from .model import ClusterQueue, World
+
+TERMINATING: Final = "Terminating"
+STOPPED: Final = "Stopped"
+FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
+CHECK_INACTIVE: Final = "AdmissionCheckInactive"
+
+
+def check_names(spec: kueue.ClusterQueueSpec) -> list[str]:
+    """Return the admission checks that the queue names, in its order."""
+    strategy = spec.admission_checks_strategy
+    return [] if strategy is None else [rule.name for rule in strategy.admission_checks]
+
+
+def why_inactive(world: World, cq: ClusterQueue) -> list[tuple[str, str]]:
+    """Return (reason, message) of all that keeps the queue from giving out quota, the gravest first."""
+    if cq.terminating:
+        return [(TERMINATING, "is terminating")]
+    found: list[tuple[str, str]] = []
+    if stopped(cq.spec.stop_policy):
+        found.append((STOPPED, "is stopped"))
+    names = check_names(cq.spec)
+    for reason, what, missing in (
+        (
+            FLAVOR_NOT_FOUND,
+            "missing ResourceFlavor(s)",
+            [flavor for group in cq.groups for flavor in group.flavors if flavor not in world.flavors],
+        ),
+        (
+            CHECK_NOT_FOUND,
+            "missing AdmissionCheck(s)",
+            [name for name in names if name not in world.checks],
+        ),
+        (
+            CHECK_INACTIVE,
+            "inactive AdmissionCheck(s)",
+            [name for name in names if name in world.checks and not world.checks[name].active],
+        ),
+    ):
+        if missing:
+            found.append((reason, f"references {what}: {','.join(missing)}"))
+    return found
+
+
+def admits_what_is_ready(world: World, cq: ClusterQueue) -> bool:
+    """May the queue admit a workload that has its quota, and a complete set of Ready verdicts (AC7, AC9)?
+
+    That a controller is away keeps new quota from being reserved, as nobody would answer for it. What was
+    answered stays so, whoever has answered.
+    """
+    return cq.active or [reason for reason, _ in why_inactive(world, cq)] == [CHECK_INACTIVE]
+
+
+__all__ = ["CHECK_INACTIVE", "admits_what_is_ready", "check_names", "why_inactive"]

@@ -131,7 +131,7 @@ _SPECIAL: dict[type[Event], _Mark] = {
     checks.ChecksReady: _none,
     checks.ChecksRejected: _none,
     checks.ChecksRequested: _alone,
-    checks.ChecksRetry: _none,
+    checks.ChecksRetry: _alone,
     checks.CheckRequestsUpdated: _none,
     checks.ChecksWithdrawn: _alone,
     checks.ControllerLost: _none,

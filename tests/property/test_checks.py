@@ -19,10 +19,13 @@ from sluice.events.checks import (
     ChecksWithdrawn,
     VerdictIgnored,
 )
+from tests.checked_cell import PEOPLE
 from tests.checks_world import ChecksWorld, check, configuration, queue, world
 from tests.examples import examples
 
 CHECKS = ("a", "b", "c")
+BY_PEOPLE = "c"
+"""Answered by people now and then: its controllerName changes with the check."""
 FLAVORS = ("spot", "fixed")
 TIMEOUT_S = 30
 
@@ -121,7 +124,7 @@ class Neighbours:
         attempt = self.random.choice([now, now, now, now, now - 1, now + 1])
         name = self.random.choice([*CHECKS, *CHECKS, *CHECKS, "unknown"])
         state = self.random.choice(["Ready", "Ready", "Ready", "Pending", "Retry", "Rejected"])
-        fields: dict[str, object] = {}
+        fields = self.spoken_by(name)
         if self.random.randint(0, 9) == 0:
             fields["controller"] = self.random.choice(["ctl-a", "other"])
         if state == "Retry" and self.coin():
@@ -137,14 +140,20 @@ class Neighbours:
         key = self.some([k for k, how in self.holding.items() if how == ""])
         for name in CHECKS if key is not None else ():
             assert key is not None
-            self.sent[self.cell.say(key, name, "Ready", self.attempts[key])] = self.attempts[key]
+            said = self.cell.say(key, name, "Ready", self.attempts[key], **self.spoken_by(name))  # type: ignore[arg-type]
+            self.sent[said] = self.attempts[key]
 
     def rubbish(self) -> None:
         self.sent[self.cell.append("verdict.ctl-a", b"rubbish")] = 0
 
     def flap(self) -> None:
-        name = self.random.choice(CHECKS)
-        self.cell.presence(f"ctl-{name}", there=self.coin())
+        name = self.random.choice([*(f"ctl-{name}" for name in CHECKS), PEOPLE])
+        self.cell.presence(name, there=self.coin())
+
+    def spoken_by(self, name: str) -> dict[str, object]:
+        """Return who speaks for a check, mostly whom it names."""
+        found = self.cell.state.checks.get(name)
+        return {"controller": PEOPLE} if found is not None and found.by_people else {}
 
     def edit_queue(self) -> None:
         self.rules = [
@@ -160,6 +169,8 @@ class Neighbours:
             self.cell.delete("AdmissionCheck", name)
             return
         controller = self.random.choice([f"ctl-{name}"] * 5 + ["other"])
+        if name == BY_PEOPLE and self.coin():
+            controller = PEOPLE
         policy = self.random.choice(["Anytime", "AfterCheckPassedOrOnDemand"])
         self.cell.apply(check(name, str(controller), preemptionPolicy=policy))
 
@@ -240,6 +251,8 @@ class Neighbours:
             if isinstance(event, CheckStateChanged | VerdictIgnored | CheckInputRejected)
             and getattr(event, "reason", "") != "AnswerTimeout"
         ]
+        # What was said after the eviction is answered by a longer wait (AC3).
+        answered += [e.cause for e in cell.said if isinstance(e, ChecksRetry) and self.came_late(e)]
         assert sorted(answered) == sorted(self.sent), "each verdict is answered, once"
         self.silence()
         self.presence()
@@ -263,9 +276,14 @@ class Neighbours:
         waiting = {(key, name) for name, found in state.unanswered.items() for key in found}
         # What another controller was asked anew after somebody had answered is waiting, and heard of.
         assert unheard <= waiting
-        for found in state.unanswered.values():
+        for name, found in state.unanswered.items():
             assert list(found.values()) == sorted(found.values())
-            assert not limit or all(cell.now < since + limit * 1_000_000 for since in found.values())
+            by_people = name in state.checks and state.checks[name].by_people
+            assert (
+                not limit
+                or by_people
+                or all(cell.now < since + limit * 1_000_000 for since in found.values())
+            )
         deadline = cell.decider.deadline(state)
         assert deadline is None or deadline > cell.now, "would turn for ever"
 
@@ -276,12 +294,21 @@ class Neighbours:
                 e for e in self.cell.said if isinstance(e, AdmissionCheckStatusChanged) and e.check == name
             ][-1]
             controller = state.controllers.get(found.spec.controller_name)
-            if controller is None:
+            if found.by_people:
+                assert last.active, "nobody need be there"
+            elif controller is None:
                 assert not last.active
             elif controller.present:
                 assert last.active
             elif last.active:
                 assert self.cell.now < controller.since + 30_000_000
+
+    def came_late(self, event: ChecksRetry) -> bool:
+        """Nothing else was said of the verdict."""
+        said = [e for e in self.cell.said if getattr(e, "cause", 0) == event.cause]
+        return event.cause in self.sent and not any(
+            isinstance(e, CheckStateChanged | VerdictIgnored) for e in said
+        )
 
     def withdrawals(self) -> None:
         """Every request that was made was taken back exactly once, or stands."""

@@ -1,6 +1,6 @@
 """The states of a workload's admission checks: which belong to it, and what eviction does (AC1-AC4)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sluice.api.kueue import ClusterQueueSpec, PodSetUpdate
@@ -69,12 +69,28 @@ def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckSta
             state.name,
             PENDING,
             at,
-            f"Reset to Pending after eviction. Previously: {state.state}",
+            _reset(state.state),
             state.requeue_after_s,
             state.retry_count + 1 if state.state == RETRY else 0,
         )
         for state in states
     ]
+
+
+def _reset(previously: str) -> str:
+    return f"Reset to Pending after eviction. Previously: {previously}"
+
+
+def retried_late(states: Mapping[str, CheckState], names: Iterable[str], at: Micros) -> dict[str, CheckState]:
+    """Return *states*, the Retry of those of *names* counted that were reset before they said it (AC3)."""
+    found = dict(states)
+    for name in names:
+        state = found.get(name) or CheckState(name, PENDING, at)
+        if state.state == PENDING:
+            found[name] = CheckState(
+                name, PENDING, at, _reset(RETRY), state.requeue_after_s, state.retry_count + 1
+            )
+    return found
 
 
 def max_retry_at(states: Iterable[CheckState]) -> Micros | None:
@@ -108,6 +124,7 @@ __all__ = [
     "max_retry_at",
     "relevant_checks",
     "reset_on_eviction",
+    "retried_late",
     "sync_states",
     "why_not_admitted",
 ]

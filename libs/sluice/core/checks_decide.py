@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.check_protocol import CheckVerdict
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
     CheckInputRejected,
@@ -35,8 +36,8 @@ type AllowedFor = Literal["ChecksReady", "PreemptionRequired"]
 ACTIVE = "Active"
 NOT_SEEN = "ControllerNotSeen"
 LOST = "ControllerLost"
-
 BY_PEOPLE = "The admission check is active: people answer it"
+
 # One workload
 
 
@@ -70,6 +71,8 @@ def turn(state: State, key: WorkloadKey, at: Micros) -> list[Event]:
     for verdict in state.verdicts.get(key, {}).values():
         event, outcome = _answer(state, tracked, live, states, outcome, verdict, at)
         events.append(event)
+        if isinstance(event, ChecksRetry):
+            return events  # late, and the next one's delay is compared with it
     if live is not None and live.requested is not None:
         events += _silences(state, tracked, live, states, at)
         cause = events[-1].cause if events else tracked.cause
@@ -115,6 +118,7 @@ def _together(
                     checks=[found.name for found in rejected],
                     message=rejected[-1].message,
                     attempt=attempt,
+                    messages=[found.message for found in rejected],
                 )
             )
         return events
@@ -129,6 +133,7 @@ def _together(
                     requeue_at=requeue_at,
                     message=retried[-1].message,
                     attempt=attempt,
+                    messages=[found.message for found in retried],
                 )
             )
         return events
@@ -215,6 +220,9 @@ def _answer(
         text = f"the check is performed by {check.spec.controller_name}"
         return _ignored(verdict, "WrongController", text), outcome
     if live is None or data.attempt != live.attempt:
+        late = _late_retry(state, tracked, verdict, at)
+        if late is not None:
+            return late, outcome
         began = tracked.attempts
         begun = "has not begun" if data.attempt > began else "is over"
         text = f"attempt {data.attempt} {begun}, the latest is {began}"
@@ -251,6 +259,43 @@ def _answer(
         reason=after.reason,
     )
     return event, outcome
+
+
+def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) -> ChecksRetry | None:
+    """AC3: of several checks that say Retry the longest delay counts, also when the first had its effect.
+
+    Which of them is heard of before the eviction is chance. None: it does not make the wait any longer.
+    """
+    data, ended = verdict.data, tracked.retried
+    assert data is not None
+    if (
+        ended is None
+        or data.state != RETRY
+        or data.attempt != ended.attempt
+        or data.check not in ended.checks
+    ):
+        return None
+    before = tracked.states.get(data.check)
+    requeue_at = at + _delay_s(state, data, before.retry_count if before is not None else 0) * MICROS
+    if requeue_at <= ended.requeue_at:
+        return None
+    return ChecksRetry(
+        cause=verdict.seq,
+        workload=tracked.record.key,
+        checks=[data.check],
+        requeue_at=requeue_at,
+        message=data.message,
+        attempt=ended.attempt,
+        messages=[data.message],
+    )
+
+
+def _delay_s(state: State, data: CheckVerdict, count: int) -> int:
+    """Return the delay that a Retry asks for, by default the backoff after *count* earlier ones."""
+    if data.requeue_after_seconds is not None:
+        return data.requeue_after_seconds
+    settings = state.config.admission_checks
+    return backoff_s(count + 1, settings.backoff_base_seconds, settings.backoff_max_seconds)
 
 
 def _silences(
@@ -297,11 +342,7 @@ def _said(
     before = states[data.check]
     count = before.retry_count
     if data.state == RETRY:
-        settings = state.config.admission_checks
-        delay = data.requeue_after_seconds
-        if delay is None:
-            delay = backoff_s(count + 1, settings.backoff_base_seconds, settings.backoff_max_seconds)
-        return CheckState(data.check, RETRY, at, data.message, delay, count)
+        return CheckState(data.check, RETRY, at, data.message, _delay_s(state, data, count), count)
     if data.state == READY:
         others = [found for name, found in states.items() if name != data.check]
         why = refusal(data.pod_set_updates, tracked.record.pod_sets, live.assignment, state.flavors, others)
@@ -366,11 +407,11 @@ def grace_ends(state: State) -> dict[str, Micros]:
     found = {}
     for name, check in state.checks.items():
         controller = state.controllers.get(check.spec.controller_name)
+        if check.by_people:
+            continue
         if controller is not None and not controller.present and check.status is not None and check.status[0]:
             found[name] = controller.since + grace
     return found
 
 
 __all__ = ["check_events", "grace_ends", "presence_events", "turn"]
-        if check.by_people:
-            continue

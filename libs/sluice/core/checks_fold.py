@@ -39,11 +39,11 @@ from sluice.events.scheduler import (
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
 
-from .check_states import READY, REJECTED, RETRY, CheckState, reset_on_eviction, sync_states
+from .check_states import READY, REJECTED, RETRY, CheckState, reset_on_eviction, retried_late, sync_states
 from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
 from .checks_silence import answer_timeout, asked, heard, heard_all
-from .checks_state import Check, Controller, Reservation, State, Tracked, Withdrawal
+from .checks_state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
 
 MAX_LOST = 4096
 """How many controllers are remembered after they were lost."""
@@ -222,6 +222,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
         _give_up(state, tracked, "QuotaReleased", seq)
         _leave(state, tracked, tracked.reservation)
     tracked.attempts += 1
+    tracked.retried = None
     tracked.reservation = Reservation(
         attempt=tracked.attempts,
         cluster_queue=event.cluster_queue,
@@ -271,6 +272,10 @@ def _give_up(state: State, tracked: Tracked, why: str, seq: int) -> None:
         return
     reservation.over = why
     heard_all(state, tracked, reservation)
+    if reservation.outcome == RETRY:
+        tracked.retried = Retried(
+            reservation.attempt, tuple(reservation.requested or ()), reservation.requeue_at
+        )
     if reservation.requested is not None:
         tracked.withdrawal = Withdrawal(reservation.attempt, why, reservation.requested, seq)
     state.touch(tracked, seq)
@@ -356,12 +361,19 @@ def _outcome(
     state: State,
     event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected,
     _seq: int,
-    _at: Micros,
+    at: Micros,
 ) -> None:
     tracked = state.workloads.get(event.workload)
-    if tracked is None or tracked.reservation is None:
+    if tracked is None:
+        return
+    if isinstance(event, ChecksRetry) and tracked.retried is not None:
+        state.answered(event.cause)
+        tracked.retried = msgspec.structs.replace(tracked.retried, requeue_at=event.requeue_at)
+        tracked.states = retried_late(tracked.states, event.checks, at)
         return
     reservation = tracked.reservation
+    if reservation is None:
+        return
     match event:
         case ChecksReady():
             reservation.outcome = READY

@@ -64,6 +64,15 @@ class Withdrawal(msgspec.Struct, frozen=True, array_like=True):
     cause: int
 
 
+class Retried(msgspec.Struct, frozen=True, array_like=True):
+    """The latest attempt, which ended with Retry; its other checks can still make the wait longer (AC3)."""
+
+    attempt: int
+    checks: tuple[str, ...]
+    """Those that counted."""
+    requeue_at: Micros
+
+
 @dataclass(slots=True)
 class Reservation:
     """Quota that a workload holds, and what its checks say of that."""
@@ -101,6 +110,8 @@ class Tracked:
     states: dict[str, CheckState] = field(default_factory=dict)
     reservation: Reservation | None = None
     withdrawal: Withdrawal | None = None
+    retried: Retried | None = None
+    """Until the next attempt begins."""
     cause: int = 0
     """Sequence of the newest input that concerned it, for `Event.cause`."""
 
@@ -124,6 +135,11 @@ class Check:
         return None if reference is None else (reference.kind, reference.name)
 
     @property
+    def by_people(self) -> bool:
+        """Do people answer it, so that nobody need be there (AC9)?"""
+        return answered_by_people(self.spec.controller_name)
+
+    @property
     def guards(self) -> bool:
         """Must it pass before preemptions are issued (AC6)?"""
         return self.spec.preemption_policy == "AfterCheckPassedOrOnDemand"
@@ -134,11 +150,6 @@ class Controller:
     """Whether a check's controller is there, since when, and the log sequence that said so."""
 
     present: bool
-    @property
-    def by_people(self) -> bool:
-        """Do people answer it, so that nobody need be there (AC9)?"""
-        return answered_by_people(self.spec.controller_name)
-
     since: Micros
     seq: int
 
@@ -233,6 +244,7 @@ __all__ = [
     "Controller",
     "Presence",
     "Reservation",
+    "Retried",
     "State",
     "Tracked",
     "Verdict",

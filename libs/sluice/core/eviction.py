@@ -1,5 +1,6 @@
 """Why workloads are evicted (G8), and what the reasons mean for their return to the queue."""
 
+from collections.abc import Sequence
 from typing import Final
 
 PREEMPTED: Final = "Preempted"
@@ -61,11 +62,8 @@ def condition_reason(reason: str, underlying_cause: str) -> str:
     return reason
 
 
-def checks_message(state: str, checks: str) -> str:
-    """Return what the conditions say of failed checks; *checks* as `quoted_checks` gives them."""
-    return f"AdmissionCheck in {state} state: {checks}"
-
-
-def quoted_checks(names: list[tuple[str, str]]) -> str:
-    """Return `"name" (message), "name"` for (name, message) pairs."""
-    return ", ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in names)
+def checks_message(state: str, checks: Sequence[tuple[str, str]]) -> str:
+    """Return what the conditions say of failed checks, given as (name, message)."""
+    noun = "AdmissionCheck" if len(checks) == 1 else "AdmissionChecks"
+    quoted = "; ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in checks)
+    return f"{noun} in {state} state: {quoted}"

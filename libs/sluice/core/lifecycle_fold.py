@@ -48,6 +48,8 @@ def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
     workload.evicted_message = event.message
     # The eviction says it from here on.
     workload.deactivated_for = workload.deactivated_message = ""
+    if event.reason == ev.ADMISSION_CHECK:
+        _forget_checks(workload)
 
 
 def execution_s(workload: Workload, at: Micros) -> int:
@@ -74,6 +76,9 @@ def _forget_checks(workload: Workload) -> None:
 
 
 def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> None:
+    if workload.assignment is None and workload.reservations and not workload.held_for:
+        # Back in its queue already, when another of its checks asked for a longer wait.
+        workload.held_for = ev.ADMISSION_CHECK
     workload.requeue_count = event.count
     workload.requeue_at = event.requeue_at
     _forget_checks(workload)
@@ -145,24 +150,24 @@ def _is_current(
 def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
     if not _is_current(workload, event):
         return
-    if workload.assignment is None and event.requeue_at <= (workload.requeue_at or 0):
+    over = workload.assignment is None or workload.evicted_at is not None
+    if over and event.requeue_at <= max(workload.requeue_at or 0, workload.checks_requeue_at or 0):
         return
     workload.checks = RETRY
-    workload.checks_message = _quoted(event)
+    workload.checks_message = ev.checks_message(RETRY, _said(event))
     workload.checks_requeue_at = event.requeue_at
 
 
 def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:
     if workload.assignment is not None and _is_current(workload, event):
         workload.checks = REJECTED
-        workload.checks_message = _quoted(event)
+        workload.checks_message = ev.checks_message(REJECTED, _said(event))
 
 
-def _quoted(event: ChecksRetry | ChecksRejected) -> str:
-    last = len(event.checks) - 1
-    return ev.quoted_checks(
-        [(name, event.message if i == last else "") for i, name in enumerate(event.checks)]
-    )
+def _said(event: ChecksRetry | ChecksRejected) -> list[tuple[str, str]]:
+    """Return each check with its message; older logs have that of the last one only."""
+    messages = event.messages or [*[""] * (len(event.checks) - 1), event.message]
+    return list(zip(event.checks, messages, strict=False))
 
 
 _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {

@@ -55,10 +55,12 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     """
     if workload.finished:
         return []
+    if workload.assignment is None or workload.evicted_at is not None:
+        late = _late_retry(workload, cause)
+        if late:
+            return late
     if workload.assignment is None:
-        return _late_retry(workload, cause) or _requeue(
-            world, workload, workload.held_for, workload.evicted_message, at, cause
-        )
+        return _requeue(world, workload, workload.held_for, workload.evicted_message, at, cause)
     if workload.stopped:
         return _after_stop(world, workload, at, cause)
     if workload.evicted_at is not None:
@@ -116,8 +118,7 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
         cause_of_it = workload.deactivated_for
         return _evict(world, workload, ev.DEACTIVATED, message, at, cause, underlying_cause=cause_of_it)
     if workload.checks == REJECTED:
-        message = ev.checks_message(REJECTED, workload.checks_message)
-        return _deactivate(workload, ev.ADMISSION_CHECK, message, cause)
+        return _deactivate(workload, ev.ADMISSION_CHECK, workload.checks_message, cause)
     if workload.checks == RETRY:
         return _retry(world, workload, at, cause)
     if workload.admitted_at is None:
@@ -232,7 +233,7 @@ def _retry(world: World, workload: Workload, at: Micros, cause: int) -> list[Eve
         )
     else:
         requeue_at = None
-    message = f"Evicted due to {ev.checks_message(RETRY, workload.checks_message)}"
+    message = f"Evicted due to {workload.checks_message}"
     return events + _evict(world, workload, ev.ADMISSION_CHECK, message, at, cause, requeue_at=requeue_at)
 
 
@@ -366,7 +367,7 @@ def _requeue(
 
 
 def _late_retry(workload: Workload, cause: int) -> list[Event]:
-    """AC3: a check that asks for a retry after the quota is gone can make the wait longer."""
+    """AC3: a check that asks for a retry after the eviction can make the wait longer."""
     until = workload.checks_requeue_at
     if workload.checks != RETRY or until is None or until <= (workload.requeue_at or 0):
         return []

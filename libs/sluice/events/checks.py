@@ -82,13 +82,19 @@ class ChecksPending(Event, frozen=True, kw_only=True):
 
 
 class ChecksRetry(Event, frozen=True, kw_only=True):
-    """A check wants the workload requeued, not before `requeue_at` (AC3)."""
+    """Checks want the workload requeued, not before `requeue_at`, the end of their longest delay (AC3).
+
+    Said again when another check's delay is longer, also after the eviction, until the next attempt begins.
+    """
 
     workload: WorkloadKey
     checks: Sequence[str]
     requeue_at: Micros
     message: str = ""
+    """Of the last of `checks`."""
     attempt: int = 0
+    messages: Sequence[str] = ()
+    """Of each of `checks`; none in logs that do not say."""
 
 
 class ChecksRejected(Event, frozen=True, kw_only=True):
@@ -97,7 +103,10 @@ class ChecksRejected(Event, frozen=True, kw_only=True):
     workload: WorkloadKey
     checks: Sequence[str]
     message: str = ""
+    """Of the last of `checks`."""
     attempt: int = 0
+    messages: Sequence[str] = ()
+    """Of each of `checks`; none in logs that do not say."""
 
 
 class PreemptionsAllowed(Event, frozen=True, kw_only=True):

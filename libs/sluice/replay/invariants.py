@@ -42,6 +42,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 
+from .check_invariants import CHECK_OBSERVERS
 from .circles import CircleObserver
 from .family_invariants import FAMILY_OBSERVERS
 from .observing import Observer
@@ -343,6 +344,7 @@ _KINDS: tuple[type[Observer], ...] = (
     UngatedObserver,
     GateObserver,
     CircleObserver,
+    *CHECK_OBSERVERS,
     *FAMILY_OBSERVERS,
 )
 

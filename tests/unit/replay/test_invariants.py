@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from sluice.events.base import Event
-from sluice.events.checks import ChecksReady
+from sluice.events.checks import ChecksReady, ChecksRetry
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
+    PendingReasonChanged,
     Preempted,
     QuotaReleased,
     QuotaReserved,
@@ -33,6 +34,7 @@ from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.source import ListSource
+from tests.checked_cell import checked_cell
 from tests.family_world import cell, cluster_queue, configuration
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
@@ -302,6 +304,41 @@ def over_and_over(entries: list[Entry]) -> tuple[list[Entry], int]:
     return followed(entries, event, event, event), seq
 
 
+def checked() -> list[Entry]:
+    """One job is sent back by its check, and passes it the next time, its controller away by then."""
+    world = checked_cell("gpu")
+    world.submit("w")
+    world.settle()
+    world.say("w", "gpu", "Retry", requeueAfterSeconds=30)
+    world.settle()
+    world.run_until(31)
+    world.presence("ctl-gpu", there=False)
+    world.settle()
+    world.run_until(60)
+    world.say("w", "gpu", "Ready")
+    world.settle()
+    return world.log
+
+
+def approval_lost(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """All checks are Ready, and the queue is inactive only because the controller has gone."""
+    seq, admitted = first(entries, Admitted)
+    key = admitted.workload
+    more = (
+        QuotaReleased(cause=0, workload=key),
+        PendingReasonChanged(cause=0, workloads=(key,), reason="Suspended", message="it is inactive"),
+    )
+    return altered(entries, lambda e: more if e == admitted else (e,)), seq
+
+
+def too_early(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The check had asked for a day."""
+    _, retry = first(entries, ChecksRetry)
+    seq, _ = first(entries, QuotaReserved, 1)
+    longer = msgspec.structs.replace(retry, requeue_at=retry.requeue_at + 86_400_000_000)
+    return altered(entries, lambda e: (longer,) if e == retry else (e,)), seq
+
+
 LATE = (variant_without_parent, all_switched_off)
 """What is missing is found when it is missed."""
 
@@ -311,6 +348,8 @@ BROKEN = [
     ("parent-admitted", crashed, admitted_before_settled),
     ("no-orphan", families, variant_of_nobody),
     ("has-a-chance", waiting, all_switched_off),
+    ("approval-kept", checked, approval_lost),
+    ("retry-waits", checked, too_early),
     ("quota", families, twice_the_quota),
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),
@@ -341,7 +380,7 @@ def test_what_breaks_an_invariant_is_found(name, story, damage):
     assert found.seq > seq if damage in LATE else found.seq == seq, found.text
 
 
-@pytest.mark.parametrize("story", [families, elastic], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("story", [families, elastic, checked], ids=lambda each: each.__name__)
 def test_sound_logs_break_none(story):
     """And they decide themselves again."""
     entries = story()

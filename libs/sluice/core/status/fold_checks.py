@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.check_states import CheckState, reset_on_eviction
+from sluice.core.check_states import PENDING, CheckState, reset_on_eviction, retried_late
 from sluice.events.base import Event, Micros
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
     ChecksRequested,
+    ChecksRetry,
     CheckStateChanged,
     ChecksWithdrawn,
     VerdictIgnored,
@@ -54,6 +55,19 @@ def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None
     workload.checks = {**workload.checks, event.check: said}
 
 
+def _retry(state: State, event: ChecksRetry, _seq: int, at: Micros) -> None:
+    """One that was said after the eviction made the wait longer, and counts like the others (AC3).
+
+    All others come with a CheckStateChanged.
+    """
+    workload = state.workloads.get(event.workload)
+    if workload is None or event.attempt != workload.check_attempt:
+        return
+    said = [workload.checks.get(name) for name in event.checks]
+    if all(check is None or check.state == PENDING for check in said):
+        workload.checks = retried_late(workload.checks, event.checks, at)
+
+
 def _ignored(state: State, event: VerdictIgnored, seq: int, at: Micros) -> None:
     """Part of the history, but somebody who goes on saying it does not push out all else."""
     workload = state.workloads.get(event.workload)
@@ -75,6 +89,7 @@ CHECK_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     AdmissionCheckStatusChanged: _status,
     CheckStateChanged: _check,
     ChecksRequested: _requested,
+    ChecksRetry: _retry,
     ChecksWithdrawn: _withdrawn,
     VerdictIgnored: _ignored,
 }

@@ -250,6 +250,10 @@ def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -
         remember(workload, event, seq, at)
         workload.requeue_count = event.count
         workload.requeue_at = event.requeue_at
+        evicted, queued = workload.conditions.get("Evicted"), workload.conditions.get("Requeued")
+        if workload.assignment is None and evicted is not None and queued is not None and queued.status:
+            # Back in its queue already, when another of its checks asked for a longer wait (AC3).
+            condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
 
 
 def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros) -> None:

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from sluice.core.backoff import MICROS_PER_S
 from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
-from sluice.core.inadmissible import constraints_in
+from sluice.core.inadmissible import GATED_BY_ANNOTATION, constraints_in
 from sluice.events.base import Event, Micros
 from sluice.events.checks import CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import (
@@ -36,6 +36,8 @@ from sluice.events.variants import (
 
 from .records import Transition, WorkloadView
 
+GATE_CLEARED = "AdmissionGateCleared"
+
 
 class Notice(NamedTuple):
     """One line of the history."""
@@ -51,9 +53,24 @@ def notices(workload: WorkloadView) -> list[Notice]:
     """Return the kept history, oldest first."""
     found = []
     since = workload.record.created_at
+    queue = ""
+    gated = False
     for transition in workload.history:
-        found.append(_notice(workload, transition, since))
-        if isinstance(transition.event, QuotaReserved | Requeued):
+        event = transition.event
+        match event:
+            case WorkloadCreated():
+                gated = bool(event.workload.annotations.get(GATED_BY_ANNOTATION))
+            case QuotaReserved():
+                queue = event.cluster_queue
+            case WorkloadUpdated(annotations=annotations) if gated and annotations is not None:
+                # Gates only go and never come.
+                gated = bool(annotations.get(GATED_BY_ANNOTATION))
+                if not gated:
+                    cleared = "Admission gate cleared, workload is now admissible"
+                    found.append(Notice(transition.seq, transition.at, "Normal", GATE_CLEARED, cleared))
+                    continue
+        found.append(_notice(workload, transition, since, queue))
+        if isinstance(event, QuotaReserved | Requeued):
             since = transition.at
     return found
 
@@ -67,7 +84,8 @@ def preemptions_text(victims: int) -> str:
     return f"The preemption of {victims} workload(s) is pending until its checks allow it"
 
 
-def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> Notice:
+def _notice(workload: WorkloadView, transition: Transition, since: Micros, reserved_in: str) -> Notice:
+    """`reserved_in`: the queue of the latest reservation before it, '' where the history begins later."""
     seq, at, event = transition
     waited_s = (at - since) // MICROS_PER_S
     match event:
@@ -76,7 +94,7 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros) -> No
             pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
             return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
         case Admitted():
-            queue = workload.cluster_queue.name if workload.cluster_queue is not None else ""
+            queue = reserved_in or _queue_of(workload)
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
             return Notice(seq, at, "Normal", "Admitted", message)
         case Evicted():
@@ -107,7 +125,8 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case BlockedOnPreemptionGates():
             return Notice(seq, at, "Normal", "PreemptionGated", event.message)
         case RequeueBackoffStarted():
-            wait_s = max(0, event.requeue_at - at) // MICROS_PER_S
+            # Rounded up: who waits for less than a second does wait.
+            wait_s = -(-max(0, event.requeue_at - at) // MICROS_PER_S)
             # Counted are attempts whose pods were not ready in time; a check's Retry is none.
             failed = f", failed attempts: {event.count}" if event.count else ""
             message = f"Requeued after {wait_s}s{failed}"
@@ -153,6 +172,12 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
             return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
     return Notice(seq, at, "Normal", type(event).__name__, getattr(event, "message", ""))
+
+
+def _queue_of(workload: WorkloadView) -> str:
+    """Return the queue that it has quota of, else the one that it queues in."""
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    return queue.name if queue is not None else ""
 
 
 def _suffix(message: str) -> str:

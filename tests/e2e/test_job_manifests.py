@@ -50,10 +50,47 @@ def test_a_job_shows_the_manifest_in_force(run):
     assert (edited["metadata"]["uid"], edited["metadata"]["labels"]) == (uid, {"edit": "two"})
 
     refused = job_yaml("m1-waits", "m1", replicas=7).replace("queueName", "priorityClassName: no, queueName")
-    run("submit", "-f", "-", stdin=refused).ok()
+    said = run("submit", "-f", "-", stdin=refused)
+    assert said.code == 1
+    assert "job/m1-waits was not submitted (event " in said.err
+    assert "metadata.labels[kueue.x-k8s.io/priority-class]: Not found" in said.err
+    assert "submitted" not in said.out
     wait_until(lambda: "Not found" in got(run, "m1-waits")["status"].get("message", ""))
     assert got(run, "m1-waits")["spec"]["replicas"] == 3
     assert phase(run, "m1-waits") == "Queued"
+
+
+def test_submitting_says_what_became_of_each(run):
+    """What changes nothing is no failure; what was refused is, and the others are submitted."""
+    run("apply", "-f", "-", stdin=queue_yaml("m8", cpu=0)).ok()
+    one, two = job_yaml("m8-one", "m8"), job_yaml("m8-two", "m8")
+    assert run("submit", "-f", "-", stdin=one).ok().lines == ["job/m8-one submitted"]
+    again = run("submit", "-f", "-", stdin=one).ok()
+    assert again.lines == ["job/m8-one submitted: it changes nothing (Duplicate)"]
+    refused = two.replace("queueName", "priorityClassName: no, queueName")
+    said = run("submit", "-f", "-", stdin=job_yaml("m8-one", "m8", replicas=2) + "---" + refused)
+    assert (said.code, said.lines) == (1, ["job/m8-one submitted"])
+    assert "1 job not submitted" in said.err
+
+
+def test_deactivated_and_activated_by_hand(run):
+    """It gives its quota up and waits; activated, it goes through the queue again."""
+    run("apply", "-f", "-", stdin=queue_yaml("m9", cpu=1)).ok()
+    run("submit", "-f", "-", stdin=job_yaml("m9-a", "m9") + "---" + job_yaml("m9-b", "m9")).ok()
+    wait_until(lambda: [phase(run, "m9-a"), phase(run, "m9-b")] == ["Admitted", "Queued"])
+    said = run("job", "deactivate", "m9-b", "-m", "not before Monday").ok()
+    assert said.out.startswith("job/m9-b deactivated, event ")
+    wait_until(lambda: phase(run, "m9-b") == "Suspended")
+    assert "it changes nothing (Duplicate)" in run("job", "deactivate", "m9-b").ok().out
+    run("job", "finish", "m9-a").ok()
+    wait_until(lambda: phase(run, "m9-a") == "Succeeded")
+    assert phase(run, "m9-b") == "Suspended"
+    assert run("job", "activate", "m9-b").ok().out.startswith("job/m9-b activated, event ")
+    wait_until(lambda: phase(run, "m9-b") == "Admitted")
+    missing = run("job", "activate", "m9-none", "m9-b")
+    assert missing.code == 1
+    assert "m9-none" in missing.err
+    assert "it changes nothing (Duplicate)" in missing.out
 
 
 def test_a_scaled_job_shows_its_count(run):
@@ -103,7 +140,7 @@ def test_a_refused_job_is_shown_until_it_is_deleted(run):
     """Rejected with every field error, and gone when it is deleted."""
     run("apply", "-f", "-", stdin=queue_yaml("m4")).ok()
     refused = job_yaml("m4-bad", "m4").replace("queueName", "priorityClassName: nope, queueName")
-    run("submit", "-f", "-", stdin=refused).ok()
+    assert run("submit", "-f", "-", stdin=refused).code == 1
     wait_until(lambda: phase(run, "m4-bad") == "Rejected")
     assert "nope" in run("describe", "job", "m4-bad").ok().out
     run("delete", "job", "m4-bad").ok()

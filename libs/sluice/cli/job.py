@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import click
 
-from sluice.events.job import JobDeleted, JobFinished, JobScaled
+from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobFinished, JobScaled
 from sluice.events.query import Reference
 
 from .answer import aside, settle
 from .client import Api, run
 from .columns import dig
 from .complete import complete_jobs
-from .errors import CliError
+from .errors import EXIT_FAILED, CliError
 from .get import not_found
 from .publish import publish_job_event
 from .resources import BY_KIND
@@ -20,9 +20,10 @@ from .selectors import namespace_option
 
 @click.group()
 def job() -> None:
-    """Scale, finish or delete a job.
+    """Scale, deactivate, activate, finish or delete a job.
 
-    These publish the events that an upstream system would: JobScaled, JobFinished, JobDeleted.
+    These publish the events that an upstream system would: JobScaled, JobDeactivated, JobActivated,
+    JobFinished, JobDeleted.
     """
 
 
@@ -68,6 +69,64 @@ def _counts(counts: Sequence[str]) -> dict[str, int]:
 
 def _shown(pod_sets: dict[str, int]) -> str:
     return ", ".join(f"{name}={count}" for name, count in pod_sets.items())
+
+
+@job.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_jobs)
+@namespace_option()
+@click.option("-m", "--message", default="", help="Why, for people.")
+@click.pass_context
+def deactivate(ctx: click.Context, names: tuple[str, ...], namespace: str, message: str) -> None:
+    """Stop jobs, and keep them out of their queues until they are activated.
+
+    What kueuectl calls stopping a workload. Submitting the job again activates it, too.
+
+    \b
+    Examples:
+      sluice job deactivate train -m "the data is broken"
+    """
+    _switch(ctx, names, namespace, JobDeactivated(message=message), "deactivated")
+
+
+@job.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_jobs)
+@namespace_option()
+@click.option("-m", "--message", default="", help="Why, for people.")
+@click.pass_context
+def activate(ctx: click.Context, names: tuple[str, ...], namespace: str, message: str) -> None:
+    """Let jobs be queued again that were deactivated: by people, by a check, or for too many failures.
+
+    What kueuectl calls resuming a workload. Their attempts and execution time are counted anew.
+
+    \b
+    Examples:
+      sluice job activate train
+    """
+    _switch(ctx, names, namespace, JobActivated(message=message), "activated")
+
+
+def _switch(
+    ctx: click.Context, names: Sequence[str], namespace: str, event: JobActivated | JobDeactivated, done: str
+) -> None:
+    async def work(api: Api) -> int:
+        failed = 0
+        for name in names:
+            try:
+                if await api.get("Job", name, namespace) is None:
+                    raise await not_found(api, BY_KIND["Job"], name, namespace)
+                seq = await publish_job_event(api, namespace, name, type(event).__name__, event)
+                remark = await settle(api, seq, f"job/{name} was not {done} (event {seq})")
+            except CliError as error:
+                if error.code != EXIT_FAILED:
+                    raise
+                failed += 1
+                error.show()
+                continue
+            click.echo(f"job/{name} {done}, event {seq}{aside(remark)}")
+        return failed
+
+    if run(ctx, work):
+        raise CliError(f"not all jobs were {done}")
 
 
 @job.command()

@@ -14,6 +14,7 @@ from sluice.api.scheme import kind_of
 from sluice.core.jobs import JobRequest, job_request
 from sluice.events.query import ListRequest
 
+from .answer import answers, aside
 from .client import Api, run
 from .columns import dig
 from .complete import complete_priority_classes, complete_queues
@@ -26,6 +27,9 @@ from .publish import SUBMITTED, publish_job_event
 from .selectors import namespace_option
 from .suggest import did_you_mean
 from .wait import follow_jobs
+
+BATCH = 200
+"""Jobs that are published before anybody asks what has become of them."""
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -219,9 +223,9 @@ async def submit_sources(
     if_absent: bool = False,
     submitted: dict[str, int] | None = None,
 ) -> int:
-    """Check and submit jobs; return how many were refused.
+    """Check and submit jobs; return how many were refused, here or by the cell.
 
-    *submitted* collects `namespace/name` of what was submitted, and the sequence of the event.
+    *submitted* collects `namespace/name` of what was submitted and taken, and the sequence of the event.
 
     Nothing is submitted when any manifest is wrong. *if_absent* leaves jobs that exist alone.
     """
@@ -236,17 +240,40 @@ async def submit_sources(
         return wrong
     requests = [job_request(source.manifest) for source in named]
     await _warn_of_queues(api, requests)
+    failed = 0
+    published: list[tuple[str, JobRequest, int]] = []
     for source, request in zip(named, requests, strict=True):
         label = f"{kind_of(source.manifest).kind.lower()}/{request.name}"
         if if_absent and await api.get("Job", request.name, request.namespace):
             click.echo(f"{label} unchanged (a job is not changed by applying it)")
             continue
-        if not dry_run:
-            seq = await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
-            if submitted is not None:
-                submitted[request.key] = seq
-        click.echo(f"{label} submitted{' (dry run)' if dry_run else ''}")
-    return 0
+        if dry_run:
+            click.echo(f"{label} submitted (dry run)")
+            continue
+        seq = await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
+        published.append((label, request, seq))
+        if len(published) == BATCH:
+            failed += await _report(api, published, submitted)
+            published = []
+    return failed + await _report(api, published, submitted)
+
+
+async def _report(
+    api: Api, published: Sequence[tuple[str, JobRequest, int]], submitted: dict[str, int] | None
+) -> int:
+    """Say what the cell has made of what was published: label, request, sequence; return how many failed."""
+    failed = 0
+    said = await answers(api, [seq for _, _, seq in published])
+    for label, request, seq in published:
+        answer = said[seq]
+        if answer.refused:
+            failed += 1
+            CliError(f"{label} was not submitted (event {seq}): {answer.refused}").show()
+            continue
+        click.echo(f"{label} submitted{aside(answer.remark)}")
+        if submitted is not None:
+            submitted[request.key] = seq
+    return failed
 
 
 def _show_errors(source: Source, errors: Sequence[FieldError]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sluice.api.errors import FieldError, forbidden, invalid, not_found, required
 from sluice.events.base import Event, JobKey
-from sluice.events.job import JobScaled
+from sluice.events.job import JobActivated, JobDeactivated, JobScaled
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
 
 from .slices_intake import Inbound
@@ -66,11 +66,12 @@ def forgotten(finished: Finished, cause: int) -> Sequence[Event]:
 
 
 def overtaken_by(state: State, key: JobKey, inbound: Inbound) -> Events:
-    """Submissions and sizes that waited while this message came need not be taken any more."""
+    """Changes that waited while this message came need not be made any more."""
     seqs = tuple(
         held.seq
         for held in state.inbox.get(key, {}).values()
-        if held.seq < inbound.seq and isinstance(held.data, Submission | JobScaled)
+        if held.seq < inbound.seq
+        and isinstance(held.data, Submission | JobScaled | JobActivated | JobDeactivated)
     )
     return (InputsIgnored(cause=inbound.seq, seqs=seqs, reason=SUPERSEDED),) if seqs else ()
 

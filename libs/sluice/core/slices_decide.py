@@ -11,7 +11,7 @@ from sluice.api.features import enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES, QUEUE_NAME
 from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
-from sluice.events.job import JobDeleted, JobScaled
+from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.events.slices import (
     JobResized,
     JobResumed,
@@ -23,6 +23,7 @@ from sluice.events.slices import (
 )
 
 from .jobs import JobRequest
+from .slices_active import switched
 from .slices_answers import (
     DELETED,
     DUPLICATE,
@@ -83,6 +84,8 @@ def answer(state: State, key: JobKey, inbound: Inbound, at: Micros) -> Events:
             return _submitted(state, key, inbound, submission, at)
         case JobScaled() as scaled:
             return _scaled(state, key, inbound, scaled, at)
+        case JobActivated() | JobDeactivated():
+            return switched(state, key, inbound, data)
         case JobDeleted():
             return _deleted(state, key, inbound)
         case _:

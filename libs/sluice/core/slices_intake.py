@@ -15,6 +15,8 @@ from sluice.events.base import JobKey, Micros
 from sluice.events.codec import CloudEvent
 from sluice.events.envelope import Message
 from sluice.events.job import (
+    JobActivated,
+    JobDeactivated,
     JobDeleted,
     JobEvent,
     JobFinished,
@@ -29,7 +31,7 @@ from sluice.events.job import (
 from .intake import Errors, bounded, cloud_event, decoded, guarded, heard, short
 from .slices_submission import Submission, parse
 
-LifecycleInput = Submission | JobScaled | JobDeleted
+LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
 ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
 
 
@@ -39,6 +41,8 @@ _JOB_EVENTS: tuple[type[JobEvent], ...] = (
     JobPodsReclaimable,
     JobStopped,
     JobFinished,
+    JobActivated,
+    JobDeactivated,
     JobDeleted,
 )
 _DECODE: dict[str, Callable[[Any], JobEvent]] = {

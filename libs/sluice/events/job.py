@@ -55,6 +55,18 @@ class JobFinished(JobEvent, frozen=True, kw_only=True):
     exit_codes: dict[str, Int64] = {}
 
 
+class JobActivated(JobEvent, frozen=True, kw_only=True):
+    """A job that was deactivated, by people, by a check or for its failures, may be queued again."""
+
+    message: str = ""
+
+
+class JobDeactivated(JobEvent, frozen=True, kw_only=True):
+    """The job is stopped if it runs, and keeps out of its queue until it is activated."""
+
+    message: str = ""
+
+
 class JobDeleted(JobEvent, frozen=True, kw_only=True):
     message: str = ""
 

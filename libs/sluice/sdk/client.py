@@ -17,6 +17,8 @@ from sluice.events.base import JobKey
 from sluice.events.codec import decode_message, encode_message
 from sluice.events.dispatch import DispatchEntry, job_of_key
 from sluice.events.job import (
+    JobActivated,
+    JobDeactivated,
     JobDeleted,
     JobEvent,
     JobFinished,
@@ -177,6 +179,14 @@ class AsyncClient:
         return await self.publish(
             job, JobScaled(pod_sets=counts, generation=generation), message_id=message_id
         )
+
+    async def activate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
+        """Let a job that was deactivated, also by a check or for its failures, be queued again."""
+        return await self.publish(job, JobActivated(message=message), message_id=message_id)
+
+    async def deactivate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
+        """Stop a job if it runs, and keep it out of its queue until it is activated."""
+        return await self.publish(job, JobDeactivated(message=message), message_id=message_id)
 
     async def delete(self, job: Job, message: str = "", *, message_id: str = "") -> int:
         """Delete a job; a running one is stopped first."""

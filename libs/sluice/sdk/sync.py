@@ -77,6 +77,12 @@ class Client:
         work = self._client.scale(job, pod_sets, generation=generation, message_id=message_id)
         return self._call(work)
 
+    def activate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
+        return self._call(self._client.activate(job, message, message_id=message_id))
+
+    def deactivate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
+        return self._call(self._client.deactivate(job, message, message_id=message_id))
+
     def delete(self, job: Job, message: str = "", *, message_id: str = "") -> int:
         return self._call(self._client.delete(job, message, message_id=message_id))
 

@@ -7,7 +7,7 @@ import msgspec
 
 from sluice.api import kueue, sluice_v1
 from sluice.core.check_states import PENDING
-from sluice.core.config import KINDS, NAMESPACED, manifest_of
+from sluice.core.config import NAMESPACED, manifest_of
 from sluice.core.status import (
     JobStatus,
     JobView,
@@ -31,7 +31,6 @@ from sluice.events.query import Object
 from .jobs import Submitted, offered_uid
 from .world import Presence, World
 
-CONFIG_KINDS = frozenset(KINDS)
 READ_KINDS = frozenset({"Job", "Workload", "Variant", "Slice", "Agent"})
 NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant", "Slice"}
 
@@ -40,13 +39,13 @@ class UnknownKindError(LookupError):
     """No such kind can be asked for."""
 
 
-def known(kind: str) -> None:
+def known(world: World, kind: str) -> None:
     """Check that there is such a kind.
 
     Raises:
         UnknownKindError: there is none.
     """
-    if kind not in CONFIG_KINDS and kind not in READ_KINDS:
+    if kind not in world.objects.by_kind and kind not in READ_KINDS:
         raise UnknownKindError(kind)
 
 
@@ -56,7 +55,7 @@ def keys(world: World, kind: str) -> Iterable[str]:
     Raises:
         UnknownKindError: no such kind.
     """
-    if kind in CONFIG_KINDS:
+    if kind in world.objects.by_kind:
         found: Iterable[str] = world.objects.by_kind[kind]
         # A cohort exists as soon as a queue names it.
         return _cohorts(world) if kind == "Cohort" else found
@@ -105,7 +104,7 @@ def render(world: World, kind: str, key: str) -> Object | None:
         case "Agent":
             presence = world.presence.get(("agent", key))
             return None if presence is None else _agent(world, presence)
-        case _ if kind in CONFIG_KINDS:
+        case _ if kind in world.objects.by_kind:
             return _config(world, kind, key)
     raise UnknownKindError(kind)
 

@@ -121,7 +121,7 @@ async def watch(follower: Follower, request: WatchRequest, enrich: Enrich | None
     """Return what changed after `since`, waiting for a change for at most `timeout_ms`."""
     world = follower.world
     selector = Selector(request.label_selector, request.field_selector)
-    known(request.kind)
+    known(world, request.kind)
     deadline = time.monotonic() + min(request.timeout_ms / 1000, MAX_WATCH_S)
     since = request.since
     if since and since < world.changes.forgotten:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from . import _walk
+from .custom import may_be_custom
 from .errors import FieldError, InvalidError, not_supported, required, type_invalid, unreadable
 from .meta import Manifest
-from .scheme import BY_GVK, Kind
+from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
 
 MAX_DEPTH = 64
@@ -70,10 +71,11 @@ def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
         raise DecodeError((unreadable(f"not JSON: {error}"),)) from error
 
 
-def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifest:
+def decode_object(value: object, *, numbers_in_strings: bool = False, custom: bool = False) -> Manifest:
     """Decode one manifest from Python values (dict, list, str, int, float, bool, None).
 
-    *numbers_in_strings* takes "1" for 1, as some tools write.
+    *numbers_in_strings* takes "1" for 1, as some tools write. *custom*: kinds that teams have registered are
+    taken, too; whether one is, and fits its schema, is not known here.
 
     Raises:
         DecodeError: not a known kind, or not of its shape.
@@ -84,7 +86,7 @@ def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifes
         raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
     if huge := list(_walk.huge_integers(value)):
         raise DecodeError(tuple(huge), describe(value))
-    kind = find_kind(value)
+    kind = find_kind(value, custom=custom)
     manifest = _walk.without_nulls(value)
     problems: list[FieldError] = []
     if kind.prepare is not None:
@@ -99,7 +101,7 @@ def decode_object(value: object, *, numbers_in_strings: bool = False) -> Manifes
     return decoded
 
 
-def find_kind(value: dict[str, Any]) -> Kind:
+def find_kind(value: dict[str, Any], *, custom: bool = False) -> Kind:
     """Return the kind that *value* says it is.
 
     Raises:
@@ -112,6 +114,8 @@ def find_kind(value: dict[str, Any]) -> Kind:
     known = BY_GVK.get((str(api_version), str(kind)))
     if known is not None:
         return known
+    if custom and may_be_custom(api_version):
+        return custom_kind(str(api_version), str(kind))
     versions = [version for version, name in BY_GVK if name == kind]
     if versions:
         raise DecodeError((not_supported("apiVersion", _short(api_version), versions),))

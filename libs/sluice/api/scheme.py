@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import batch_v1, check_parameters, convert, core_v1, jobset, kueue, ray, sluice_v1
+from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, ray, sluice_v1
 from .errors import FieldError
 from .meta import Manifest
 
@@ -83,6 +83,13 @@ KINDS: tuple[Kind, ...] = (
         "webhookcheckconfigs",
         aliases=("whc",),
     ),
+    Kind(
+        custom.API_VERSION,
+        "CustomResourceDefinition",
+        custom.CustomResourceDefinition,
+        "customresourcedefinitions",
+        aliases=("crd",),
+    ),
     Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
 )
 
@@ -110,7 +117,14 @@ def kind_of(manifest: Manifest) -> Kind:
     Raises:
         KeyError: it is a part of a manifest and no manifest itself.
     """
+    if isinstance(manifest, custom.CustomObject):
+        return custom_kind(manifest.api_version, manifest.kind)
     return BY_TYPE[type(manifest)]
+
+
+def custom_kind(api_version: str, kind: str) -> Kind:
+    """Return the kind of an object that some team's definition may have registered."""
+    return Kind(api_version, kind, custom.CustomObject, f"{kind.lower()}s")
 
 
 def configuration_kinds() -> tuple[Kind, ...]:

@@ -183,7 +183,7 @@ def _decoded(
     manifest: Manifest | None = None
     problems = list(duplicates)
     try:
-        manifest = decode_object(value)
+        manifest = decode_object(value, custom=True)
     except DecodeError as error:
         problems += [(found, _line_of(node, prefix + found.field)) for found in error.errors]
     if problems:

@@ -5,20 +5,19 @@ from typing import Any
 
 import click
 
-from sluice.core.config import KINDS
+from sluice.core.config import order
 from sluice.events.query import ApplyRequest, DeleteRequest, Reference, Result
 
 from .client import Api, run
 from .complete import complete_targets
+from .custom_kinds import with_registered
 from .errors import CliError, describe_status, plural
 from .files import Source, file_option, read
 from .job import delete_jobs
 from .output import print_objects, to_json, to_yaml
-from .resources import BY_KIND, resource_named
+from .resources import BY_KIND, Resource, resource_named
 from .selectors import namespace_option
 from .submit import submit_sources
-
-_ORDER = {kind: number for number, kind in enumerate(KINDS)}
 
 
 @click.command()
@@ -57,7 +56,7 @@ def apply(
     sources = read(filenames, recursive=recursive)
     jobs = [source for source in sources if source.is_job]
     config = sorted(
-        (source for source in sources if not source.is_job), key=lambda source: _ORDER.get(source.kind, 99)
+        (source for source in sources if not source.is_job), key=lambda source: order(source.kind)
     )
     if dry_run == "client":
         for source in [*config, *jobs]:
@@ -99,11 +98,16 @@ def show_results(results: Sequence[Result], output: str | None, *, dry_run: bool
         elif result.object is not None:
             objects.append(result.object)
     if output == "name":
-        print_objects([(BY_KIND[obj["kind"]], obj) for obj in objects], "name", single=False)
+        print_objects([(_resource_of(obj), obj) for obj in objects], "name", single=False)
     elif objects:
         whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
         click.echo((to_json(whole) if output == "json" else to_yaml(whole)).rstrip("\n"))
     return failed
+
+
+def _resource_of(obj: Any) -> Resource:
+    kind = obj["kind"]
+    return BY_KIND.get(kind) or Resource(kind, f"{kind.lower()}s", group=obj["apiVersion"])
 
 
 def _label(kind: str, name: str) -> str:
@@ -150,13 +154,13 @@ def delete(
     references = (
         _from_files(read(filenames, recursive=recursive), namespace)
         if filenames
-        else _from_arguments(arguments, namespace)
+        else with_registered(ctx, lambda: _from_arguments(arguments, namespace))
     )
-    jobs = [reference for reference in references if reference.kind not in KINDS]
+    jobs = [reference for reference in references if reference.kind == "Job"]
     # Users go before what they use: a local queue before its cluster queue before its flavors.
     config = sorted(
-        (reference for reference in references if reference.kind in KINDS),
-        key=lambda reference: -_ORDER[reference.kind],
+        (reference for reference in references if reference.kind != "Job"),
+        key=lambda reference: -order(reference.kind),
     )
 
     async def work(api: Api) -> int:
@@ -200,7 +204,7 @@ def _from_arguments(arguments: Sequence[str], namespace: str) -> list[Reference]
     references = []
     for word, name in pairs:
         resource = resource_named(word)
-        if resource.kind not in KINDS and resource.kind != "Job":
+        if "delete" not in resource.verbs and resource.kind != "Job":
             hint = "Delete the job: its workload goes with it." if resource.kind == "Workload" else ""
             raise CliError(f"a {resource.singular} cannot be deleted", hint=hint)
         references.append(

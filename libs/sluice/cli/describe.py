@@ -13,6 +13,7 @@ from .client import Api, run
 from .columns import dig, key, name, object_age
 from .columns_agents import agent_flavors
 from .complete import complete_targets
+from .custom_kinds import with_registered
 from .describe_jobs import job_lines, workload_lines
 from .describe_queues import cluster_queue_lines, cohort_lines, flavor_lines, local_queue_lines
 from .get import not_found
@@ -40,7 +41,7 @@ def describe(
       sluice describe cq team-a
       sluice describe wl -l team=a
     """
-    targets = parse_targets(arguments)
+    targets = with_registered(ctx, lambda: parse_targets(arguments))
 
     async def work(api: Api) -> None:
         blocks: list[Lines] = []

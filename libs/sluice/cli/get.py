@@ -10,6 +10,7 @@ from .asked import Asked
 from .client import Api, run
 from .columns import key
 from .complete import complete_targets
+from .custom_kinds import with_registered
 from .errors import CliError
 from .live import add_live
 from .output import field_of, output_option, prefixed, print_objects, table_lines
@@ -71,7 +72,7 @@ def get(
       sluice get jobs -l team=a --watch     go on as things change, places in the queue too
       sluice get job/train -o '{.status.phase}'
     """
-    targets = parse_targets(arguments)
+    targets = with_registered(ctx, lambda: parse_targets(arguments))
     asked = Asked(
         namespace="" if all_namespaces else namespace,
         all_namespaces=all_namespaces,

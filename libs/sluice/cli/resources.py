@@ -68,6 +68,8 @@ _NAME = Column[Object]("NAME", name)
 _AGE = Column[Object]("AGE", object_age)
 
 
+PLAIN_COLUMNS = (_NAME, _AGE)
+
 RESOURCES: tuple[Resource, ...] = (
     Resource(
         "Job",
@@ -260,6 +262,14 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(_NAME, *columns_checks.BUDGET, _AGE),
     ),
     Resource(
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        group="apiextensions.k8s.io/v1",
+        short=("crd", "crds"),
+        verbs="get,list,watch,apply,delete",
+        columns=(_NAME, Column("KIND", text_at("spec", "names", "kind")), _AGE),
+    ),
+    Resource(
         "Namespace",
         "namespaces",
         group="v1",
@@ -299,16 +309,27 @@ for _resource in RESOURCES:
         NAMES[_alias] = _resource
 
 
+class UnknownResourceError(CliError):
+    """No resource of that name is known, so far."""
+
+
+def register(resource: Resource) -> None:
+    """Make a team's own kind known; what there is keeps its names."""
+    BY_KIND.setdefault(resource.kind, resource)
+    for alias in (resource.singular, resource.plural, *resource.short):
+        NAMES.setdefault(alias, resource)
+
+
 def resource_named(word: str) -> Resource:
     """Return the resource that people call *word*: kind, plural or short name, group suffix allowed.
 
     Raises:
-        CliError: there is none; suggests the nearest.
+        UnknownResourceError: there is none; suggests the nearest.
     """
     bare = word.lower().split(".", 1)[0]
     found = NAMES.get(bare)
     if found is None:
-        raise CliError(
+        raise UnknownResourceError(
             f'the server has no resource type "{word}".{did_you_mean(bare, NAMES)}',
             hint="`sluice api-resources` lists them.",
             exit_code=2,

@@ -48,7 +48,9 @@ from .checks_state import Check, Controller, Reservation, Retried, State, Tracke
 MAX_LOST = 4096
 """How many controllers are remembered after they were lost."""
 
-_NOT_PARAMETERS = frozenset({"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue"})
+_NOT_PARAMETERS = frozenset(
+    {"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue", "CustomResourceDefinition"}
+)
 
 # What comes from outside
 

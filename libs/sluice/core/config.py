@@ -11,6 +11,8 @@ Deleting an object that others rely on makes it *terminating* (deletionTimestamp
 |---|---|
 | ClusterQueue | a workload holds its quota |
 | ResourceFlavor, AdmissionCheck | a ClusterQueue names it |
+| an object of a team's own kind | an AdmissionCheck names it in its parameters |
+| CustomResourceDefinition | there are objects of its kind |
 
 A Namespace with local queues or unfinished jobs is refused, all else is deleted at once. A ClusterQueue
 that terminates admits nothing new, as one with stopPolicy Hold.
@@ -22,7 +24,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from sluice.api import check_parameters, kueue, sluice_v1
+from sluice.api import check_parameters, custom, kueue, sluice_v1
 from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.events.base import Event, Micros
@@ -50,6 +52,8 @@ type ConfigObject = (
     | check_parameters.Budget
     | check_parameters.WebhookCheckConfig
     | Namespace
+    | custom.CustomResourceDefinition
+    | custom.CustomObject
 )
 
 KINDS: dict[str, type[ConfigObject]] = {
@@ -60,12 +64,25 @@ KINDS: dict[str, type[ConfigObject]] = {
     "ProvisioningRequestConfig": kueue.ProvisioningRequestConfig,
     "Budget": check_parameters.Budget,
     "WebhookCheckConfig": check_parameters.WebhookCheckConfig,
+    "CustomResourceDefinition": custom.CustomResourceDefinition,
     "AdmissionCheck": kueue.AdmissionCheck,
     "Cohort": kueue.Cohort,
     "ClusterQueue": kueue.ClusterQueue,
     "LocalQueue": kueue.LocalQueue,
 }
-"""In the order in which a set of manifests is best applied: what is referred to comes first."""
+"""In the order in which a set of manifests is best applied: what is referred to comes first.
+
+Teams' own kinds come behind their definitions (`order`).
+"""
+
+DEFINITION = "CustomResourceDefinition"
+
+
+def order(kind: str) -> float:
+    """Return a kind's place in the order of `KINDS`."""
+    kinds = list(KINDS)
+    return kinds.index(kind) if kind in KINDS else kinds.index(DEFINITION) + 0.5
+
 
 NAMESPACED = frozenset({"LocalQueue"})
 
@@ -74,7 +91,21 @@ _API_VERSION = {
     "Configuration": sluice_v1.API_VERSION,
     "Budget": sluice_v1.API_VERSION,
     "WebhookCheckConfig": sluice_v1.API_VERSION,
+    "CustomResourceDefinition": custom.API_VERSION,
 }
+
+
+def struct_of(kind: str) -> type[ConfigObject]:
+    """Return what objects of a kind decode to; all of teams' own kinds to the same."""
+    return KINDS.get(kind, custom.CustomObject)
+
+
+def definition_of(definitions: Iterable[ConfigObject], kind: str) -> custom.CustomResourceDefinition | None:
+    """Return the one of *definitions* that registers *kind*."""
+    for found in definitions:
+        if isinstance(found, custom.CustomResourceDefinition) and found.spec.names.kind == kind:
+            return found
+    return None
 
 
 def api_version(kind: str) -> str:
@@ -94,6 +125,9 @@ def timestamp(at: Micros) -> str:
 
 def manifest_of(kind: str, whole: ConfigObject) -> dict[str, Any]:
     """Return an object as plain data that says what it is: `apiVersion`, `kind`, then the rest."""
+    if isinstance(whole, custom.CustomObject):
+        plain: dict[str, Any] = msgspec.to_builtins(whole)
+        return plain
     named = {"apiVersion": api_version(kind), "kind": kind}
     return {**named, **msgspec.to_builtins(whole), **named}
 
@@ -126,9 +160,10 @@ class Objects:
         """Fold one event; events of other writers change nothing."""
         match event:
             case ObjectApplied(kind=kind):
-                if kind not in KINDS:
+                if kind not in self.by_kind:
                     return
-                stored = Stored(msgspec.json.decode(event.object, type=KINDS[kind]), seq)
+                stored = Stored(msgspec.json.decode(event.object, type=struct_of(kind)), seq)
+                self._registered(stored.object)
                 key = object_key(kind, event.namespace, event.name)
                 before = self.by_kind[kind].get(key)
                 self.by_kind[kind][key] = stored
@@ -140,10 +175,24 @@ class Objects:
                 before = self.by_kind.get(kind, {}).pop(key, None)
                 self.terminating.pop((kind, key), None)
                 self._no_longer_named(before, None, seq)
+                if before is not None and isinstance(before.object, custom.CustomResourceDefinition):
+                    self.by_kind.pop(before.object.spec.names.kind, None)
+                elif before is not None and isinstance(before.object, custom.CustomObject):
+                    definition = self.definition_of(kind)
+                    if definition is not None:
+                        self.let_go(DEFINITION, definition.metadata.name, seq)
+
+    def _registered(self, whole: ConfigObject) -> None:
+        if isinstance(whole, custom.CustomResourceDefinition):
+            self.by_kind.setdefault(whole.spec.names.kind, {})
+
+    def definition_of(self, kind: str) -> custom.CustomResourceDefinition | None:
+        """Return the definition that registers a team's own kind."""
+        return definition_of((stored.object for stored in self.by_kind[DEFINITION].values()), kind)
 
     def _no_longer_named(self, before: Stored | None, after: Stored | None, seq: int) -> None:
-        """Note which terminating objects a changed or deleted cluster queue has let go of."""
-        if not self.terminating or before is None or not isinstance(before.object, kueue.ClusterQueue):
+        """Note which terminating objects a changed or deleted queue or check has let go of."""
+        if not self.terminating or before is None or isinstance(before.object, kueue.LocalQueue):
             return
         named = references(after.object) if after is not None else ()
         for kind, name in references(before.object):
@@ -172,17 +221,18 @@ class Objects:
         """
         objects = cls()
         for kind, changed, raw in rows:
-            whole = msgspec.msgpack.decode(raw, type=KINDS[kind])
+            whole = msgspec.msgpack.decode(raw, type=struct_of(kind))
             key = object_key(kind, whole.metadata.namespace, whole.metadata.name)
+            objects._registered(whole)
             objects.by_kind[kind][key] = Stored(whole, changed)
         objects.terminating = {(kind, key): freed for kind, key, freed in terminating}
         return objects
 
     def get(self, kind: str, key: str) -> Stored | None:
-        return self.by_kind[kind].get(key)
+        return self.by_kind.get(kind, {}).get(key)
 
     def all(self, kind: str) -> Iterator[Stored]:
-        return iter(self.by_kind[kind].values())
+        return iter(self.by_kind.get(kind, {}).values())
 
 
 class Usage(Protocol):
@@ -223,12 +273,13 @@ class Draft:
 
     def all(self, kind: str) -> Iterator[ConfigObject]:
         """Yield all objects of a kind as they would be."""
-        for key, stored in self._objects.by_kind[kind].items():
+        here = self._objects.by_kind.get(kind, {})
+        for key, stored in here.items():
             changed = self._changed.get((kind, key), stored.object)
             if changed is not None:
                 yield changed
         for (changed_kind, key), changed in self._changed.items():
-            if changed_kind == kind and changed is not None and key not in self._objects.by_kind[kind]:
+            if changed_kind == kind and changed is not None and key not in here:
                 yield changed
 
     def is_current(self, kind: str, desired: ConfigObject, version: str) -> bool:
@@ -302,9 +353,12 @@ class Draft:
 
 
 def references(whole: ConfigObject) -> tuple[tuple[str, str], ...]:
-    """Return (kind, name) of the objects that a queue names, each once."""
+    """Return (kind, name) of the objects that a queue or a check names, each once."""
     if isinstance(whole, kueue.LocalQueue):
         return (("ClusterQueue", whole.spec.cluster_queue),)
+    if isinstance(whole, kueue.AdmissionCheck):
+        parameters = whole.spec.parameters
+        return () if parameters is None else ((parameters.kind, parameters.name),)
     if not isinstance(whole, kueue.ClusterQueue):
         return ()
     spec = whole.spec
@@ -343,6 +397,17 @@ def users(draft: Draft, usage: Usage, kind: str, name: str) -> tuple[str, ...]:
             f'ClusterQueue "{queue.metadata.name}"'
             for queue in draft.all("ClusterQueue")
             if (kind, name) in references(queue)
+        )
+    if kind == DEFINITION:
+        found = draft.get(kind, name)
+        registered = found.spec.names.kind if isinstance(found, custom.CustomResourceDefinition) else ""
+        count = sum(1 for _ in draft.all(registered)) if registered else 0
+        return (f"{count} {registered} object{'' if count == 1 else 's'}",) if count else ()
+    if kind not in KINDS:
+        return tuple(
+            f'AdmissionCheck "{check.metadata.name}"'
+            for check in draft.all("AdmissionCheck")
+            if (kind, name) in references(check)
         )
     return ()
 

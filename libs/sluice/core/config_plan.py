@@ -7,6 +7,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
+from sluice.api.custom import CustomObject, CustomResourceDefinition
 from sluice.api.decode import DecodeError, decode_object, find_kind
 from sluice.api.defaults import default
 from sluice.api.errors import FieldError, invalid
@@ -14,10 +15,11 @@ from sluice.api.features import NONE
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import BY_GVK
 from sluice.api.spelling import as_written
-from sluice.api.validation import validate, validate_update
+from sluice.api.validation import custom, validate, validate_update
 from sluice.events.query import Cause, Reference, Result, Status, StatusDetails
 
 from .config import (
+    DEFINITION,
     KINDS,
     NAMESPACED,
     PROTECTED_NAMESPACE,
@@ -26,9 +28,11 @@ from .config import (
     Usage,
     cohort_cycle,
     contents,
+    definition_of,
     manifest_of,
     object_key,
     references,
+    struct_of,
     users,
 )
 
@@ -76,7 +80,7 @@ def plan_apply(draft: Draft, manifest: dict[str, Any], default_namespace: str) -
     3. Nothing changed: unchanged, no event. Else ObjectApplied.
     """
     try:
-        kind = _config_kind(manifest)
+        kind = _config_kind(draft, manifest)
         desired, claimed = _decoded(draft, manifest, kind, default_namespace)
     except DecodeError as error:
         return _undecodable(manifest, error)
@@ -125,14 +129,26 @@ class _Refusal(Exception):
         self.status = refused
 
 
-def _config_kind(manifest: dict[str, Any]) -> str:
+def _config_kind(draft: Draft, manifest: dict[str, Any]) -> str:
     """Return the manifest's kind.
 
     Raises:
         DecodeError: no such kind.
         _Refusal: a kind that is not configuration.
     """
-    found = find_kind(manifest)
+    found = find_kind(manifest, custom=True)
+    if found.type is CustomObject:
+        definition = definition_of(draft.all(DEFINITION), found.kind)
+        if definition is None or definition.spec.group != found.group:
+            hint = "apply the CustomResourceDefinition that registers it first"
+            message = f'no matches for kind "{found.kind}" in version "{found.api_version}": {hint}'
+            raise _Refusal(status("NotFound", message, kind=found.kind))
+        if definition.metadata.deletion_timestamp is not None:
+            name = str((manifest.get("metadata") or {}).get("name", ""))
+            if draft.get(found.kind, name) is None:
+                message = f"{definition.metadata.name} is being deleted; it takes no new objects"
+                raise _Refusal(status("Conflict", message, kind=found.kind, name=name))
+        return found.kind
     if found.is_job or found.kind not in KINDS:
         what = "jobs are submitted, not applied" if found.is_job else "workloads are made from jobs"
         message = f"{found.kind} is no configuration: {what}; use `sluice submit -f`"
@@ -145,8 +161,9 @@ def _decoded(
 ) -> tuple[ConfigObject, ObjectMeta]:
     """Return the object with defaults, without what only the server sets; and the metadata as it came."""
     # What `get -o yaml` printed can be applied again: the status in it is not ours to read.
-    found = decode_object({key: value for key, value in manifest.items() if key != "status"})
-    assert isinstance(found, KINDS[kind])
+    plain = {key: value for key, value in manifest.items() if key != "status"}
+    found = decode_object(plain, custom=kind not in KINDS)
+    assert isinstance(found, struct_of(kind))
     claimed: ObjectMeta = found.metadata
     namespace = (claimed.namespace or default_namespace) if kind in NAMESPACED else ""
     metadata = ObjectMeta(
@@ -189,17 +206,42 @@ def check(draft: Draft, desired: ConfigObject, before: ConfigObject | None) -> l
         errors = validate(desired, gates(draft))
     else:
         errors = validate_update(desired, before, gates(draft))
-    if isinstance(desired, kueue.Cohort):
-        errors += _cohort_errors(draft, desired)
+    match desired:
+        case kueue.Cohort():
+            errors += _cohort_errors(draft, desired)
+        case CustomResourceDefinition() if not errors:
+            errors += _taken(draft, desired)
+        case CustomObject() if not errors:
+            definition = definition_of(draft.all(DEFINITION), desired.kind)
+            assert definition is not None
+            errors += custom.check_object(desired, definition)
     return errors
+
+
+def _taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldError]:
+    """A kind has one meaning in a cell, as checks and the log know it by its name alone."""
+    kind = desired.spec.names.kind
+    other = definition_of(draft.all(DEFINITION), kind)
+    if other is not None and other.metadata.name != desired.metadata.name:
+        return [invalid("spec.names.kind", kind, f"is registered by {other.metadata.name}")]
+    if any(name.lower() == kind.lower() for _, name in BY_GVK):
+        return [invalid("spec.names.kind", kind, "is a kind of Kubernetes, Kueue or Sluice")]
+    return []
 
 
 def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> Iterator[str]:
     """Yield what is allowed but probably not meant: what refers to nothing works once that exists."""
     if before is not None and before.metadata.deletion_timestamp is not None:
         yield f"this {kind} is being deleted; the change does not stop that"
+    if isinstance(desired, CustomResourceDefinition):
+        for word in custom.unchecked(desired):
+            yield f"{word} in its schema is not enforced"
     for other, name in references(desired):
-        if draft.get(other, name) is None:
+        if draft.get(other, name) is not None:
+            continue
+        if isinstance(desired, kueue.AdmissionCheck):
+            yield f'there is no {other} "{name}" (yet); until there is, its controller gets no parameters'
+        else:
             yield f'there is no {other} "{name}" (yet); until there is, the queue is inactive'
 
 
@@ -217,7 +259,7 @@ def _cohort_errors(draft: Draft, desired: kueue.Cohort) -> list[FieldError]:
 def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namespace: str) -> Result:
     """Plan the deletion of one object; see `core.config` for what each kind does."""
     kind, name = reference.kind, reference.name
-    if kind not in KINDS:
+    if kind not in KINDS and definition_of(draft.all(DEFINITION), kind) is None:
         return Result(
             outcome="refused",
             kind=kind,

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.api import batch_v1, check_parameters, constraints, core_v1, jobset, kueue, ray, sluice_v1
+from sluice.api import custom as custom_api
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
 from sluice.api.meta import Manifest, ObjectMeta
-from sluice.api.scheme import BY_TYPE
+from sluice.api.scheme import kind_of
 
 from . import (
     clusterqueue,
     cohort,
     configuration,
+    custom,
     family,
     flavor,
     job,
@@ -65,6 +67,8 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
         _gateless(_check_constraints),
     ),
     core_v1.Namespace: (_gateless(small.check_namespace),),
+    custom_api.CustomResourceDefinition: (_gateless(custom.check_definition),),
+    custom_api.CustomObject: (),
     batch_v1.Job: (job.check_batch_job,),
     sluice_v1.Job: (job.check_own_job,),
     ray.RayCluster: (ray_job.check_ray_cluster,),
@@ -86,7 +90,7 @@ def validate(manifest: Manifest, gates: Gates = NONE) -> list[FieldError]:
 
 
 def _check_metadata(manifest: Manifest) -> list[FieldError]:
-    kind = BY_TYPE[type(manifest)]
+    kind = kind_of(manifest)
     metadata: ObjectMeta = manifest.metadata  # type: ignore[attr-defined]
     return check_metadata(metadata, namespaced=kind.namespaced, relaxed_name=kind.kind == "ResourceFlavor")
 
@@ -107,6 +111,8 @@ def validate_update(new: Manifest, old: Manifest, gates: Gates = NONE) -> list[F
             found = validate(new, gates) + small.check_local_queue_update(new, old)
         case kueue.AdmissionCheck(), kueue.AdmissionCheck():
             found = validate(new, gates) + small.check_admission_check_update(new, old)
+        case custom_api.CustomResourceDefinition(), custom_api.CustomResourceDefinition():
+            found = validate(new, gates) + custom.check_definition_update(new, old)
         case _:
             return validate(new, gates)
     return _once(found)
@@ -133,7 +139,7 @@ def require_valid(manifest: Manifest, gates: Gates = NONE) -> None:
     """
     found = validate(manifest, gates)
     if found:
-        kind = BY_TYPE[type(manifest)]
+        kind = kind_of(manifest)
         metadata: ObjectMeta = manifest.metadata  # type: ignore[attr-defined]
         dotted = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
         raise InvalidError(found, f'{dotted} "{metadata.name}"')

@@ -2,7 +2,12 @@
 
 from sluice.api.core_v1 import Namespace
 from sluice.api.errors import FieldError, invalid, required
-from sluice.api.kueue import AdmissionCheck, LocalQueue, WorkloadPriorityClass
+from sluice.api.kueue import (
+    AdmissionCheck,
+    AdmissionCheckParametersReference,
+    LocalQueue,
+    WorkloadPriorityClass,
+)
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 
 from . import names, quotas
@@ -45,10 +50,26 @@ def check_admission_check(check: AdmissionCheck) -> list[FieldError]:
         ):
             if not value:
                 found.append(required(f"spec.parameters.{word}"))
+        found += _check_parameters(spec.parameters)
     limit = check.metadata.annotations.get(ANSWER_TIMEOUT_SECONDS, "0")
     if not (limit.isascii() and limit.isdecimal() and int(limit[:20]) <= MAX_ANSWER_TIMEOUT_S):
         text = f"must be a number of seconds between 0 and {MAX_ANSWER_TIMEOUT_S}"
         found.append(invalid(f"metadata.annotations[{ANSWER_TIMEOUT_SECONDS}]", limit, text))
+    return found
+
+
+def _check_parameters(reference: AdmissionCheckParametersReference) -> list[FieldError]:
+    """Check a reference's words, as Kueue's schema does; what they name need not exist (yet)."""
+    found: list[FieldError] = []
+    if reference.api_group:
+        group = reference.api_group
+        found += names.check_name("spec.parameters.apiGroup", group, names.dns_subdomain(group))
+    if reference.kind:
+        kind = reference.kind
+        found += names.check_name("spec.parameters.kind", kind, names.dns_label(kind.lower()))
+    if reference.name:
+        name = reference.name
+        found += names.check_name("spec.parameters.name", name, names.dns_subdomain(name))
     return found
 
 

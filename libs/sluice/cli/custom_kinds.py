@@ -1,0 +1,42 @@
+"""Kinds that teams have registered: known to the command when somebody names one."""
+
+from collections.abc import Callable
+
+import click
+
+from sluice.core.config import DEFINITION
+from sluice.events.query import ListRequest
+
+from .client import Api, run
+from .columns import dig
+from .resources import PLAIN_COLUMNS, Resource, UnknownResourceError, register
+
+
+def with_registered[T](ctx: click.Context, parse: Callable[[], T]) -> T:
+    """Return what *parse* makes of words; asks the cell for its own kinds when there is an unknown one."""
+    try:
+        return parse()
+    except UnknownResourceError:
+        run(ctx, _register)
+        return parse()
+
+
+async def _register(api: Api) -> None:
+    for definition in (await api.list(ListRequest(kind=DEFINITION, whole=True))).items:
+        names = dig(definition, "spec", "names", default={})
+        versions = [
+            v["name"] for v in dig(definition, "spec", "versions", default=()) if v.get("served", True)
+        ]
+        register(
+            Resource(
+                str(names.get("kind", "")),
+                str(names.get("plural", "")),
+                group=f"{dig(definition, 'spec', 'group', default='')}/{versions[0] if versions else ''}",
+                short=tuple(map(str, names.get("shortNames", ()))),
+                columns=PLAIN_COLUMNS,
+                verbs="get,list,watch,apply,delete",
+            )
+        )
+
+
+__all__ = ["with_registered"]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
+from sluice.api.labels import ANSWER_TIMEOUT_SECONDS, answered_by_people
 from sluice.events.check_protocol import CheckRequest, ControllerHeartbeat
 from sluice.events.dispatch import key_token
 from sluice.events.query import ListRequest
@@ -218,6 +218,8 @@ async def _answer_timeout(api: Api, check: Object) -> str:
         dig(check, "metadata", "annotations", ANSWER_TIMEOUT_SECONDS, default=None),
         "its annotation",
     )
+    if said is None and answered_by_people(str(dig(check, "spec", "controllerName", default=""))):
+        return "<none>"
     if said is None:
         settings, where = await api.get("Configuration", "default"), "the Configuration"
         said = dig(settings or {}, "spec", "admissionChecks", "answerTimeoutSeconds", default=0)
@@ -225,6 +227,8 @@ async def _answer_timeout(api: Api, check: Object) -> str:
 
 
 async def _replica(api: Api, controller: str) -> Lines:
+    if answered_by_people(controller):
+        return [line("Answered by", "people: sluice check approve, retry, reject")]
     beat = await read_heartbeat(api.target, controller)
     if beat is None or not beat.instance:
         return [line("Active replica", "<none>")]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluice.core.check_states import READY
 from sluice.core.checks_silence import timeout_s
 from sluice.core.checks_state import State
 from sluice.events.base import Micros
@@ -39,7 +40,7 @@ def checks_of(state: State, key: str) -> list[CheckNote]:
         absent = ""
         if check is None:
             absent = "there is no such AdmissionCheck"
-        elif check.status is not None and not check.status[0]:
+        elif check.status is not None and not check.status[0] and (said is None or said.state != READY):
             absent = f"{check.status[1]}: {check.status[2]}".rstrip(": ")
         since: Micros = held.at if said is None or said.at is None else said.at
         found.append(

@@ -1,0 +1,51 @@
+"""Deactivating and activating by hand, seen through the whole cell: plain jobs, families, checks."""
+
+from typing import Any
+
+import pytest
+
+from sluice.events.scheduler import Evicted, Requeued
+from tests.checked_cell import checked_cell
+from tests.family_world import FamilyWorld, cell, cluster_queue
+
+
+def running(world: FamilyWorld, name: str = "a") -> bool:
+    entry = world.dispatch(name)
+    return entry is not None and entry.state == "Running"
+
+
+@pytest.mark.parametrize("policy", [None, {}], ids=["racing", "plain"])
+def test_a_job_is_switched_off_and_on(policy: dict[str, Any] | None) -> None:
+    """It stops, its quota is others', and it comes back when it is activated; variants go along."""
+    world = cell(cluster_queue({"res": 1}, policy=policy))
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle_all()
+    assert (running(world, "a"), running(world, "b")) == (True, False)
+    world.message("job.default.a", "JobDeactivated", {})
+    world.settle_all()
+    assert (running(world, "a"), running(world, "b")) == (False, True)
+    world.message("job.default.a", "JobActivated", {})
+    world.settle_all()
+    assert (running(world, "a"), running(world, "b")) == (False, True)
+    world.report("b", "JobFinished", success=True)
+    world.settle_all()
+    assert running(world, "a")
+    world.verify()
+
+
+def test_a_rejected_job_is_activated() -> None:
+    """Its checks are asked anew, with its next attempt."""
+    world = checked_cell("gpu")
+    world.submit("w")
+    world.settle()
+    world.say("w", "gpu", "Rejected")
+    world.settle()
+    assert [event.reason for event in world.events(Evicted)] == ["Deactivated"]
+    world.message("job.default.w", "JobActivated", {})
+    world.settle_all()
+    assert [event.reason for event in world.events(Requeued)] == ["Reactivated"]
+    world.say("w", "gpu", "Ready")
+    world.settle_all()
+    assert running(world, "w")
+    world.verify()

@@ -119,7 +119,8 @@ def _family(obj: Object) -> Lines:
         state = workload_status(like)
         names = ",".join(variant.get("resourceFlavors", ()))
         waits = state in ("Pending", "Evicted", "Inactive")
-        why = condition(like, "QuotaReserved").get("message", "") if waits else ""
+        kind = "Admitted" if state == "QuotaReserved" else "QuotaReserved" if waits else ""
+        why = str(condition(like, kind).get("message", ""))
         why = without_other_flavors(why)
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]

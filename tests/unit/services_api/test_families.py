@@ -5,10 +5,9 @@ from typing import Any
 from services.api.objects import keys, render
 from services.api.world import World
 from sluice.cli.columns import variant_gate, workload_status
-from sluice.cli.describe_jobs import workload_lines
+from sluice.cli.describe_jobs import _family, workload_lines
 from sluice.cli.describe_queues import cluster_queue_lines
-from sluice.events.base import WorkloadKey
-from sluice.events.scheduler import Evicted
+from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
 from tests.family_world import FamilyWorld, cell, cluster_queue
 
@@ -89,6 +88,13 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     status = plain(api, "Job", "default/a")["status"]
     assert (status["phase"], status["reason"]) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
     assert status["message"] == text
+    tree = "\n".join(_family(parent))
+    assert "[od]  QuotaReserved  The workload has not all checks ready" in tree
+    inactive = ClusterQueueStatusChanged(
+        cause=0, cluster_queue="main", active=False, reason="AdmissionCheckInactive", message="gone"
+    )
+    api.view.apply(inactive, api.seq + 1, world.now)
+    assert said(parent_of(api), "QuotaReserved")[1] == "UnsatisfiedAdmissionChecks", "its quota stays its own"
     world.checks_say(next(v.key for v in world.variants("a").values() if v.name == "od"), "Ready")
     world.settle_all()
     assert plain(shown(world), "Job", "default/a")["status"]["phase"] == "Admitted"
@@ -204,7 +210,6 @@ def test_who_has_finished_was_not_evicted() -> None:
             "Finished"
         ]
         assert "schedulingStats" not in found["status"]
-        assert api.view.workloads[WorkloadKey(key)].history[-1].event in late
 
 
 async def test_describe_tells_of_policies_and_variants() -> None:

@@ -91,8 +91,6 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
     if workload is None:
         return
     remember(workload, event, seq, at)
-    if workload.finished_at is not None:
-        return  # the variant-controller did not know yet that it had ended
     workload.evicted = True
     why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
     condition(workload, "Evicted", True, event.reason, why, at)

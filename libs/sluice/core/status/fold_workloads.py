@@ -183,8 +183,6 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
     if workload is None:
         return
     remember(workload, event, seq, at)
-    if workload.finished_at is not None:
-        return  # the scheduler did not know yet that it had ended
     workload.evicted = True
     reason = ev.condition_reason(event.reason, event.underlying_cause)
     condition(workload, "Evicted", True, reason, event.message, at)

@@ -34,6 +34,9 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     What follows from its own spec and its queues is derived; below that stands what the scheduler said
     of it, or of one that is equal to it.
     """
+    if workload.parent and workload.active and reserving(workload):
+        # However its queue stands: what has quota keeps it, and goes on.
+        return why_unadmitted(view, workload)
     recorded = _recorded(view, workload)
     derived = _derived(workload)
     if derived is None and workload.record.parent is not None and (why := why_barred(view, workload)):
@@ -50,12 +53,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
 
 
 def _family_pending(view: State, parent: WorkloadView) -> Reason:
-    """A parent waits for what its variants wait for.
-
-    The reason is that of the variant that got furthest: one waits for its checks, or else the most preferred.
-    """
-    if reserving(parent):
-        return why_unadmitted(view, parent)
+    """A parent waits for what its variants wait for: the reason of the most preferred one, all messages."""
     reasons = [
         (variant.variant, why_pending(view, variant))
         for variant in sorted(parent.variants.values(), key=lambda v: v.record.preference)

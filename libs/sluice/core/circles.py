@@ -4,8 +4,8 @@ Policies need not agree: one workload may be entitled to take from a second what
 from it, or make room that somebody else gets first, and nothing would come to rest. So nobody preempts those
 
 - who preempted it, directly or through others, or
-- whom it has preempted twice already since it had quota last, in vain as it seems; the second time
-  it comes before all others when they have gone (`pending_queues.Waiting.first`).
+- whom it has preempted twice already since it had quota last, in vain as it seems: what it waits for is
+  kept for it (`pending_queues.Waiting`), so that this is a second line of defence.
 
 What is remembered of the workloads of a queue is forgotten when an input changes what is asked of the queue:
 a job is submitted to it or scaled, ends, shrinks, stops by itself or is edited. A change of configuration

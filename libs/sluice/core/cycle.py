@@ -1,6 +1,7 @@
 """One scheduling cycle over one tree of cohorts (SC1).
 
-1. Heads: of every queue with something to look at; preemptors that wait take part to keep their claim.
+1. Heads: of every queue with something to look at. What preemptors wait for is kept for them meanwhile, and
+   those of them that can be served now come first (`promises`).
 2. Nomination: flavors for each head; victims where quota is short.
 3. Order: see `entry.Ordering`, or `tournament` with fair sharing.
 4. One by one against the changing tree: admit, issue preemptions, skip, or set aside (`processing`).
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
+from .assignment import Mode
 from .entry import Entry, Order, Ordering, Outcome
 from .model import ClusterQueue, World
 from .nomination import nominate
@@ -27,7 +29,15 @@ from .quota import Node
 from .ranked import Rank
 from .shapes import Least, fits
 from .tournament import winner
-from .wake import least_borrowing, may_fit, queue_bounds, root_bounds, update_hopeful
+from .wake import (
+    least_borrowing,
+    least_request,
+    may_be_free,
+    may_fit,
+    queue_bounds,
+    root_bounds,
+    update_hopeful,
+)
 
 FEW = 4
 """Up to so many classes are quicker asked one by one than by their sizes."""
@@ -74,6 +84,7 @@ class Cycle:
         "_number",
         "_ordering",
         "_process",
+        "_rests",
         "_taken",
         "_tree",
         "_world",
@@ -90,6 +101,8 @@ class Cycle:
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
+        self._rests: dict[Entry, Iterator[Peers]] = {}
+        """Woken classes that come after an entry which has been put off within the cycle."""
         self.entries: list[Entry] = []
         """In the order in which they were processed."""
         self.open: list[Queue] = []
@@ -120,17 +133,64 @@ class Cycle:
 
     # Heads
 
+    def _serve_waiting(self) -> list[Entry]:
+        """Look at preemptors that wait, and serve those that fit now; return those that must look again.
+
+        Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
+        not fit although its victims have gone, competes anew, as the head of its queue.
+        """
+        promises, tree = self._process.promises, self._tree
+        if promises is None or not tree.waiting:
+            return []
+        waiting = [
+            (self._ordering.key(one.workload, one.borrowing), one, queue)
+            for queue in tree.waiting.values()
+            for one in queue.holding()
+            if one.is_due() or tree.dirty
+        ]
+        waiting.sort(key=_order_of)
+        again: list[Entry] = []
+        for _, one, queue in waiting:
+            entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
+            due = one.is_due()
+            if not due and not self._concerns(entry):
+                continue
+            promises.lift(one)
+            if due and not self._nominate(entry):
+                continue
+            if due and entry.mode is not Mode.FIT:
+                self._taken.add(queue.name)
+                again.append(entry)
+            elif due or self._fits_already(entry):
+                self._take(entry)
+            else:
+                promises.keep(one, queue.node)
+        return again
+
+    def _concerns(self, entry: Entry) -> bool:
+        """Was anything freed that a preemptor could do with, although its victims have not gone yet?"""
+        return self._tree.concerns(least_request(self._world, entry.workload, entry.cq))
+
+    def _fits_already(self, entry: Entry) -> bool:
+        return (
+            may_be_free(self._world, entry.cq, entry.peers)
+            and nominate(self._world, entry)
+            and entry.mode is Mode.FIT
+            and self._process.is_free(entry)
+        )
+
     def _eager(self) -> Iterator[Entry]:
         """Yield the nominated entries of heads that were not looked at since something changed."""
         tree = self._tree
         for name in sorted(tree.ready.keys() | tree.waiting.keys()):
             queue = tree.ready.get(name) or tree.waiting[name]
-            if self._is_mixed(queue):
+            if name in self._taken or self._is_mixed(queue):
                 continue
-            self._taken.add(name)
             entry = self._head_entry(queue)
-            if entry is not None and (entry.waiting is not None or self._nominate(entry)):
-                yield entry
+            if entry is not None:
+                self._taken.add(name)
+                if self._nominate(entry):
+                    yield entry
 
     def _is_mixed(self, queue: Queue) -> bool:
         """Has the queue both a new head and woken classes, which may come before it?"""
@@ -139,20 +199,11 @@ class Cycle:
             (tree.dirty or queue.name in tree.open)
             and queue.name in tree.ready
             and bool(queue.parked)
-            and queue.sticky() is None
             and not queue.strict
         )
 
     def _head_entry(self, queue: Queue) -> Entry | None:
         cq = self._world.cluster_queues[queue.name]
-        waiting = queue.sticky()
-        if waiting is not None:
-            entry = Entry(waiting.workload, queue, cq)
-            revisit = self._tree.dirty and may_fit(self._world, cq, entry.peers)
-            if not waiting.is_due() and not revisit:
-                entry.waiting = waiting
-                entry.usage = waiting.usage
-            return entry
         blocker = queue.blocker()
         if blocker is not None:
             return Entry(blocker.head(), queue, cq)
@@ -162,8 +213,8 @@ class Cycle:
     def _nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
         promises = self._process.promises
-        if nominate(self._world, entry, may_defer=not promises):
-            if promises:
+        if nominate(self._world, entry, may_defer=promises is None or not promises.pending):
+            if promises is not None:
                 self._process.reconcile(entry)
             return True
         self.entries.append(entry)
@@ -172,6 +223,14 @@ class Cycle:
     def _take(self, entry: Entry) -> None:
         self.entries.append(entry)
         self._process.process(entry)
+        if entry.outcome is Outcome.SKIPPED:
+            self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        """A preemptor that has waited is looked at again in the next cycle: until then it waits on."""
+        promises = self._process.promises
+        if entry.peers.waiting is not None and promises is not None:
+            promises.keep(entry.peers.waiting, entry.cq.node)
 
     # Woken classes
 
@@ -240,6 +299,8 @@ class Cycle:
     # Without fair sharing
 
     def _run_classical(self) -> None:
+        for entry in self._serve_waiting():
+            self._push(self._order(entry), entry)
         for entry in self._eager():
             self._push(self._order(entry), entry)
         ordering, tree = self._ordering, self._tree
@@ -254,6 +315,9 @@ class Cycle:
             item = heappop(heap)[2]
             if isinstance(item, Entry):
                 self._take(item)
+                rest = self._rests.pop(item, None)
+                if rest is not None and item.outcome in _SET_ASIDE:
+                    self._push_next(rest)
             elif isinstance(item, _Candidate):
                 self._take_turn(item)
             else:
@@ -269,7 +333,6 @@ class Cycle:
 
     def _pop_shape(self, shape: _Shape) -> None:
         """Give the turn to the next class of this size, unless there is not enough for it left."""
-        self._process.show_victims()
         tree = self._tree
         if not fits(shape.least, root_bounds(tree.root)):
             return
@@ -294,7 +357,6 @@ class Cycle:
 
     def _take_turn(self, candidate: _Candidate) -> None:
         """Look at a woken class now that its turn has come, if it could still fit."""
-        self._process.show_victims()
         peers = candidate.peers
         cq = self._world.cluster_queues[peers.queue.name]
         if not peers.parked or lends_for_good(cq) or may_fit(self._world, cq, peers):
@@ -310,6 +372,7 @@ class Cycle:
             order = self._order(entry)
             if entry.is_possible() and self._comes_later(order):
                 # It borrows more than the lower bound said, so others come first.
+                self._rests[entry] = candidate.rest
                 self._push(order, entry)
                 return
             self._take(entry)
@@ -317,7 +380,6 @@ class Cycle:
             self._push_next(candidate.rest)
 
     def _push_next(self, candidates: Iterator[Peers]) -> None:
-        self._process.show_victims()
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.unreserve(cq)
@@ -326,28 +388,24 @@ class Cycle:
             return
 
     def _order(self, entry: Entry) -> Order:
-        waiting = _waiting(entry)
         return self._ordering.key(
-            entry.workload,
-            entry.borrowing,
-            is_preemptor=waiting is not None,
-            goes_first=waiting is not None and waiting.first,
+            entry.workload, entry.borrowing, is_preemptor=entry.peers.waiting is not None
         )
 
     # With fair sharing
 
     def _run_fair(self) -> None:
-        entries = {entry.cq.node: entry for entry in self._eager()}
-        for entry in list(entries.values()):
-            waiting = _waiting(entry)
-            if waiting is not None and waiting.first:
-                self._take(entries.pop(entry.cq.node))
+        entries: dict[Node, Entry] = {}
+        for entry in self._serve_waiting():
+            if entries.setdefault(entry.cq.node, entry) is not entry:
+                self._keep(entry)
+        for entry in self._eager():
+            entries[entry.cq.node] = entry
         rests: dict[Node, Iterator[Peers]] = {}
         for queue in self._scanned(all_queues=True):
             rests[queue.node] = self._candidates(queue)
             self._next_fair(queue.node, rests, entries)
         while entries:
-            self._process.show_victims()
             entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
             node = entry.cq.node
             del entries[node]
@@ -357,7 +415,6 @@ class Cycle:
 
     def _next_fair(self, node: Node, rests: dict[Node, Iterator[Peers]], entries: dict[Node, Entry]) -> None:
         """Enter the next woken class of the queue at *node* for the tournament."""
-        self._process.show_victims()
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.unreserve(cq)
@@ -370,7 +427,6 @@ class Cycle:
 
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
-        self._process.show_victims()
         # What was kept for those that were looked at is kept while they are, so not in the next cycle.
         self._process.unreserve_all()
         tree = self._tree
@@ -379,7 +435,9 @@ class Cycle:
             queue = entry.queue
             if not queue.parked or queue.name in found:
                 continue
-            gone = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
+            gone = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED) or (
+                entry.outcome is Outcome.PREEMPTING and not queue.strict
+            )
             # It is looked at again, and only then those that were woken with it and come behind it.
             again = entry.outcome in (Outcome.SKIPPED, Outcome.SCANNING) and (
                 entry.peers.parked or tree.dirty or queue.name in tree.open
@@ -405,10 +463,8 @@ def lends_for_good(cq: ClusterQueue) -> bool:
     return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
 
 
-def _waiting(entry: Entry) -> Waiting | None:
-    """Return what the entry waits for, if it is the preemptor that its queue waits with."""
-    waiting = entry.queue.waiting
-    return waiting if waiting is not None and waiting.workload is entry.workload else None
+def _order_of(item: tuple[Order, Waiting, Queue]) -> Order:
+    return item[0]
 
 
 def _rank(peers: Peers) -> Rank:

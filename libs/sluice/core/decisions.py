@@ -136,21 +136,13 @@ def _migrate(entry: Entry, cause: int, events: list[Event], evicted: set[Workloa
 
 
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
-    if entry.waiting is not None:
-        return False
     workload = entry.workload
     preempted = preempt(world, workload, entry.cq, entry.targets, cause, evicted)
     events += preempted
     issued = bool(preempted)
-    waiting = entry.queue.waiting
+    waiting = entry.peers.waiting
     victims = sorted({victim.key for victim in entry.victims})
-    if (
-        not issued
-        and waiting is not None
-        and waiting.workload is workload
-        and not waiting.recheck
-        and sorted(waiting.victims) == victims
-    ):
+    if not issued and waiting is not None and not waiting.recheck and sorted(waiting.victims) == victims:
         return False
     events.append(
         PreemptionIssued(

@@ -11,7 +11,7 @@ from sluice.events.base import PodSetAssignment
 from .assignment import Assignment, Mode
 from .model import ClusterQueue, Workload
 from .ordering import queue_order_timestamp
-from .pending_queues import Peers, Queue, Waiting
+from .pending_queues import Peers, Queue
 from .preemption import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from .quota import FlavorResource
 
@@ -77,7 +77,6 @@ class Entry:
         "targets",
         "usage",
         "victims",
-        "waiting",
         "workload",
     )
 
@@ -88,8 +87,6 @@ class Entry:
         peers = workload.peers
         assert peers is not None, f"{workload.key} does not queue"
         self.peers: Peers = peers
-        self.waiting: Waiting | None = None
-        """Set when it takes part only to keep what it waits for."""
         self.assignment: Assignment | None = None
         self.mode = Mode.NO_FIT
         """Of the assignment."""
@@ -120,8 +117,6 @@ class Entry:
 
     @property
     def borrowing(self) -> int:
-        if self.waiting is not None:
-            return self.waiting.borrowing
         return 0 if self.assignment is None else self.assignment.borrowing
 
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
@@ -149,11 +144,9 @@ class Ordering:
         """Among those that borrow alike, the order is that of the queues."""
         self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
 
-    def key(
-        self, workload: Workload, borrowing: int, *, is_preemptor: bool = False, goes_first: bool = False
-    ) -> Order:
-        """`is_preemptor`: its queue waits with it for its victims; `goes_first`: see `pending.Waiting`."""
-        first = 0 if goes_first or (is_preemptor and self._preemptors_first) else 1
+    def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
+        """`is_preemptor`: it has waited for victims."""
+        first = 0 if is_preemptor and self._preemptors_first else 1
         return (first, borrowing, *self.tie_break(workload))
 
     def tie_break(self, workload: Workload) -> Order:

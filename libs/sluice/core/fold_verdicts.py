@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -26,7 +26,7 @@ from sluice.events.scheduler import (
 )
 
 from .charging import charge, recharge
-from .circles import IN_VAIN, actor
+from .circles import actor
 from .claims import PENDING
 from .eviction import PREEMPTED
 from .fold_claims import (
@@ -49,8 +49,7 @@ from .fold_effects import (
     wake_tree,
 )
 from .lifecycle import look, note
-from .model import Workload, World
-from .pending_queues import TreeQueues, Waiting
+from .pending_queues import Queue, TreeQueues, Waiting
 from .placing import place, place_family
 from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
@@ -79,7 +78,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.assignment = tuple(event.pod_sets)
     workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
     workload.usage = charge(world, workload)
-    state.pending.serve(workload, workload.usage)
+    waited = state.pending.serve(workload, workload.usage)
     workload.reserved_at = at
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -87,6 +86,9 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.blocked_on_gates = False
     workload.reservations += 1
     reserve(world, workload)
+    if waited:
+        queue = state.pending.queues[event.cluster_queue]
+        state.pending.taken(queue, workload.rank, workload.usage, event.cause)
     if event.preemptions_pending:
         claim(state, workload, event)
     elif world.circles:
@@ -214,6 +216,7 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
         workload = state.world.workloads.get(key)
         if workload is None or workload.peers is None:
             continue
+        state.pending.stop_waiting(workload)
         peers = workload.peers
         peers.reason, peers.message = event.reason, event.message
         peers.circling = event.circling
@@ -240,38 +243,49 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     victims = [
         key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
     ]
-    peers.reason, peers.message = event.reason, event.message
     state.pending.activate(peers)
-    before = peers.queue.waiting
-    first = any(_goes_first(world, workload, world.workloads[key]) for key in victims) or (
-        before is not None and before.workload is workload and before.first
-    )
-    state.pending.wait(peers.queue, Waiting(workload, victims, usage, event.borrowing, first=first))
+    peers.scan = None
+    state.pending.wait(Waiting(workload, victims, usage, event.borrowing))
+    workload.peers.reason, workload.peers.message = event.reason, event.message
+    _wake_for_the_rest(state, peers.queue, usage, victims, event.cause)
 
 
-def _goes_first(world: World, workload: Workload, victim: Workload) -> bool:
-    """May nobody come before *workload* while it waits for *victim*? See `pending.Waiting.first`."""
-    return victim.admitted_at is None or world.circles.times(actor(workload), actor(victim)) >= IN_VAIN
+def _wake_for_the_rest(
+    state: SchedulerState,
+    queue: Queue,
+    usage: dict[FlavorResource, int],
+    victims: list[WorkloadKey],
+    cause: int,
+) -> None:
+    """What victims have beyond *usage* may be all that others lacked, as what is free is promised twice.
+
+    Where nobody else waits, whoever lacks something lacks what is really free, which is as it was.
+    """
+    world, tree = state.world, queue.tree
+    if tree is None or not (world.claims or len(queue.waiting) > 1 or len(tree.waiting) > 1):
+        return
+    held: dict[FlavorResource, int] = {}
+    for key in victims:
+        for fr, amount in world.workloads[key].usage.items():
+            held[fr] = held.get(fr, 0) + amount
+    if rest := beyond(held, usage):
+        state.pending.wake(queue, cause, [flavor for flavor, _ in rest])
 
 
 def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
-    if workload is not None and workload.peers is not None:
-        queue = workload.peers.queue
-        if queue.waiting is not None and queue.waiting.workload is workload:
-            state.pending.stop_waiting(queue)
+    if workload is not None:
+        state.pending.stop_waiting(workload)
 
 
 def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None or workload.peers is None:
         return
+    state.pending.stop_waiting(workload)
     peers = workload.peers
     state.pending.activate(peers)
     peers.scan = tuple(event.tried)
-    queue = peers.queue
-    if queue.waiting is not None and queue.waiting.workload is workload:
-        state.pending.stop_waiting(queue)
 
 
 def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:

@@ -14,7 +14,7 @@ from .claims import ISSUED
 from .model import Workload, World
 from .pending_queues import Peers, Queue
 from .placing import queue_for
-from .promises import Promises
+from .promises import Promises, keep_waiting
 from .quota import FlavorResource, Node
 from .reservations import Trial
 from .state import SchedulerState
@@ -60,7 +60,7 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
                 trial.remove(other)
         found = [] if event.preemptions_pending else _now(world, workload, holders)
         if world.claims:
-            Promises(trial, tree.members)
+            keep_waiting(Promises(trial, tree.members), tree)
             found += _exceeded(workload, world.cluster_queues[event.cluster_queue].node, "promises of ")
     return found
 
@@ -198,18 +198,16 @@ def _queue(queue: Queue) -> Iterator[str]:
             yield f"{queue.name}: a class of {peers.size} has {len(members)} members"
         elif peers.rank != members[0].rank or peers.head() is not members[0]:
             yield f"{queue.name}: {members[0].key} should be head of its class"
-        if peers not in _ranked(queue, peers):
+        if peers.waiting is None and peers not in _ranked(queue, peers):
             yield f"{queue.name}: the class of {peers.head().key} is in the wrong list"
-    if len(queue.active) + len(queue.parked) != len(queue.classes):
+    if len(queue.active) + len(queue.parked) + len(queue.waiting) != len(queue.classes):
         yield f"{queue.name}: lists of {len(queue.active)} and {len(queue.parked)} classes"
-    waiting = queue.waiting
-    if waiting is not None:
-        yield from _waiting(queue, waiting.workload)
-
-
-def _waiting(queue: Queue, workload: Workload) -> Iterator[str]:
-    if workload.peers is None or workload.peers.queue is not queue:
-        yield f"{queue.name}: {workload.key} waits for victims elsewhere"
+    for key, waiting in queue.waiting.items():
+        own = waiting.workload.peers
+        if own is None or own.queue is not queue or own.waiting is not waiting:
+            yield f"{queue.name}: {key} waits for victims elsewhere"
+        if waiting.is_due() != (key in queue.due):
+            yield f"{queue.name}: {key} is on the wrong list of those that wait for victims"
 
 
 def _ranked(queue: Queue, peers: Peers) -> list[Peers]:

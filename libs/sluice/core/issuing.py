@@ -21,7 +21,7 @@ from .eviction import PREEMPTED
 from .model import ClusterQueue, Workload, World
 from .pending_queues import TreeQueues
 from .preemption import Target, get_targets, preemption_message
-from .promises import Promises
+from .promises import Promises, keep_waiting
 from .reservations import Trial
 from .state import SchedulerState
 
@@ -101,7 +101,7 @@ def _choose(
     with Trial(world) as trial:
         trial.remove(claimant)
         promises = Promises(trial, tree.members, but=claimant)
-        _add_waiting(world, trial, promises, tree)
+        keep_waiting(promises, tree)
         targets = _targets(world, claimant, queue)
         if targets is None:
             return None
@@ -124,17 +124,6 @@ def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[
     if not short:
         return []
     return get_targets(world, claimant, claimant.usage, short) or None
-
-
-def _add_waiting(world: World, trial: Trial, promises: Promises, tree: TreeQueues) -> None:
-    """Preemptors that wait in their queues have been promised what they wait for, too."""
-    for waiting_queue in tree.waiting.values():
-        waiting = waiting_queue.sticky()
-        if waiting is None:
-            continue
-        trial.charge(waiting_queue.node, waiting.usage)
-        victims = [world.workloads[key] for key in waiting.victims if key in world.workloads]
-        promises.add(waiting.workload.key, waiting_queue.node, waiting.usage, victims)
 
 
 def _rank(claimant: Workload) -> tuple[int, int, str]:

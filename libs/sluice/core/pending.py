@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from sluice.events.base import WorkloadKey
 
 from .model import Workload
-from .pending_queues import PeerKey, Peers, Queue, TreeQueues, Waiting, rank_of
+from .pending_queues import WAITS, PeerKey, Peers, Queue, TreeQueues, Waiting, rank_of
 from .quota import FlavorResource, Node
 from .ranked import Rank
 from .shapes import ANY, Least
@@ -33,8 +33,8 @@ class Pending:
         self.queues: dict[str, Queue] = {}
         self.trees: dict[Node, TreeQueues] = {}
         self.busy: dict[Node, TreeQueues] = {}
-        self._awaited: dict[WorkloadKey, dict[str, Queue]] = {}
-        """Victim -> the queues whose preemptor waits for it to give up its quota."""
+        self._awaited: dict[WorkloadKey, dict[WorkloadKey, Waiting]] = {}
+        """Victim -> the preemptors that wait for it to give up its quota."""
         self._key_of = key_of
         self._rank_of = rank_of
         self._least_of = least_of
@@ -61,7 +61,9 @@ class Pending:
         """Is a queued workload still among those that it is equal to? Variants change by their siblings."""
         peers = workload.peers
         assert peers is not None
-        return workload.record.parent is None or peers.key == self._key_of(workload)
+        if workload.record.parent is None:
+            return True
+        return (peers.key if peers.waiting is None else peers.key[2:]) == self._key_of(workload)
 
     def remove(self, workload: Workload) -> None:
         """Take *workload* out of its queue, if it is in one."""
@@ -69,6 +71,11 @@ class Pending:
         if peers is None:
             return
         queue = peers.queue
+        if peers.waiting is not None:
+            self._leave_waiting(peers.waiting)
+            self.refresh(queue)
+            self.wake(queue)
+            return
         workload.peers = None
         peers.discard()
         emptied = not peers.size
@@ -77,9 +84,7 @@ class Pending:
             del queue.classes[peers.key]
         elif workload.rank == peers.rank:
             self._rerank(peers, peers.head().rank)
-        if queue.waiting is not None and queue.waiting.workload is workload:
-            self.stop_waiting(queue)
-        elif emptied or queue.strict:
+        if emptied or queue.strict:
             self.refresh(queue)
 
     def _rerank(self, peers: Peers, rank: Rank) -> None:
@@ -134,11 +139,7 @@ class Pending:
         peers.aside = aside
         peers.reserves = reserves
         peers.scan = None
-        waiting = peers.queue.waiting
-        if waiting is not None and waiting.workload.peers is peers:
-            self.stop_waiting(peers.queue)
-        else:
-            self.refresh(peers.queue)
+        self.refresh(peers.queue)
 
     def activate(self, peers: Peers) -> None:
         """Let the class compete again."""
@@ -156,46 +157,90 @@ class Pending:
             self.activate(peers)
         for peers in queue.classes.values():
             peers.reset()
-        if queue.waiting is not None:
-            queue.waiting.recheck = True
+        for key, waiting in queue.waiting.items():
+            waiting.recheck = True
+            queue.due[key] = None
         self.refresh(queue)
 
-    def wait(self, queue: Queue, waiting: Waiting) -> None:
-        """Let a preemptor wait at the head of its queue."""
-        if waiting.workload.peers is not None:
-            waiting.workload.peers.scan = None
-        self._forget_victims(queue)
-        queue.waiting = waiting
+    def wait(self, waiting: Waiting) -> None:
+        """Let a queued workload wait for its victims; it leaves the class of those that it is equal to."""
+        workload = waiting.workload
+        peers = workload.peers
+        assert peers is not None
+        queue, before = peers.queue, peers.waiting
+        if before is not None:
+            self._forget_victims(before)
+            peers.waiting = waiting
+        else:
+            if queue.strict:
+                for other in list(queue.waiting.values()):
+                    self.stop_waiting(other.workload)
+            self.remove(workload)
+            key = (WAITS, workload.uid, *peers.key)
+            own = queue.classes[key] = Peers(queue, key)
+            own.waiting, own.rank = waiting, workload.rank
+            own.add(workload)
+            workload.peers = own
+        queue.waiting[workload.key] = waiting
+        if waiting.is_due():
+            queue.due[workload.key] = None
+        else:
+            queue.due.pop(workload.key, None)
         for victim in waiting.victims:
-            self._awaited.setdefault(victim, {})[queue.name] = queue
+            self._awaited.setdefault(victim, {})[workload.key] = waiting
         self.refresh(queue)
 
-    def serve(self, workload: Workload, usage: Mapping[FlavorResource, int]) -> None:
-        """Take *workload* out of its queue: it has got quota for *usage*."""
-        queue = workload.peers.queue if workload.peers is not None else None
-        if queue is None:
-            return
-        waiting = queue.waiting
-        if waiting is not None and waiting.workload is workload and waiting.usage == usage:
-            # What was kept for it is its own now, so nothing is free that was not.
-            self._forget_victims(queue)
-            queue.waiting = None
+    def serve(self, workload: Workload, usage: Mapping[FlavorResource, int]) -> bool:
+        """Take *workload* out of its queue: it has got quota for *usage*. Was that kept for it?"""
+        peers = workload.peers
+        waiting = None if peers is None else peers.waiting
+        if peers is None or waiting is None or waiting.usage != usage:
+            self.remove(workload)
+            return False
+        # What was kept for it is its own now, so nothing is free that was not.
+        self._leave_waiting(waiting)
+        self.refresh(peers.queue)
+        return True
+
+    def taken(self, queue: Queue, rank: Rank, usage: Mapping[FlavorResource, int], cause: int) -> None:
+        """What was kept for one that waited with *rank* is held now, so that others may preempt it.
+
+        Those that come before it in its queue, or that lend to its queue, were looked at in vain meanwhile.
+        """
+        node = queue.node
+        flavors = [fr[0] for fr in usage if node.borrowing(fr)]
+        if flavors:
+            self.wake(queue, cause, flavors)
+        first = queue.parked.first()
+        if first is not None and rank_of(first) < rank:
+            self.open(queue)
+
+    def stop_waiting(self, workload: Workload) -> None:
+        """A preemptor does not wait any more, and queues like others: what it reserved is free for them."""
+        peers = workload.peers
+        if peers is not None and peers.waiting is not None:
+            queue = peers.queue
+            self._leave_waiting(peers.waiting)
+            self.add(workload, queue.name)
             self.refresh(queue)
-        self.remove(workload)
+            self.wake(queue)
 
-    def stop_waiting(self, queue: Queue) -> None:
-        """The preemptor does not wait any more: what it reserved is free for others."""
-        self._forget_victims(queue)
-        queue.waiting = None
-        self.refresh(queue)
-        self.wake(queue)
+    def _leave_waiting(self, waiting: Waiting) -> None:
+        """Take a preemptor that waits out of its queue."""
+        workload = waiting.workload
+        peers = workload.peers
+        assert peers is not None
+        queue = peers.queue
+        self._forget_victims(waiting)
+        del queue.waiting[workload.key]
+        queue.due.pop(workload.key, None)
+        del queue.classes[peers.key]
+        workload.peers = None
 
-    def _forget_victims(self, queue: Queue) -> None:
-        if queue.waiting is None:
-            return
-        for victim in queue.waiting.victims:
+    def _forget_victims(self, waiting: Waiting) -> None:
+        for victim in waiting.victims:
             awaiting = self._awaited[victim]
-            del awaiting[queue.name]
+            del awaiting[waiting.workload.key]
             if not awaiting:
                 del self._awaited[victim]
 
@@ -204,11 +249,12 @@ class Pending:
         awaiting = self._awaited.pop(victim, None)
         if awaiting is None:
             return
-        for queue in awaiting.values():
-            assert queue.waiting is not None
-            del queue.waiting.victims[victim]
-            if not queue.waiting.victims:
-                self.refresh(queue)
+        for key, waiting in awaiting.items():
+            del waiting.victims[victim]
+            peers = waiting.workload.peers
+            if not waiting.victims and peers is not None:
+                peers.queue.due[key] = None
+                self.refresh(peers.queue)
 
     # Waking
 
@@ -316,14 +362,15 @@ class Pending:
             ready = has_parked = False
         else:
             has_parked = bool(queue.parked.items)
-            sticky = None if queue.waiting is None else queue.sticky()
-            if sticky is not None:
-                waits, ready = True, sticky.is_due()
-            else:
-                ready = bool(queue.active.items)
-            if queue.strict and (blocker := queue.blocker()) is not None:
-                reserves = blocker.reserves
-                ready = ready and waits
+            waits = bool(queue.waiting) and (not queue.strict or bool(queue.holding()))
+            ready = bool(queue.active.items) or bool(queue.due)
+            if queue.strict:
+                if waits:
+                    ready = bool(queue.due)
+                elif (blocker := queue.blocker()) is not None:
+                    reserves, ready = blocker.reserves, False
+            if queue.strict and queue.waiting and not waits and queue.listed is not None and queue.listed[0]:
+                self.wake(queue)  # nothing is kept any more for the preemptor that others come before
         listed = (waits or reserves, ready, has_parked, queue.special)
         if listed != queue.listed:
             queue.listed = listed

@@ -7,6 +7,7 @@ admitted until something changes. Only `Pending` changes what is here.
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from sluice.events.base import WorkloadKey
 
@@ -14,6 +15,9 @@ from .model import Workload
 from .quota import FlavorResource, Node
 from .ranked import Rank, Ranked
 from .shapes import ANY, Least, Shapes
+
+WAITS: Final = "waits"
+"""First part of the key of the class of a preemptor that waits; its uid and the key that it had follow."""
 
 PeerKey = tuple[object, ...]
 """What makes workloads equal to the scheduler; hashable."""
@@ -37,6 +41,7 @@ class Peers:
         "reserves",
         "scan",
         "size",
+        "waiting",
     )
 
     def __init__(self, queue: "Queue", key: PeerKey) -> None:
@@ -59,6 +64,9 @@ class Peers:
         """How far the search for a flavor came, when it is to go on from there (SC4)."""
         self.least: Least = ()
         """While parked: what it needs at least."""
+        self.waiting: Waiting | None = None
+        """Of a preemptor that waits for its victims: it is in a class of its own meanwhile, which is neither
+        active nor parked."""
         self.indexed = False
         """It is among the shapes of its queue and tree: freed capacity could help it."""
         self._heap: list[tuple[Rank, Workload]] = []
@@ -99,9 +107,13 @@ class Peers:
 
 
 class Waiting:
-    """A preemptor that waits for its victims to go; what it waits for stays reserved for it."""
+    """A preemptor that waits for its victims to go; what it waits for is kept for it.
 
-    __slots__ = ("borrowing", "first", "recheck", "usage", "victims", "workload")
+    Nobody takes it meanwhile, whoever comes first in other ways, or somebody would have been preempted for
+    nothing; and those who do not need it are not held up (CA6). See `promises`.
+    """
+
+    __slots__ = ("borrowing", "recheck", "usage", "victims", "workload")
 
     def __init__(
         self,
@@ -109,18 +121,12 @@ class Waiting:
         victims: list[WorkloadKey],
         usage: dict[FlavorResource, int],
         borrowing: int,
-        *,
-        first: bool = False,
     ) -> None:
         self.workload = workload
         self.victims: dict[WorkloadKey, None] = dict.fromkeys(victims)
         """Those that still hold quota."""
         self.usage = usage
         self.borrowing = borrowing
-        self.first = first
-        """It comes before all others: a victim was not admitted, so that its quota is free at once (G9). Else
-        that one could take it again and be preempted again, for ever. So does who has preempted one of them
-        before and did not get in (decision 0018)."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 
@@ -134,6 +140,7 @@ class Queue:
     __slots__ = (
         "active",
         "classes",
+        "due",
         "listed",
         "name",
         "node",
@@ -159,7 +166,10 @@ class Queue:
         """The parked classes that freed capacity could help."""
         self.special = False
         """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
-        self.waiting: Waiting | None = None
+        self.waiting: dict[WorkloadKey, Waiting] = {}
+        """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
+        self.due: dict[WorkloadKey, None] = {}
+        """Those of them that are to be looked at again. In no meaningful order."""
         self.tree: TreeQueues | None = None
         self.listed: tuple[bool, bool, bool, bool] | None = None
         """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""
@@ -169,25 +179,22 @@ class Queue:
         """Number of pending workloads; counts on demand."""
         return sum(peers.size for peers in self.classes.values())
 
-    def sticky(self) -> Waiting | None:
-        """Return the waiting preemptor if it is at the head of the queue."""
-        waiting = self.waiting
-        if waiting is None or not self.strict:
-            return waiting
+    def holding(self) -> list[Waiting]:
+        """Return the preemptors that wait, in order, and keep what they wait for."""
+        found = sorted(self.waiting.values(), key=_waiting_rank)
+        if not found or not self.strict:
+            return found
         # StrictFIFO keeps to its order: whoever comes before the preemptor is first.
-        rank = waiting.workload.rank
         first = self._first_strict()
-        return waiting if first is None or first.rank is None or rank <= first.rank else None
+        return found if first is not None and first.waiting is not None else []
 
     def head(self) -> Workload | None:
-        """Return the workload to be looked at next; None when there is none, or it is parked."""
+        """Return the workload to be looked at next; None when there is none, or it is parked, or waits."""
         if self.stopped:
             return None
-        if (waiting := self.sticky()) is not None:
-            return waiting.workload
         if self.strict:
             first = self._first_strict()
-            return None if first is None or first.parked else first.head()
+            return None if first is None or first.parked or first.waiting is not None else first.head()
         peers = self.active.first()
         return None if peers is None else peers.head()
 
@@ -205,17 +212,21 @@ class Queue:
                 if first is None or rank_of(parked) < rank_of(first):
                     first = parked
                 break
+        for waiting in self.waiting.values():
+            own = waiting.workload.peers
+            if own is not None and (first is None or rank_of(own) < rank_of(first)):
+                first = own
         return first
 
     def in_order(self) -> Iterator[Workload]:
-        """Yield all pending workloads in the order of the queue, the waiting preemptor first."""
-        waiting = None if self.strict else self.waiting
-        if waiting is not None:
+        """Yield all pending workloads in the order of the queue, preemptors that wait first."""
+        first = [] if self.strict else sorted(self.waiting.values(), key=_waiting_rank)
+        for waiting in first:
             yield waiting.workload
         members = [w for peers in self.classes.values() for w in peers]
         members.sort(key=_workload_rank)
         for workload in members:
-            if waiting is None or workload is not waiting.workload:
+            if not first or workload.key not in self.waiting:
                 yield workload
 
 
@@ -255,7 +266,7 @@ class TreeQueues:
         self.ready: dict[str, Queue] = {}
         """Queues with a head that is to be looked at."""
         self.waiting: dict[str, Queue] = {}
-        """Queues with a waiting preemptor, or a blocker that reserves: they take part in every cycle."""
+        """Queues with preemptors that wait, or a blocker that reserves: they take part in every cycle."""
         self.parked: dict[str, Queue] = {}
         """Queues with parked classes."""
         self.shapes = Shapes()
@@ -298,8 +309,12 @@ def rank_of(peers: Peers) -> Rank:
     return rank
 
 
+def _waiting_rank(waiting: Waiting) -> Rank:
+    return waiting.workload.rank
+
+
 def _workload_rank(workload: Workload) -> Rank:
     return workload.rank
 
 
-__all__ = ["PeerKey", "Peers", "Queue", "TreeQueues", "Waiting", "rank_of"]
+__all__ = ["WAITS", "PeerKey", "Peers", "Queue", "TreeQueues", "Waiting", "rank_of"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
-from sluice.events.base import PodSetAssignment
+from sluice.events.base import PodSetAssignment, WorkloadKey
 
 from . import entry as texts
 from .assignment import Mode, pending_flavors
@@ -17,8 +17,8 @@ from .model import ClusterQueue, Workload, World
 from .nomination import propose
 from .pending_queues import TreeQueues
 from .preemption import get_targets
-from .promises import Promises
-from .quota import FlavorResource, Node
+from .promises import Promises, keep_waiting
+from .quota import FlavorResource
 from .reservations import Trial, without
 
 ALWAYS_RECLAIMS = "Any"
@@ -28,15 +28,14 @@ class Processing:
     """Decides on entries one after the other; `trial` must be entered meanwhile.
 
     Entries are judged as if the victims of earlier ones had gone already, and what those wait for were in
-    use. Victims are taken out of the tree for that and put back when somebody asks for what is free now.
+    use; and, where they need nobody to go, by what is really free (see `promises`).
     """
 
     __slots__ = (
-        "_admitted",
         "_blocked",
         "_blocks",
-        "_claims",
-        "_hidden",
+        "_changed",
+        "_families",
         "_preempted",
         "_recompute_overlaps",
         "_reserved",
@@ -56,23 +55,23 @@ class Processing:
         self._blocked = blocked
         self._preempted: dict[str, Workload] = {}
         """Victims of entries of this cycle."""
-        self._hidden: list[Workload] = []
-        """Those of them that are out of the tree now."""
-        self._claims: list[tuple[Node, dict[FlavorResource, int]]] = []
-        """What entries of this cycle that wait for victims have been charged."""
-        self._admitted = False
+        self._changed = False
+        """An entry of this cycle has got something, or waits for it."""
+        self._families: set[WorkloadKey] = set()
+        """Of which a variant has got something in this cycle: what its siblings may do follows from it."""
         self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
         self.promises: Promises | None = None
-        """What reservations of the tree wait for, if any do: their victims are out of the tree (AC6)."""
+        """What others of the tree wait for, if any do: their victims are out of the tree."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
 
     def begin(self, tree: TreeQueues) -> None:
         """Start on the entries of this tree, with the trial entered."""
         self._world.circles.planned.clear()
-        if self._world.claims:
+        if self._world.claims or tree.waiting:
             promises = Promises(self.trial, tree.members)
+            keep_waiting(promises, tree)
             self.promises = promises if promises else None
 
     def reconcile(self, entry: Entry) -> None:
@@ -82,35 +81,39 @@ class Processing:
         """
         promises = self.promises
         assert promises is not None
+        if not promises.pending:
+            self._look_beside(entry)
+            return
         if not entry.is_possible():
             return
         targets = [target.workload for target in entry.targets]
-        if not promises.concern(targets) and promises.fit_now(entry.cq.node, entry.usage, targets):
+        if not promises.concern(targets) and self.is_free(entry, targets):
             return
         with promises.shown():
             propose(self._world, entry)
         entry.overdrawn = True
 
-    def show_victims(self) -> None:
-        """Put the victims of this cycle back into the tree: quota that they hold is not free yet."""
-        if not self._hidden:
+    def _look_beside(self, entry: Entry) -> None:
+        """Look for another flavor where what would fit is still in use by those whom others wait for."""
+        promises = self.promises
+        assert promises is not None
+        if entry.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
             return
-        for victim in self._hidden:
-            self.trial.restore(victim)
-        self._hidden.clear()
-
-    def _hide_victims(self) -> None:
-        if len(self._hidden) == len(self._preempted):
+        if self.is_free(entry):
             return
-        for key, victim in self._preempted.items():
-            if key not in self._world.absent:
-                self.trial.remove(victim)
-                self._hidden.append(victim)
+        planned = (entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets)
+        with promises.shown():
+            propose(self._world, entry)
+        if entry.mode is Mode.FIT:
+            entry.overdrawn = True
+        else:
+            entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets = planned
 
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
-        if entry.waiting is not None:
-            self._keep_waiting(entry)
+        parent = entry.workload.record.parent
+        if parent is not None and parent in self._families:
+            self._skip(entry, texts.NO_LONGER_FITS)
             return
         found = entry.deferred
         if found:
@@ -135,16 +138,20 @@ class Processing:
         elif self._overlaps(entry):
             self._skip(entry, texts.OVERLAPS)
         elif not self._fits_beside_promises(entry):
-            self._skip(entry, texts.NO_LONGER_FITS)
+            if entry.peers.waiting is None or not self._wait_on(entry):
+                self._skip(entry, texts.NO_LONGER_FITS)
         else:
             self._take(entry)
 
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
+        if entry.mode is Mode.PREEMPT and self._closes_circle(entry):
+            self._skip(entry, texts.OVERLAPS)
+            return
+        self._changed = True
+        if entry.workload.record.parent is not None:
+            self._families.add(entry.workload.record.parent)
         if entry.mode is Mode.PREEMPT:
-            if self._closes_circle(entry):
-                self._skip(entry, texts.OVERLAPS)
-                return
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
             if waits_for_checks(self._world, entry.cq.spec, pod_sets):
@@ -166,7 +173,6 @@ class Processing:
             if entry.workload.record.parent is not None:
                 self._beside_sibling(entry)
             self.trial.charge(entry.cq.node, entry.usage)
-            self._admitted = True
             entry.finish(Outcome.ADMITTED)
             self._blocked = self._blocks
 
@@ -217,6 +223,7 @@ class Processing:
         self.promises.drop(ousted)
         self.trial.charge(entry.cq.node, entry.usage)
         self.promises.add(entry.workload.key, entry.cq.node, entry.usage, running)
+        self.promises.pending = True
         entry.pod_sets = pod_sets
         entry.victims = running
         entry.finish(Outcome.PROMISED)
@@ -232,30 +239,37 @@ class Processing:
         if how is Standing.MIGRATES and not checks_for(entry.cq.spec, entry.pod_sets):
             entry.migrates = sibling
 
+    def _wait_on(self, entry: Entry) -> bool:
+        """Let a preemptor whose victims have gone wait for those of others, if that is all it lacks now."""
+        promises = self.promises
+        if promises is None or entry.mode is not Mode.FIT:
+            return False
+        victims = promises.in_the_way(entry.usage)
+        if not victims or not self._world.tree.fits(entry.cq.node, entry.usage):
+            return False
+        self._wait_for(entry, entry.usage, victims)
+        entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
+        return True
+
     def _wait_for(self, entry: Entry, usage: dict[FlavorResource, int], victims: Sequence[Workload]) -> None:
         """Keep *usage* for the entry until the victims have gone."""
+        self._changed = True
         self.trial.charge(entry.cq.node, usage)
-        self._claims.append((entry.cq.node, usage))
         entry.victims = victims
         for victim in victims:
             self._preempted[victim.key] = victim
-        if self.promises is not None:
-            self.promises.drop(victim for victim in victims if victim.preemptions)
-
-    def _keep_waiting(self, entry: Entry) -> None:
-        """What it waits for stays its own; nothing else has changed for it."""
-        waiting = entry.waiting
-        assert waiting is not None
-        workloads = self._world.workloads
-        victims = [workloads[key] for key in waiting.victims if key in workloads]
-        self._wait_for(entry, waiting.usage, victims)
-        entry.outcome = Outcome.PREEMPTING
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        self.promises.drop(victim for victim in victims if victim.preemptions)
+        self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
 
     def _skip(self, entry: Entry, message: str) -> None:
         if entry.mode is Mode.PREEMPT:
             name = entry.cq.name
             self.skipped_preemptions[name] = self.skipped_preemptions.get(name, 0) + 1
-        entry.finish(Outcome.SKIPPED, texts.WAITING_FOR_QUOTA, message)
+        # Unless an entry before it was in its way, the next cycle would find the same.
+        outcome = Outcome.SKIPPED if self._changed or self._reserved else Outcome.PARKED
+        entry.finish(outcome, texts.WAITING_FOR_QUOTA, message)
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:
@@ -283,51 +297,24 @@ class Processing:
         if entry.mode is not Mode.PREEMPT:
             return True
         gone = [*self._preempted.values(), *(target.workload for target in entry.targets)]
-        return promises.fit_now(entry.cq.node, entry.usage, gone)
+        return self.is_free(entry, gone)
 
     def _fits(self, entry: Entry) -> bool:
         tree, node = self._world.tree, entry.cq.node
         if entry.mode is Mode.PREEMPT:
-            self._hide_victims()
             with without(self._world, [target.workload for target in entry.targets]):
                 return tree.fits(node, entry.usage)
-        promised = self.promises is not None
-        if not self._preempted:
-            return tree.fits(node, entry.usage) and (not promised or self._is_free(entry))
-        if not self._hidden and tree.fits(node, entry.usage):
-            return not promised or self._is_free(entry)
-        self._hide_victims()
-        return tree.fits(node, entry.usage) and self._is_free(entry)
-
-    def _is_free(self, entry: Entry) -> bool:
-        """Is what the entry needs free now, before any victim has gone?
-
-        Victims can be larger than what is needed of them. The rest is for others, but not yet.
-        """
-        promises = self.promises
-        if not self._admitted and promises is None:
-            return True  # it was when the cycle began
-        self.show_victims()
-        tree, node = self._world.tree, entry.cq.node
-        mark = tree.mark()
-        for claimant, usage in self._claims:
-            tree.remove(claimant, usage)
-        if promises is None:
-            free = tree.fits(node, entry.usage)
-        else:
-            free = promises.fit_now(node, entry.usage)
-        tree.rollback(mark)
-        return free
+        # Victims can be larger than what is needed of them. The rest is for others, but not yet.
+        return tree.fits(node, entry.usage) and self.is_free(entry)
 
     def _recompute(self, entry: Entry) -> bool:
         """Look again for targets, those of earlier entries gone; True when the entry is finished."""
         assert entry.assignment is not None
         overlapping = [t.workload for t in entry.targets if t.workload.key in self._preempted]
-        self._hide_victims()
         propose(self._world, entry, entry.assignment.pinned())
         entry.overdrawn = False
         name = entry.cq.name
-        if entry.mode is Mode.FIT and not self._is_free_after(self._preempted.values(), entry):
+        if entry.mode is Mode.FIT and not self.is_free(entry, self._preempted.values()):
             self.recomputations[name] = "skipped"
             self._skip(entry, texts.OVERLAPS)
             return True
@@ -347,9 +334,8 @@ class Processing:
         """Look for the targets of a deferred entry; True when it is finished."""
         assert entry.assignment is not None
         entry.deferred = False
-        self._hide_victims()
         fits = self._world.tree.fits(entry.cq.node, entry.usage)
-        if fits and not self._is_free_after(self._preempted.values(), entry):
+        if fits and not self.is_free(entry, self._preempted.values()):
             self._skip(entry, texts.OVERLAPS)
             return True
         if self._preempted and fits and _gated(entry.workload):
@@ -365,9 +351,14 @@ class Processing:
         entry.circling = self._world.circles.stopped
         return False
 
-    def _is_free_after(self, gone: Iterable[Workload], entry: Entry) -> bool:
+    def is_free(self, entry: Entry, gone: Iterable[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
-        return self.promises is None or self.promises.fit_now(entry.cq.node, entry.usage, gone)
+        promises = self.promises
+        if promises is None:
+            return True
+        constrained = enabled(self._world.config.feature_gates, "WorkloadAdmissionConstraints")
+        may_borrow = not (constrained and entry.workload.record.cannot_borrow)  # AX6
+        return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may_borrow)
 
     # Reservations for those that wait
 

@@ -1,5 +1,6 @@
-"""Quota that is promised to reservations whose victims have not gone yet (AC6): three ways to see a tree.
+"""Quota that is promised to those whose victims have not gone yet: three ways to see a tree.
 
+That is to reservations with pending preemptions (AC6), and to preemptors that wait in their queues (CA6).
 Both a claimant's usage and that of its victims are charged, so the tree itself is *overdrawn*. There is room
 for somebody else if there is in both of these:
 
@@ -18,6 +19,7 @@ from sluice.events.base import WorkloadKey
 
 from .charging import holder
 from .model import Workload, World
+from .pending_queues import TreeQueues, Waiting
 from .quota import FlavorResource, Node
 from .reservations import Trial
 
@@ -28,15 +30,17 @@ class Promises:
     `trial` must be entered; the victims are out of the tree when this has been made.
     """
 
-    __slots__ = ("_claims", "_trial", "_victims", "_world")
+    __slots__ = ("_claims", "_trial", "_victims", "_world", "pending")
 
     def __init__(self, trial: Trial, queues: Container[str], *, but: Workload | None = None) -> None:
         """Collect what is promised to claimants, other than *but*, of the tree with these cluster queues."""
         self._trial = trial
         self._world = trial.world
         self._claims: dict[WorkloadKey, tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]] = {}
-        self._victims: dict[WorkloadKey, Workload] = {}
-        """Those who are to go; out of the tree but when they are `shown`."""
+        self._victims: dict[WorkloadKey, tuple[Workload, int]] = {}
+        """Those who are to go, and for how many; out of the tree but when they are `shown`."""
+        self.pending = False
+        """Are there reservations among the claims? Their victims may not have been told yet."""
         world = self._world
         for name, claimants in world.claims.by_queue.items():
             if name in queues:
@@ -44,6 +48,21 @@ class Promises:
                     if claimant is not but:
                         victims = [world.workloads[key] for key in claimant.victims]
                         self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
+                        self.pending = True
+
+    def keep(self, waiting: Waiting, node: Node) -> None:
+        """Charge what a preemptor that waits in its queue waits for, and add it."""
+        workloads = self._world.workloads
+        victims = [workloads[key] for key in waiting.victims if key in workloads]
+        self._trial.charge(node, waiting.usage)
+        self.add(waiting.workload.key, node, waiting.usage, victims)
+
+    def lift(self, waiting: Waiting) -> None:
+        """Take back what `keep` has done."""
+        claim = self._claims.get(waiting.workload.key)
+        if claim is not None:
+            self._trial.discharge(claim[0], claim[1])
+            self.drop([waiting.workload])
 
     def __bool__(self) -> bool:
         return bool(self._claims)
@@ -58,29 +77,44 @@ class Promises:
         """Add a promise whose usage is charged; take its victims out of the tree."""
         self._claims[key] = (node, usage, victims)
         for victim in victims:
-            if victim.key not in self._victims:
-                self._victims[victim.key] = victim
+            _, times = self._victims.get(victim.key, (victim, 0))
+            self._victims[victim.key] = (victim, times + 1)
+            if not times:
                 self._trial.remove(victim)
 
     def drop(self, claimants: Iterable[Workload]) -> None:
         """These lose what was promised to them: victims that go for nobody else are in the tree again."""
         for claimant in claimants:
-            if self._claims.pop(claimant.key, None) is None:
-                continue
-            left = {v.key for _, _, victims in self._claims.values() for v in victims}
-            for key in [key for key in self._victims if key not in left]:
-                self._trial.restore(self._victims.pop(key))
+            claim = self._claims.pop(claimant.key, None)
+            for victim in claim[2] if claim is not None else ():
+                times = self._victims[victim.key][1] - 1
+                if times:
+                    self._victims[victim.key] = (victim, times)
+                else:
+                    del self._victims[victim.key]
+                    self._trial.restore(victim)
+
+    def in_the_way(self, usage: Mapping[FlavorResource, int]) -> list[Workload]:
+        """Return the victims that use anything of which *usage* is."""
+        return [victim for victim, _ in self._victims.values() if any(fr in victim.usage for fr in usage)]
 
     def concern(self, workloads: Iterable[Workload]) -> bool:
         """Is one of *workloads* to go, or has it been promised anything?"""
         return any(w.key in self._victims or w.key in self._claims for w in workloads)
 
-    def fit_now(self, node: Node, usage: Mapping[FlavorResource, int], gone: Iterable[Workload] = ()) -> bool:
+    def fit_now(
+        self,
+        node: Node,
+        usage: Mapping[FlavorResource, int],
+        gone: Iterable[Workload] = (),
+        *,
+        may_borrow: bool = True,
+    ) -> bool:
         """Is *usage* available in the real tree, once *gone* have given up what they hold?"""
         tree, absent = self._world.tree, self._world.absent
         leaving = {workload.key: workload for workload in gone}
         mark = tree.mark()
-        for key, victim in self._victims.items():
+        for key, (victim, _) in self._victims.items():
             if key in absent and key not in leaving:
                 self._change(tree.add, victim)
         for key, workload in leaving.items():
@@ -89,7 +123,9 @@ class Promises:
         for key, (claimed, amounts, _) in self._claims.items():
             if key not in absent:
                 tree.remove(claimed, amounts)
-        fits = tree.fits(node, usage)
+        fits = tree.fits(node, usage) and (
+            may_borrow or all(node.used(fr) + amount <= node.nominal(fr) for fr, amount in usage.items())
+        )
         tree.rollback(mark)
         return fits
 
@@ -97,7 +133,7 @@ class Promises:
     def shown(self, *, but: Container[str] = ()) -> Iterator[None]:
         """Put the victims into the tree, other than *but*: it is overdrawn, and they may be preempted."""
         absent = self._world.absent
-        shown = [victim for key, victim in self._victims.items() if key not in but and key in absent]
+        shown = [victim for key, (victim, _) in self._victims.items() if key not in but and key in absent]
         for victim in shown:
             self._trial.restore(victim)
         yield
@@ -108,6 +144,14 @@ class Promises:
         queue = self._world.cluster_queues.get(workload.cluster_queue)
         if queue is not None and workload.key in queue.workloads:
             how(queue.node, workload.usage)
+
+
+def keep_waiting(promises: Promises, tree: TreeQueues) -> None:
+    """Add the preemptors that wait in the queues of *tree*."""
+    for name in sorted(tree.waiting):
+        queue = tree.waiting[name]
+        for waiting in queue.holding():
+            promises.keep(waiting, queue.node)
 
 
 def still_fits(world: World, workload: Workload) -> bool:
@@ -144,4 +188,4 @@ def _within_quota(workload: Workload, node: Node, *, may_borrow: bool) -> bool:
     )
 
 
-__all__ = ["Promises", "still_fits"]
+__all__ = ["Promises", "keep_waiting", "still_fits"]

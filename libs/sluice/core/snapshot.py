@@ -102,7 +102,8 @@ class _Waiting(_Part, frozen=True):
     usage: list[tuple[str, str, int]]
     borrowing: int
     recheck: bool
-    first: bool
+    reason: str
+    message: str
 
 
 class _Tree(_Part, frozen=True):
@@ -174,7 +175,9 @@ def _freeze(state: SchedulerState) -> _State:
         ],
         workloads=[_freeze_workload(world.workloads[key]) for key in sorted(world.workloads)],
         classes=[part for queue in queue_list for part in _freeze_classes(queue)],
-        waiting=[_freeze_waiting(queue.waiting) for queue in queue_list if queue.waiting is not None],
+        waiting=[
+            _freeze_waiting(queue.waiting[key]) for queue in queue_list for key in sorted(queue.waiting)
+        ],
         trees=[
             _Tree(tree.name, tree.is_cohort, tree.dirty, sorted(tree.freed), sorted(tree.open), tree.cause)
             for tree in sorted(pending.trees.values(), key=_tree_order)
@@ -216,7 +219,7 @@ def _freeze_classes(queue: Queue) -> Iterator[_Class]:
             peers.circling,
         )
         for peers in queue.classes.values()
-        if peers.parked or peers.reason or peers.scan is not None
+        if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
     ]
     found.sort(key=_head_of)
     yield from found
@@ -227,13 +230,16 @@ def _head_of(part: _Class) -> str:
 
 
 def _freeze_waiting(waiting: Waiting) -> _Waiting:
+    peers = waiting.workload.peers
+    assert peers is not None
     return _Waiting(
         waiting.workload.key,
         sorted(waiting.victims),
         sorted((flavor, resource, n) for (flavor, resource), n in waiting.usage.items()),
         waiting.borrowing,
         waiting.recheck,
-        waiting.first,
+        peers.reason,
+        peers.message,
     )
 
 
@@ -351,11 +357,12 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
             state.world.circles.refused[peers.queue.name] = None
     for item in data.waiting:
         workload = workloads[item.workload]
-        assert workload.peers is not None
         usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
-        waiting = Waiting(workload, item.victims, usage, item.borrowing, first=item.first)
+        waiting = Waiting(workload, item.victims, usage, item.borrowing)
         waiting.recheck = item.recheck
-        pending.wait(workload.peers.queue, waiting)
+        pending.wait(waiting)
+        assert workload.peers is not None
+        workload.peers.reason, workload.peers.message = item.reason, item.message
     trees = {tree.sort_key: tree for tree in pending.trees.values()}
     for tree in pending.trees.values():
         pending.settled(tree, [])

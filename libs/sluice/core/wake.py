@@ -72,10 +72,20 @@ def is_hopeless(workload: Workload, reason: str) -> bool:
 def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
     head = peers.head()
-    least = peers.least if peers.indexed else least_request(world, head, cq)
-    node = cq.node
     # Those that were said to be blocked on their gates need not be told again (CA11).
     preempts = not (head.blocked_on_gates and head.record.parent is not None)
+    return _could_get(world, cq, peers, preempts=preempts)
+
+
+def may_be_free(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+    """Could the head of *peers* be admitted, as things are, without preempting anybody? As `may_fit`."""
+    return _could_get(world, cq, peers, preempts=False)
+
+
+def _could_get(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool) -> bool:
+    head = peers.head()
+    least = peers.least if peers.indexed else least_request(world, head, cq)
+    node = cq.node
     for fr, amount in least:
         if fr[0] != ANY:
             if node.available(fr) >= amount:
@@ -217,6 +227,7 @@ __all__ = [
     "is_hopeless",
     "least_borrowing",
     "least_request",
+    "may_be_free",
     "may_fit",
     "queue_bounds",
     "root_bounds",

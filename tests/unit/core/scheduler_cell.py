@@ -152,8 +152,8 @@ class Cell:
         return peers.reason, peers.message
 
     def waits_for(self, queue: str) -> list[str]:
-        waiting = self.state.pending.queues[queue].waiting
-        return [] if waiting is None else [names(victim) for victim in waiting.victims]
+        waiting = self.state.pending.queues[queue].holding()
+        return [names(victim) for one in waiting for victim in one.victims]
 
     def flavor(self, name: str) -> str:
         assignment = self.workload(name).assignment

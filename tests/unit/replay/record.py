@@ -19,7 +19,7 @@ from sluice.replay.verify import entries_for, verify
 
 LOGS = Path(__file__).parent / "logs"
 DECIDERS: tuple[type[Decider[Any]], ...] = (Scheduler, SliceAggregator)
-LEAST = 240
+LEAST = 260
 """Messages; the log is cut where all is settled first after so many."""
 RIGHT, WRONG = b'"usage":{"cpu":1000}', b'"usage":{"cpu":1001}'
 

@@ -1,0 +1,121 @@
+"""Preemptors that wait for their victims: what they wait for is theirs, and nothing else waits (CA6, SC5)."""
+
+from sluice.core.scheduler import Scheduler
+from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, parked, preempting
+
+
+def preempting_cell(**extra: int) -> Cell:
+    """Return a cell in which `m` waits for `low`, which is told to stop, and does not."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 4, **extra}, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    for flavor, amount in extra.items():
+        cell.submit(f"low-{flavor}", "a", cpu=amount)
+    cell.settle()
+    cell.submit("m", "a", cpu=3, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    return cell
+
+
+def test_others_of_the_queue_get_what_is_free() -> None:
+    """A job of any priority goes to an empty flavor, for however long the preemptor waits."""
+    cell = preempting_cell(two=3)
+    cell.queue("a", cpu={"one": 4, "two": 5}, preemption=RECLAIMS)
+    cell.submit("urgent", "a", cpu=1, priority=20)
+    cell.submit("late", "a", cpu=1, priority=0)
+    cell.submit("too-late", "a", cpu=1, priority=0)
+    assert admitted(cell.settle()) == ["urgent", "late"]
+    assert cell.flavor("urgent") == cell.flavor("late") == "two"
+    assert cell.waits_for("a") == ["low"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["m", "too-late"]
+
+
+def test_what_is_kept_is_nobody_elses() -> None:
+    """Not even one that comes before the preemptor in its queue, nor one of another queue, takes it."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=0, cohort="c", preemption=RECLAIMS)
+    cell.submit("low-1", "a", cpu=2)
+    cell.submit("low-2", "a", cpu=2)
+    cell.settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    assert sorted(evicted(cell.settle())) == ["low-1", "low-2"]
+    cell.stopped("low-1")
+    cell.submit("borrower", "b", cpu=1, priority=99)
+    cell.submit("first", "a", cpu=1, priority=20)
+    assert admitted(cell.settle()) == []
+    cell.stopped("low-2")
+    assert admitted(cell.settle()) == ["m"]
+
+
+def test_preemptors_of_one_queue_wait_side_by_side() -> None:
+    """One whose victim never stops keeps no other from preempting."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("stuck", "fine"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    cell.submit("second", "a", cpu=2, priority=10)
+    found = preempting(cell.settle())
+    assert sorted(victim for victims in found.values() for victim in victims) == ["fine", "stuck"]
+    (lucky,) = (name for name, victims in found.items() if victims == ["fine"])
+    cell.stopped("fine")
+    assert admitted(cell.settle()) == [lucky]
+
+
+def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
+    cell = preempting_cell(two=4)
+    cell.finish("low-two")
+    assert admitted(cell.settle())[0] == "m"
+    assert cell.waits_for("a") == []
+
+
+def test_who_could_preempt_it_is_asked_again_when_the_preemptor_runs() -> None:
+    """What it waits for cannot be taken from it; when it runs it can be preempted like others."""
+    cell = preempting_cell()
+    cell.submit("urgent", "a", cpu=4, priority=20)
+    assert parked(cell.settle()) == ["urgent"]
+    cell.stopped("low")
+    events = cell.settle()
+    assert admitted(events) == ["m"]
+    assert preempting(events) == {"urgent": ["m"]}
+
+
+def test_a_woken_class_that_fits_is_not_left_behind() -> None:
+    """Capacity freed beside what a preemptor waits for goes to those who wait for it."""
+    cell = Cell()
+    for name in ("a", "b"):
+        cell.queue(name, cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    cell.submit("small", "b", cpu=2)
+    cell.submit("other", "b", cpu=2)
+    cell.settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    cell.submit("waits", "b", cpu=2)
+    cell.submit("waits-too", "a", cpu=1)
+    cell.settle()
+    assert cell.waits_for("a") == ["low"]
+    cell.finish("small")
+    assert admitted(cell.settle()) == ["waits"]
+    cell.finish("other")
+    assert "waits-too" in admitted(cell.settle())
+    assert cell.waits_for("a") == ["low"]
+
+
+def test_preemptors_that_wait_survive_a_snapshot() -> None:
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for number in range(4):
+        cell.submit(f"low-{number}", "a")
+    cell.settle()
+    for number in range(3):
+        cell.submit(f"high-{number}", "a", priority=10)
+    cell.settle()
+    scheduler = Scheduler()
+    data = scheduler.dump(cell.state)
+    cell.state = scheduler.load(data)
+    assert scheduler.dump(cell.state) == data
+    assert len(cell.waits_for("a")) == 3
+    assert cell.settle() == []

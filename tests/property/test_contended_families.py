@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sluice.core.invariants import violations
+from sluice.core.status import View
 from sluice.events.codec import decode_commit
 from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
 from tests.held import wrong_with
@@ -56,7 +57,7 @@ class Contended:
         world.apply(*(flavor(name) for name in FLAVORS), *(_level(n) for n in range(LEVELS)))
         for name in QUEUES:
             mode = choice(("TryPreferredFlavors", "TryPreferredFlavors", "RetainFirstAdmission", ""))
-            policy: dict[str, Any] = {"migration": {"mode": mode}} if mode else {}
+            policy = self.policy(mode)
             preemption = {
                 "withinClusterQueue": choice(("LowerPriority", "LowerOrNewerEqualPriority", "Never")),
                 "reclaimWithinCohort": choice(("Any", "Any", "LowerPriority", "Never")),
@@ -67,6 +68,9 @@ class Contended:
                 local_queue(name, name),
             )
         world.settle_all()
+
+    def policy(self, mode: str) -> dict[str, Any]:
+        return {"migration": {"mode": mode}} if mode else {}
 
     def play(self, actions: int) -> None:
         for _ in range(actions):
@@ -95,6 +99,30 @@ class Contended:
             self.names.remove(name)
 
 
+class Sharing(Contended):
+    """Each variant may use two flavors, of which the next one has one, too."""
+
+    def __init__(self, seed: int) -> None:
+        self.view, self.seen = View(), 0
+        super().__init__(seed)
+
+    def policy(self, mode: str) -> dict[str, Any]:
+        variants = [
+            {"name": "best", "allowedResourceFlavors": ["res", "od"]},
+            {"name": "rest", "allowedResourceFlavors": ["od", "spot"]},
+        ]
+        return {"migration": {"mode": mode}, "explicitVariants": variants} if mode else {}
+
+    def act(self) -> None:
+        """Compare what the view shows as reserved with what the scheduler charges, and go on."""
+        for seq, _, event in self.world.history[self.seen :]:
+            self.view.apply(event, seq, self.world.now)
+        self.seen = len(self.world.history)
+        for name, queue in self.world.services["scheduler"].state.world.cluster_queues.items():
+            assert dict(sorted(self.view.cluster_queues[name].reservation.items())) == queue.node.usage
+        super().act()
+
+
 def _level(number: int) -> dict[str, Any]:
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -110,3 +138,11 @@ def test_contended_families_come_to_rest(seed: int) -> None:
     contended = Contended(seed)
     contended.play(ACTIONS)
     assert not (wrong := wrong_with(contended.world.log)), wrong
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_what_families_share_is_charged_once_by_all(seed: int) -> None:
+    """CA10: the view shows what the scheduler charges, whoever of a family holds, moves, or is preempted."""
+    sharing = Sharing(seed)
+    sharing.play(ACTIONS)
+    assert not (wrong := wrong_with(sharing.world.log)), wrong

@@ -197,7 +197,7 @@ def _does_not_provide(attempt: Attempt, resource: str) -> None:
 class Assignment:
     """The outcome for a whole workload. A refusal is a value, not an exception."""
 
-    __slots__ = ("_groups", "borrowing", "mode", "pod_sets", "scan", "usage")
+    __slots__ = ("_groups", "borrowing", "mode", "pod_sets", "scan", "usage", "whole")
 
     def __init__(self, groups: Sequence[Sequence[str]], usage: dict[FlavorResource, int]) -> None:
         self.mode = Mode.FIT
@@ -207,7 +207,10 @@ class Assignment:
         self.pod_sets: list[PodSetResult] = []
         """Up to the first for which nothing fits."""
         self.usage = usage
-        """What admission would charge: for a slice only the difference to the one it replaces (WS3)."""
+        """What admission would charge: for a slice only the difference to the one it replaces (WS3), for a
+        variant what it needs beyond its siblings (CA10)."""
+        self.whole: dict[FlavorResource, int] | None = None
+        """What a variant needs in all, if that is not its usage."""
         self.scan: list[dict[str, int]] = []
         self._groups = groups
 

@@ -1,10 +1,12 @@
-"""What a reservation charges: the pods that are left, and of slices that overlap what either needs (WS3)."""
+"""What a reservation charges: the pods that are left; of slices that overlap, and of the variants of a
+family, what either of them needs (WS3, CA10)."""
 
 from collections.abc import Mapping, Sequence
 
 from sluice.api.features import enabled
-from sluice.events.base import PodSet, PodSetAssignment
+from sluice.events.base import PodSet, PodSetAssignment, WorkloadKey
 
+from .families import holders
 from .model import Workload, World
 from .quota import FlavorResource
 from .reservations import change_usage
@@ -18,12 +20,15 @@ def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
     either of them needs. So the job is one to those who could preempt it (WS6). A claim (AC6) is charged to
     who made it: the new slice has only what it needs beyond the old one.
     """
-    usage = _needs(world, workload)
+    usage = needs(world, workload)
+    parent = workload.record.parent
+    if parent is not None:
+        return _beyond_siblings(world, workload, parent, usage)
     if workload.delta and (old := replaced_slice(world, workload)) is not None:
-        return beyond(usage, _needs(world, old)) if workload.preemptions else {}
+        return beyond(usage, needs(world, old)) if workload.preemptions else {}
     after = successor(world, workload.key) if world.replacements else None
     if after is not None and after.delta and after.assignment is not None and not after.preemptions:
-        for fr, more in beyond(_needs(world, after), usage).items():
+        for fr, more in beyond(needs(world, after), usage).items():
             usage[fr] = usage.get(fr, 0) + more
     return usage
 
@@ -36,6 +41,8 @@ def holder(world: World, workload: Workload) -> Workload:
 
 def recharge(world: World, workload: Workload) -> bool:
     """Charge anew what the workload, and a slice beside it, need; return whether anything became free."""
+    if workload.record.parent is not None:
+        return _recharge_family(world, workload, workload.record.parent)
     freed = False
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
     beside = successor(world, workload.key) if world.replacements else None
@@ -49,7 +56,41 @@ def recharge(world: World, workload: Workload) -> bool:
     return freed
 
 
-def _needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
+def _beyond_siblings(
+    world: World, workload: Workload, parent: WorkloadKey, usage: dict[FlavorResource, int]
+) -> dict[FlavorResource, int]:
+    """Return what a variant needs beyond the siblings that are charged before it (CA10)."""
+    charged: dict[FlavorResource, int] = {}
+    for other in holders(world, parent, workload.cluster_queue):
+        if other is workload:
+            break
+        _add(charged, beyond(needs(world, other), charged))
+    return beyond(usage, charged) if charged else usage
+
+
+def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> bool:
+    """What a variant needs may be charged to another one now; return whether anything became free."""
+    before: dict[FlavorResource, int] = {}
+    after: dict[FlavorResource, int] = {}
+    charged: dict[FlavorResource, int] = {}
+    for each in holders(world, parent, workload.cluster_queue):
+        whole = needs(world, each)
+        usage = beyond(whole, charged) if charged else whole
+        _add(before, each.usage)
+        _add(after, usage)
+        _add(charged, usage)
+        if usage != each.usage:
+            change_usage(world, each, usage)
+    return bool(beyond(before, after))
+
+
+def _add(total: dict[FlavorResource, int], usage: Mapping[FlavorResource, int]) -> None:
+    for fr, amount in usage.items():
+        total[fr] = total.get(fr, 0) + amount
+
+
+def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment would charge if it were alone."""
     assert workload.assignment is not None
     ended = workload.reclaimable
     if ended and not enabled(world.config.feature_gates, "ReclaimablePods"):
@@ -78,4 +119,4 @@ def usage_of(
     return usage
 
 
-__all__ = ["charge", "holder", "recharge", "usage_of"]
+__all__ = ["charge", "holder", "needs", "recharge", "usage_of"]

@@ -213,24 +213,38 @@ class Cycle:
     def _nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
         promises = self._process.promises
-        if nominate(self._world, entry, may_defer=promises is None or not promises.pending):
-            if promises is not None:
-                self._process.reconcile(entry)
-            return True
-        self.entries.append(entry)
-        return False
+        lifted = self._lift_family(entry)
+        is_possible = nominate(self._world, entry, may_defer=promises is None or not promises.pending)
+        if is_possible and promises is not None:
+            self._process.reconcile(entry)
+        for waiting in lifted:
+            self._keep(waiting, entry)
+        if not is_possible:
+            self.entries.append(entry)
+        return is_possible
 
     def _take(self, entry: Entry) -> None:
         self.entries.append(entry)
+        lifted = self._lift_family(entry)
         self._process.process(entry)
-        if entry.outcome is Outcome.SKIPPED:
-            self._keep(entry)
+        if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
+            # It is looked at again in the next cycle: until then it waits on.
+            self._keep(entry.peers.waiting, entry)
+        for waiting in lifted:
+            self._keep(waiting, entry)
 
-    def _keep(self, entry: Entry) -> None:
-        """A preemptor that has waited is looked at again in the next cycle: until then it waits on."""
+    def _lift_family(self, entry: Entry) -> list[Waiting]:
+        """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
         promises = self._process.promises
-        if entry.peers.waiting is not None and promises is not None:
-            promises.keep(entry.peers.waiting, entry.cq.node)
+        if promises is None or entry.workload.record.parent is None:
+            return []
+        return promises.lift_family(entry.workload)
+
+    def _keep(self, waiting: Waiting, entry: Entry) -> None:
+        promises = self._process.promises
+        if promises is not None:
+            got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
+            promises.keep(waiting, entry.cq.node, entry.usage if got else None)
 
     # Woken classes
 
@@ -397,8 +411,8 @@ class Cycle:
     def _run_fair(self) -> None:
         entries: dict[Node, Entry] = {}
         for entry in self._serve_waiting():
-            if entries.setdefault(entry.cq.node, entry) is not entry:
-                self._keep(entry)
+            if entries.setdefault(entry.cq.node, entry) is not entry and entry.peers.waiting is not None:
+                self._keep(entry.peers.waiting, entry)
         for entry in self._eager():
             entries[entry.cq.node] = entry
         rests: dict[Node, Iterator[Peers]] = {}

@@ -13,6 +13,7 @@ from sluice.events.base import Micros, WorkloadKey
 
 from .eviction import PODS_READY_TIMEOUT
 from .model import ClusterQueue, Workload, World
+from .quota import FlavorResource
 
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
@@ -83,6 +84,55 @@ def admitted_sibling(world: World, workload: Workload) -> Workload | None:
     return None
 
 
+def holders(world: World, parent: WorkloadKey, cluster_queue: str) -> list[Workload]:
+    """Return the variants of *parent* with quota of *cluster_queue*, in the order in which they are charged.
+
+    What they share is charged to the first of them (CA10): to one that runs, or is admitted next; not to one
+    that is leaving, as it stays with the other; last to who waits for victims with its quota, as nothing runs
+    on a promise (AC6).
+    """
+    found = [
+        variant
+        for variant in world.families.get(parent, {}).values()
+        if variant.assignment is not None and variant.cluster_queue == cluster_queue
+    ]
+    if len(found) > 1:
+        found.sort(key=_charged_first)
+    return found
+
+
+def _charged_first(variant: Workload) -> tuple[bool, bool, bool, Micros, str]:
+    return (
+        bool(variant.preemptions),
+        variant.evicted_at is not None,
+        variant.admitted_at is None,
+        variant.reserved_at or 0,
+        variant.uid,
+    )
+
+
+def family_usage(world: World, workload: Workload, cluster_queue: str) -> dict[FlavorResource, int]:
+    """Return what siblings of a variant are charged for in the queue: it needs that no second time (CA10).
+
+    Without what is promised only, and without those that a trial has taken out.
+    """
+    usage: dict[FlavorResource, int] = {}
+    parent = workload.record.parent
+    if parent is None:
+        return usage
+    for variant in world.families.get(parent, {}).values():
+        if (
+            variant.assignment is not None
+            and variant is not workload
+            and variant.cluster_queue == cluster_queue
+            and not variant.preemptions
+            and variant.key not in world.absent
+        ):
+            for fr, amount in variant.usage.items():
+                usage[fr] = usage.get(fr, 0) + amount
+    return usage
+
+
 def standing(world: World, workload: Workload) -> tuple[Standing, Workload | None, str]:
     """Return how *workload* stands to its admitted sibling, that sibling, and why it is barred."""
     other = admitted_sibling(world, workload) if workload.record.parent is not None else None
@@ -100,7 +150,7 @@ def bars(spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int) ->
 
     Both are given by their preference, 0 being the best; `spec` is that of their queue.
     """
-    if admitted < preference:
+    if admitted <= preference:  # the same: one that is on its way out, as its queue was edited
         return BETTER_ADMITTED
     policy = spec.concurrent_admission_policy if spec is not None else None
     if spec is None or policy is None:
@@ -193,6 +243,8 @@ __all__ = [
     "admitted_sibling",
     "backs_off",
     "bars",
+    "family_usage",
+    "holders",
     "is_parent",
     "last_acceptable",
     "looked_at_before",

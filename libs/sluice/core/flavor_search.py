@@ -28,6 +28,7 @@ from .assignment import (
     slice_text,
     unused_text,
 )
+from .families import family_usage
 from .flavor_plan import FlavorPlan, GroupPlan, plan_of
 from .model import ClusterQueue, Workload, World
 from .preemption import Possibility
@@ -83,6 +84,7 @@ class Search:
         "_world",
         "old",
         "plan",
+        "shared",
         "usage",
     )
 
@@ -116,6 +118,8 @@ class Search:
             for resource, flavor in part.flavors.items():
                 fr = (flavor, resource)
                 self._held[fr] = self._held.get(fr, 0) + part.usage.get(resource, 0)
+        self.shared = family_usage(world, workload, cq.name) if record.parent is not None else {}
+        """What siblings of a variant are charged for already: that much is not needed again (CA10)."""
         self.usage: dict[FlavorResource, int] = {}
         """Of pod sets that have got flavors already."""
         constrained = enabled(gates, "WorkloadAdmissionConstraints")
@@ -167,7 +171,7 @@ class Search:
                 details += look[3]
                 looks.append(look)
                 continue
-            if self.old is None and self._fits_at_home(flavor, wanted):
+            if self.old is None and not self.shared and self._fits_at_home(flavor, wanted):
                 looks.append((flavor.name, _FIT, 0, (), 0))
                 tried = -1 if ended or index == len(group.flavors) - 1 else index
                 choice = FlavorChoice(flavor.name, Mode.FIT, 0, tried)
@@ -319,7 +323,11 @@ class Search:
         if amount <= 0 and self.old is not None:
             return _FIT, 0, None, 0  # AX5: what the old slice has is not asked for again
         node = self._node
-        total = assumed + amount
+        total = whole = assumed + amount
+        if self.shared and (shared := min(total, self.shared.get(fr, 0))):
+            total -= shared
+            if not total:
+                return _FIT, 0, None, 0
         cell = node.cells.get(fr)
         available = node.available(fr) if cell is None else cell.available()
         quota = node.quotas.get(fr)
@@ -328,7 +336,7 @@ class Search:
         others = self._held.get(fr, 0) - held
         if self._cannot_borrow:
             # AX6: such a workload sees nothing beyond its queue's own nominal quota.
-            if nominal < total + held + others <= node.potential_available(fr):
+            if nominal < whole + held + others <= node.potential_available(fr):
                 why = (nominal_exceeded_text, fr, assumed + others, amount + held, nominal)
                 return _NO_FIT, 0, why, EXCEEDS
             unused = nominal - node.used(fr)
@@ -337,7 +345,7 @@ class Search:
         if total <= available:
             return _FIT, find_height_of_lowest_subtree_that_fits(node, fr, total)[0], None, 0
         most = node.potential_available(fr) if cell is None else cell.potential_available()
-        if total + held + others > most:
+        if whole + held + others > most:
             return _NO_FIT, 0, (exceeds_text, fr, assumed + others, amount + held, most), EXCEEDS
         height, may_reclaim = find_height_of_lowest_subtree_that_fits(node, fr, total)
         if nominal < total and not may_reclaim and not self._preempts_borrowing:

@@ -126,7 +126,19 @@ class _Assigner:
                     break
         if not self.assignment.pod_sets:
             self.assignment.mode = Mode.NO_FIT
+        if self.search.shared:
+            self._share()
         return self.assignment
+
+    def _share(self) -> None:
+        """Charge only what is needed beyond the variant's siblings (CA10)."""
+        usage = self.assignment.usage
+        self.assignment.whole = dict(usage)
+        for fr, amount in self.search.shared.items():
+            if fr in usage:
+                usage[fr] -= min(usage[fr], amount)
+                if not usage[fr]:
+                    del usage[fr]
 
     def _current_counts(self, pod_sets: Sequence[PodSet]) -> Sequence[int]:
         reclaimable = self.workload.reclaimable

@@ -77,7 +77,13 @@ def forget_workload(state: SchedulerState, workload: Workload) -> None:
 
 def charge_anew(state: SchedulerState, workload: Workload, seq: int) -> None:
     """Charge what *workload*, and the slice that it is to replace, need now; wake who could use the rest."""
-    alone = workload.assignment is None and workload.record.replaces is None and not state.world.replacements
+    record = workload.record
+    alone = (
+        workload.assignment is None
+        and record.replaces is None
+        and record.parent is None
+        and not state.world.replacements
+    )
     if not alone and recharge(state.world, workload):
         wake_tree(state, workload, seq)
 

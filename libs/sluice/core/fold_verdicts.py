@@ -25,7 +25,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
-from .charging import charge, recharge
+from .charging import charge, needs, recharge
 from .circles import actor
 from .claims import PENDING
 from .eviction import PREEMPTED
@@ -77,9 +77,10 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.cluster_queue = event.cluster_queue
     workload.assignment = tuple(event.pod_sets)
     workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
-    workload.usage = charge(world, workload)
-    waited = state.pending.serve(workload, workload.usage)
     workload.reserved_at = at
+    workload.usage = charge(world, workload)
+    is_variant = workload.record.parent is not None
+    waited = state.pending.serve(workload, needs(world, workload) if is_variant else workload.usage)
     workload.requeue_at = None
     workload.preempted_rule = ""
     workload.preempted_at = None
@@ -93,7 +94,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         claim(state, workload, event)
     elif world.circles:
         world.circles.served(actor(workload))
-    if world.replacements or workload.record.replaces is not None:
+    if world.replacements or workload.record.replaces is not None or is_variant:
         recharge(world, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if workload.key in world.families:
@@ -110,6 +111,8 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
     workload.ousted = 0
     if state.world.circles:
         state.world.circles.served(actor(workload))
+    if workload.record.parent is not None:
+        recharge(state.world, workload)
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
         state.not_ready[workload.key] = None
     note(state.world, state.lifecycle, event, seq, at)
@@ -123,6 +126,8 @@ def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> Non
         if event.reason == PREEMPTED and workload.admitted_at is None:
             workload.ousted += 1
         unclaim(state, workload)
+        if workload.record.parent is not None:
+            recharge(state.world, workload)
         reorder(state.world, workload)
         place(state, workload)
         successor_moves(state, workload.key, event.cause, at)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sluice.events.base import Event
 from sluice.events.scheduler import QuotaReserved
 
-from .charging import holder
+from .charging import charge, holder
 from .claims import ISSUED
 from .model import Workload, World
 from .pending_queues import Peers, Queue
@@ -99,6 +99,8 @@ def _reservations(state: SchedulerState) -> Iterator[str]:
                 yield f"{key} has an assignment but {workload.cluster_queue} holds nothing for it"
             if workload.peers is not None:
                 yield f"{key} has quota and queues"
+            if queue is not None and workload.usage != (due := charge(world, workload)):
+                yield f"{key} charges {workload.usage}, not {due}"
         elif workload.usage:
             yield f"{key} has no quota but charges {workload.usage}"
 

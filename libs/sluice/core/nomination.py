@@ -10,7 +10,7 @@ from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
 from .entry import MISCONFIGURED, PENDING_EVALUATION, Entry, Outcome
-from .families import Standing, standing
+from .families import Standing, family_usage, standing
 from .flavors import Pinned, assign, assign_like
 from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
@@ -107,6 +107,8 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     """
     workload, cq = entry.workload, entry.cq
     plain = pinned is None and entry.peers.scan is None and is_plain(workload)
+    if plain and workload.record.parent is not None:
+        plain = not family_usage(world, workload, cq.name)
     like: Assignment | None = None
     if plain:
         memory = remembered(world, cq)

@@ -58,7 +58,8 @@ class Processing:
         self._changed = False
         """An entry of this cycle has got something, or waits for it."""
         self._families: set[WorkloadKey] = set()
-        """Of which a variant has got something in this cycle: what its siblings may do follows from it."""
+        """Of which a variant has got something, or is to go, in this cycle: what its siblings may do, and are
+        charged for, follows from it."""
         self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
         self.promises: Promises | None = None
@@ -258,6 +259,8 @@ class Processing:
         entry.victims = victims
         for victim in victims:
             self._preempted[victim.key] = victim
+            if victim.record.parent is not None:
+                self._families.add(victim.record.parent)
         if self.promises is None:
             self.promises = Promises(self.trial, ())
         self.promises.drop(victim for victim in victims if victim.preemptions)

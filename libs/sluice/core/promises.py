@@ -18,10 +18,12 @@ from sluice.api.features import enabled
 from sluice.events.base import WorkloadKey
 
 from .charging import holder
+from .families import family_usage, siblings
 from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
 from .quota import FlavorResource, Node
 from .reservations import Trial
+from .slicing import beyond
 
 
 class Promises:
@@ -50,12 +52,29 @@ class Promises:
                         self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
                         self.pending = True
 
-    def keep(self, waiting: Waiting, node: Node) -> None:
-        """Charge what a preemptor that waits in its queue waits for, and add it."""
-        workloads = self._world.workloads
+    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+        """Charge what a preemptor that waits in its queue waits for, and add it.
+
+        Of a variant that is what it needs beyond its siblings (CA10) and *beside*, which one of them gets.
+        """
+        world, workload, usage = self._world, waiting.workload, waiting.usage
+        if workload.record.parent is not None:
+            usage = beyond(usage, family_usage(world, workload, node.name))
+            usage = beyond(usage, beside) if beside else usage
+        workloads = world.workloads
         victims = [workloads[key] for key in waiting.victims if key in workloads]
-        self._trial.charge(node, waiting.usage)
-        self.add(waiting.workload.key, node, waiting.usage, victims)
+        self._trial.charge(node, usage)
+        self.add(workload.key, node, usage, victims)
+
+    def lift_family(self, workload: Workload) -> list[Waiting]:
+        """Lift the siblings of *workload* that wait: what they wait for is its own, too."""
+        lifted = []
+        for sibling in siblings(self._world, workload):
+            waiting = None if sibling.peers is None else sibling.peers.waiting
+            if waiting is not None and sibling.key in self._claims:
+                self.lift(waiting)
+                lifted.append(waiting)
+        return lifted
 
     def lift(self, waiting: Waiting) -> None:
         """Take back what `keep` has done."""
@@ -148,10 +167,16 @@ class Promises:
 
 def keep_waiting(promises: Promises, tree: TreeQueues) -> None:
     """Add the preemptors that wait in the queues of *tree*."""
+    family = []
     for name in sorted(tree.waiting):
         queue = tree.waiting[name]
         for waiting in queue.holding():
-            promises.keep(waiting, queue.node)
+            if waiting.workload.record.parent is None:
+                promises.keep(waiting, queue.node)
+            else:
+                family.append((waiting, queue.node))
+    for waiting, node in family:  # whose siblings may be among the victims of others
+        promises.keep(waiting, node)
 
 
 def still_fits(world: World, workload: Workload) -> bool:

@@ -37,7 +37,15 @@ from sluice.events.slices import (
 
 from .charges import add, shrunk
 from .fold_waits import ran
-from .holding import charge_beside, charged, count_locally, give_back, recharge, stands_alone
+from .holding import (
+    charge_beside,
+    charged,
+    count_locally,
+    give_back,
+    recharge,
+    recharge_family,
+    stands_alone,
+)
 from .peers import peers_of
 from .records import (
     HISTORY_LIMIT,
@@ -121,7 +129,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         set_active(workload, event.active, at)
     if event.pod_sets is not None and workload.assignment is not None:
         workload.assignment = shrunk(workload.assignment, event.pod_sets)
-        recharge(workload)
+        recharge(state, workload)
     enqueue(workload)
 
 
@@ -159,6 +167,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.requeue_at = workload.order_at = None
     queue.workloads[workload.key] = None
     add(queue.reservation, workload.charge)
+    recharge_family(state, workload, queue)
     workload.local_queue.reserving += 1
     if workload.conditions:
         for kind in ("Evicted", "Preempted"):
@@ -175,6 +184,7 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     workload.admitted_at = at
     queue.admitted += 1
     add(queue.usage, workload.charge)
+    recharge_family(state, workload, queue)
     workload.local_queue.admitted += 1
 
 
@@ -320,7 +330,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     new.past_execution_s = old.past_execution_s
     new.requeue_count = old.requeue_count
     new.beside = None
-    recharge(new)
+    recharge(state, new)
 
 
 def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
@@ -403,7 +413,7 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
         remember(workload, event, seq, at)
         workload.reclaimable = dict(event.pods)
         workload.peers = None
-        recharge(workload)
+        recharge(state, workload)
 
 
 # Common parts

@@ -26,6 +26,7 @@ def give_back(state: State, workload: WorkloadView) -> None:
     if workload.admitted_at is not None:
         queue.admitted -= 1
         subtract(queue.usage, workload.charge)
+    recharge_family(state, workload, queue)
     state.drop_queue_if_unused(queue)
 
 
@@ -37,12 +38,47 @@ def count_locally(workload: WorkloadView, n: int) -> None:
             workload.local_queue.admitted += n
 
 
-def recharge(workload: WorkloadView) -> None:
+def recharge(state: State, workload: WorkloadView) -> None:
     """The charge follows pods that have ended and counts that were cut in place."""
     queue = charged(workload)
     if queue is None:
         return
-    charge = charge_beside(workload)
+    if workload.record.parent is not None:
+        recharge_family(state, workload, queue)
+    else:
+        _change(workload, queue, charge_beside(workload))
+
+
+def recharge_family(state: State, workload: WorkloadView, queue: ClusterQueueView) -> None:
+    """Charge anew what the variants of a family hold of *queue*: what they share once (CA10).
+
+    It is shown with the one that runs, then with the one that had its quota first. The scheduler may have it
+    with another one of them; the sum is the same.
+    """
+    parent = workload.record.parent
+    family = state.workloads.get(parent) if parent is not None else None
+    if family is None:
+        return
+    holders = [
+        variant
+        for key in family.variants
+        if (variant := state.workloads.get(key)) is not None and charged(variant) is queue
+    ]
+    holders.sort(key=_charged_first)
+    shared: dict[FlavorResource, int] = {}
+    for variant in holders:
+        charge = charge_of(variant)
+        charge = beyond(charge, shared) if shared else charge
+        if charge != variant.charge:
+            _change(variant, queue, charge)
+        add(shared, charge)
+
+
+def _charged_first(variant: WorkloadView) -> tuple[bool, int, str]:
+    return (variant.admitted_at is None, variant.reserved_at or 0, variant.record.uid)
+
+
+def _change(workload: WorkloadView, queue: ClusterQueueView, charge: dict[FlavorResource, int]) -> None:
     for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
         subtract(totals, workload.charge)
         add(totals, charge)
@@ -62,4 +98,12 @@ def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
     return workload is None
 
 
-__all__ = ["charge_beside", "charged", "count_locally", "give_back", "recharge", "stands_alone"]
+__all__ = [
+    "charge_beside",
+    "charged",
+    "count_locally",
+    "give_back",
+    "recharge",
+    "recharge_family",
+    "stands_alone",
+]

@@ -34,6 +34,7 @@ from sluice.events.slices import (
 
 from . import eviction as ev
 from .check_states import READY
+from .families import queue_identity
 from .lifecycle_fold import fold_lifecycle
 from .model import Workload, World
 from .transitions import deadline_of, transitions
@@ -79,7 +80,7 @@ def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> Non
 
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
-    """Return what is due at *at*, in uid order; [] when settled."""
+    """Return what is due at *at*, in uid order, of siblings for the most preferred first; [] when settled."""
     late = _late(lc, at)
     if not lc.due and not late:
         return []
@@ -87,7 +88,9 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     causes = {key: world.workloads[key].changed_by for key in late}
     causes.update(lc.due)
     workloads = [world.workloads[key] for key in causes]
-    workloads.sort(key=_uid)
+    # Siblings that could both be admitted would else evict each other in turn, when one that came later is
+    # preferred to one that came before (CA10).
+    workloads.sort(key=queue_identity)
     events: list[Event] = []
     moved: dict[WorkloadKey, None] = {}
     gave_up = False
@@ -261,10 +264,6 @@ def _unhold(lc: Lifecycle, workload: Workload) -> None:
 
 def _local_queue(workload: Workload) -> str:
     return f"{workload.record.namespace}/{workload.record.queue_name}"
-
-
-def _uid(workload: Workload) -> str:
-    return workload.uid
 
 
 _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None]] = {

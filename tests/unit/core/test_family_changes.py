@@ -462,3 +462,31 @@ def test_what_a_parent_says_later_its_variants_say_too() -> None:
     world.settle_all()
     assert world.flavor_of("a") == "res"
     world.verify()
+
+
+def test_of_two_that_may_be_admitted_the_preferred_one_is() -> None:
+    """Whichever was made first: or they would evict each other, one in the place of the other (CA10)."""
+    check = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "slow"},
+        "spec": {"controllerName": "sluice.dev/external"},
+    }
+    strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": []}]}}
+    before, after = explicit(one=["od"]), explicit(best=["res"], one=["od"])
+    for queue in (before, after):
+        queue["spec"].update(strategy)
+    world = cell(before, check)
+    world.submit("a")
+    world.settle_all()
+    world.apply(after)
+    world.settle_all()
+    variants = world.variants("a")
+    assert list(variants) == ["best", "one"]
+    assert variants["best"].record.uid > variants["one"].record.uid
+    for name in ("one", "best"):
+        world.checks_say(variants[name].key, "Ready")
+    world.settle_all()
+    assert "FlavorMigration" not in [reason for reason, _ in reasons(world)]
+    assert world.flavor_of("a") == "res"
+    world.verify()

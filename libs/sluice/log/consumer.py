@@ -51,6 +51,14 @@ class LogReplacedError(EventLogError):
         self.stream, self.position, self.last = stream, position, last
 
 
+class StreamReplacedError(EventLogError):
+    """A stream beside the log (a bucket) was deleted and made again, or has lost what was read of it."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"{stream}: is another one than was read, and must be read anew")
+        self.stream = stream
+
+
 class HistoryLostError(EventLogError):
     """The log begins after the position to read from."""
 

@@ -195,6 +195,9 @@ class JetStreamLog:
 class JetStreamTail:
     """A `Tail` of any stream, on a connection of its own. *whole*: the stream never loses messages.
 
+    One that may lose some (a bucket) may also be deleted and made again: then `take` raises
+    `consumer.StreamReplacedError`, and who follows it begins anew.
+
     Every delivery is numbered by its consumer; one that does not follow its predecessor means that some
     were skipped, and reading begins anew behind the last good one. So does every reconnect.
     """
@@ -213,6 +216,7 @@ class JetStreamTail:
     ) -> None:
         self.stream, self.prefix = stream, prefix
         self._whole = whole
+        self._created = ""
         subjects, wanted = consumer.asked_for(filters)
         self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0), wanted)
         self.gaps = 0
@@ -309,6 +313,8 @@ class JetStreamTail:
         info = consumer.checked(await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}"), self.stream)
         if self._whole:
             consumer.check_history(self.stream, info["state"], self.position)
+        else:
+            self._check_same(info)
         if self._consumer:
             connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
         name = f"sluice-{secrets.token_hex(8)}"
@@ -325,6 +331,14 @@ class JetStreamTail:
         connection.write(b"SUB _INBOX.%s.* %s\r\n" % (name.encode(), self._sid))
         self._pull()
         self._wake()
+
+    def _check_same(self, info: dict[str, Any]) -> None:
+        """Find out whether the stream is the one that was read so far; another one counts from 1 again."""
+        created = info.get("created", "")
+        lost = int(info["state"]["last_seq"]) < self.position
+        if lost or (self._created and created != self._created):
+            raise consumer.StreamReplacedError(self.stream)
+        self._created = created
 
     def _pull(self) -> None:
         """Ask for more once all that was asked for has come, and been taken: that is the back-pressure."""

@@ -1,7 +1,7 @@
 """Setting up what a cell needs on the server: its stream, and buckets."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import AppendRefusedError, LogUnavailableError, StreamMismatchError
 from .server import MAX_PAYLOAD
@@ -62,6 +62,14 @@ def bucket_config(
         "allow_msg_ttl": True,
         "deny_delete": True,
     }
+
+
+WHOLE = "=whole"
+"""A key of a projection's bucket: while it is there, the bucket has everything that there should be.
+
+Its entry is a deletion, so that nobody takes it for a value; it has no time to live. A bucket that was lost
+and is written anew gets it last: until then, that a key is not there says nothing.
+"""
 
 
 _MUST_AGREE = (
@@ -130,6 +138,31 @@ def _refusal(name: str, answer: Mapping[str, Any]) -> Exception:
 async def ensure_log(connection: Connection, cell: Cell, replicas: int = 1) -> None:
     """Create or check the stream of *cell*; raises as `ensure`."""
     await ensure(connection, stream_config(cell, replicas))
+
+
+class Standing(NamedTuple):
+    """Where a bucket stands. *created*: tells it from one made in its place. *whole*: see `WHOLE`."""
+
+    created: str
+    last: int
+    whole: bool
+
+
+async def look_at(connection: Connection, bucket: str) -> Standing | None:
+    """Return where a bucket stands, None if there is none.
+
+    Raises:
+        LogUnavailableError: nobody says.
+    """
+    marker = f"$KV.{bucket}.{WHOLE}"
+    answer = await connection.ask(f"$JS.API.STREAM.INFO.KV_{bucket}", {"subjects_filter": marker})
+    if error := answer.get("error"):
+        if error.get("err_code") == _NOT_FOUND:
+            return None
+        raise LogUnavailableError(f"{bucket}: {error.get('description')}")
+    state = answer["state"]
+    whole = marker in (state.get("subjects") or {})
+    return Standing(answer.get("created", ""), int(state["last_seq"]), whole)
 
 
 async def ensure_bucket(

@@ -27,7 +27,7 @@ from sluice.events.job import (
     JobScaled,
     JobStopped,
 )
-from sluice.log.errors import EventLogError, UnansweredError
+from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
 from sluice.log.frames import publish_frame
 from sluice.log.jetstream import JetStreamLog, read_ack
 from sluice.log.subjects import job_suffix
@@ -225,19 +225,30 @@ class AsyncClient:
         data = JobStopped(attempt=attempt, message=message)
         return await self.publish(job, data, message_id=message_id)
 
-    async def publish(self, job: Job, data: JobEvent, *, message_id: str = "") -> int:
+    async def publish(
+        self, job: Job, data: JobEvent, *, message_id: str = "", after: int | None = None
+    ) -> int:
         """Publish any event about a job and return its sequence.
 
+        *after*: sequence of what must be the newest message about the job, 0 if there must be none.
+
         Raises:
+            StaleSequenceError: another message about the job is the newest.
             NotPublishedError: the log did not take it.
         """
         namespace, name = split(job)
         event_type = type(data).__name__
-        seq, _ = await self._publish(namespace, name, event_type, data, message_id or new_id())
+        seq, _ = await self._publish(namespace, name, event_type, data, message_id or new_id(), after)
         return seq
 
     async def _publish(
-        self, namespace: str, name: str, event_type: str, data: object, message_id: str
+        self,
+        namespace: str,
+        name: str,
+        event_type: str,
+        data: object,
+        message_id: str,
+        after: int | None = None,
     ) -> tuple[int, bool]:
         """Offer the message until it is acknowledged: its id keeps it from being stored twice."""
         _check_id(message_id)
@@ -246,8 +257,12 @@ class AsyncClient:
         while True:
             try:
                 async with asyncio.timeout(max(0.1, deadline - time.monotonic())):
-                    ack = await self.log.append(job_suffix(namespace, name), payload, msg_id=message_id)
+                    ack = await self.log.append(
+                        job_suffix(namespace, name), payload, expected_last=after, msg_id=message_id
+                    )
                 return ack.seq, ack.duplicate
+            except StaleSequenceError:
+                raise
             except (UnansweredError, TimeoutError) as error:
                 if time.monotonic() >= deadline:
                     detail = f"{error or 'no answer'}; is there a cell {self.log.cell.name!r} at {self.url}?"

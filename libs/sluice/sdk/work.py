@@ -9,10 +9,10 @@ import msgspec
 import structlog
 
 from sluice.events.dispatch import DispatchEntry
-from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable
+from sluice.events.job import JobPodsReady, JobPodsReclaimable
 from sluice.log.errors import EventLogError
 
-from .claims import Held
+from .execution.outcome import Held, Outcome, finished
 
 if TYPE_CHECKING:
     from .executor import Executor
@@ -21,14 +21,6 @@ log = structlog.get_logger("sluice.sdk.executor")
 
 Unavailable = (EventLogError, ConnectionError, TimeoutError)
 """What a server that is away leads to."""
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended. `exit_codes`: by pod."""
-
-    success: bool = True
-    message: str = ""
-    exit_codes: dict[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -80,17 +72,6 @@ class Work:
 Run = Callable[[Work], Awaitable[Outcome]]
 Recover = Callable[[Held], Awaitable[Outcome | None]]
 """Ends what an earlier process of this executor left of an attempt; returns how it had ended, if it had."""
-
-
-def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFinished:
-    return JobFinished(
-        success=outcome.success,
-        message=outcome.message,
-        attempt=attempt,
-        uid=uid,
-        executor=executor,
-        exit_codes=outcome.exit_codes,
-    )
 
 
 __all__ = ["Outcome", "Recover", "Run", "Unavailable", "Work", "finished"]

@@ -1,0 +1,238 @@
+"""What an executor asks for and is told: plain structs, so that a shell or a simulator can stand around it.
+
+`Ask(number, request)` wants `Machine.answer(number, answer)`, once: late, or `Unanswered`. An answer that
+comes twice, or after the end, changes nothing.
+"""
+
+import msgspec
+
+from sluice.events.base import JobKey
+from sluice.events.dispatch import Claim, DispatchEntry, Heartbeat
+from sluice.events.job import JobEvent
+
+from .outcome import Held, Outcome
+
+
+class Struct(msgspec.Struct, frozen=True):
+    """Base of all that goes in and out."""
+
+
+# requests
+
+
+class GetEntry(Struct, frozen=True):
+    """What the job should be doing now. Answer: `HasEntry`, `Absent` or `Unanswered`.
+
+    `Absent` only if that is certain: a bucket that is being written anew (`Bucket.whole`) does not say it.
+    """
+
+    job: JobKey
+
+
+class GetClaim(Struct, frozen=True):
+    """Who has an attempt. Answer: `HasClaim`, `Absent` or `Unanswered`."""
+
+    key: str
+
+
+class PutClaim(Struct, frozen=True):
+    """Answer: `Stored`, `Refused` (the key is not of *revision*; 0: there is one), `Unanswered`."""
+
+    key: str
+    claim: Claim
+    revision: int
+    ttl_s: int | None = None
+
+
+class ListClaims(Struct, frozen=True):
+    """All claims. Answer: `HasClaims` or `Unanswered`."""
+
+
+class GetHeartbeat(Struct, frozen=True):
+    """This executor's own. Answer: `HasHeartbeat`, `Absent` or `Unanswered`."""
+
+
+class PutHeartbeat(Struct, frozen=True):
+    """Answer: `Stored`, `Refused` (not of *revision*), `Unanswered`. *revision* None: whatever there is."""
+
+    heartbeat: Heartbeat
+    revision: int | None
+    ttl_s: float
+
+
+class ListHeartbeats(Struct, frozen=True):
+    """Answer: `Present` or `Unanswered`."""
+
+
+class RemoveHeartbeat(Struct, frozen=True):
+    """Answer: anything."""
+
+
+class ReadJob(Struct, frozen=True):
+    """What the log has about a job from sequence *since* on. Answer: `JobRead` or `Unanswered`."""
+
+    job: JobKey
+    since: int
+
+
+class Publish(Struct, frozen=True):
+    """Say something about a job. Answer: `Stored`, `Refused` or `Unanswered` (it may be in the log).
+
+    *after*: the newest message about this job must be the one at that sequence; None: whichever it is.
+    A message whose id the log has is stored already.
+    """
+
+    job: JobKey
+    data: JobEvent
+    message_id: str
+    after: int | None = None
+
+
+class Recover(Struct, frozen=True):
+    """End what an earlier process of this executor left of an attempt. Answer: `Recovered`."""
+
+    held: Held
+
+
+Request = (
+    GetEntry
+    | GetClaim
+    | PutClaim
+    | ListClaims
+    | GetHeartbeat
+    | PutHeartbeat
+    | ListHeartbeats
+    | RemoveHeartbeat
+    | ReadJob
+    | Publish
+    | Recover
+)
+
+
+# answers
+
+
+class Stored(Struct, frozen=True):
+    """Written; *revision*: of the key, or the sequence in the log."""
+
+    revision: int = 0
+
+
+class Refused(Struct, frozen=True):
+    """Not written: something else is there than was expected."""
+
+
+class Unanswered(Struct, frozen=True):
+    """Nobody says; what was to be written may be there."""
+
+    detail: str = ""
+
+
+class Absent(Struct, frozen=True):
+    """There is no such thing."""
+
+
+class HasEntry(Struct, frozen=True):
+    entry: DispatchEntry
+
+
+class HasClaim(Struct, frozen=True):
+    claim: Claim
+    revision: int
+
+
+class HasClaims(Struct, frozen=True):
+    claims: tuple[tuple[str, Claim, int], ...]
+    """(key, claim, revision), by key."""
+
+
+class HasHeartbeat(Struct, frozen=True):
+    heartbeat: Heartbeat
+
+
+class Present(Struct, frozen=True):
+    executors: frozenset[str]
+    """Names of those with a heartbeat."""
+
+
+class Told(Struct, frozen=True):
+    """One message about a job. *data* is none of the reports: a submission, a scaling."""
+
+    seq: int
+    message_id: str
+    data: JobEvent | None
+
+
+class JobRead(Struct, frozen=True):
+    told: tuple[Told, ...]
+    last: int
+    """Sequence of the newest message about the job, 0 if the log has none (any more)."""
+
+
+class Recovered(Struct, frozen=True):
+    outcome: Outcome | None
+    """How the attempt had ended, if it had."""
+
+
+Answer = (
+    Stored
+    | Refused
+    | Unanswered
+    | Absent
+    | HasEntry
+    | HasClaim
+    | HasClaims
+    | HasHeartbeat
+    | Present
+    | JobRead
+    | Recovered
+)
+
+
+# actions
+
+
+class Ask(Struct, frozen=True):
+    number: int
+    request: Request
+
+
+class Follow(Struct, frozen=True):
+    """Follow dispatch from now on: first all there is, then what changes, by `Machine.dispatched`."""
+
+
+class StartWork(Struct, frozen=True):
+    """Begin the work of an attempt; say `Machine.work_ended` when it has ended, for whatever reason."""
+
+    work: int
+    entry: DispatchEntry
+
+
+class ResizeWork(Struct, frozen=True):
+    """The same attempt in other words: *resized* if it is of another size."""
+
+    work: int
+    entry: DispatchEntry
+    resized: bool
+
+
+class CancelWork(Struct, frozen=True):
+    """End what runs."""
+
+    work: int
+
+
+class Reported(Struct, frozen=True):
+    """What was handed to `Machine.report` is in the log; or will not be, as the executor is about to end."""
+
+    report: int
+    in_log: bool
+
+
+class Ended(Struct, frozen=True):
+    """Everything has ended; nothing more is asked. *duplicate*: instance of another process of this name."""
+
+    duplicate: str = ""
+
+
+Action = Ask | Follow | StartWork | ResizeWork | CancelWork | Reported | Ended

@@ -1,0 +1,309 @@
+"""One attempt after another: claim it, see that it is nobody else's, run it, report it."""
+
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from sluice.events.base import JobKey
+from sluice.events.dispatch import Claim, DispatchEntry
+from sluice.events.job import JobEvent, JobPodsReady, JobStopped
+
+from .actions import (
+    Absent,
+    Answer,
+    CancelWork,
+    GetClaim,
+    GetEntry,
+    HasClaim,
+    HasEntry,
+    JobRead,
+    Publish,
+    PutClaim,
+    ReadJob,
+    Refused,
+    ResizeWork,
+    StartWork,
+    Stored,
+    Unanswered,
+)
+from .book import Attempt, Book, Stage, counts, pods_of
+from .desk import Desk
+from .outcome import Held, Outcome, finished
+from .ownership import Owner, born, claim_id, nothing_said_since, owner_of
+from .reports import AGAIN_S, Reports
+from .settling import Settling
+
+RETRY_S = 0.2
+KEEP_DONE_S = 600
+"""A claim stays so long after its attempt, for executors that hear late of the attempt's end."""
+
+log = structlog.get_logger("sluice.sdk.executor")
+
+
+class Attempts:
+    """Lives of attempts. *told*: what dispatch says of a job was read. *left*: an attempt is over here."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        book: Book,
+        reports: Reports,
+        settling: Settling,
+        told: Callable[[JobKey, DispatchEntry | None], None],
+        left: Callable[[Attempt], None],
+    ) -> None:
+        self._desk, self._book, self._reports, self._settling = desk, book, reports, settling
+        self._told, self._left = told, left
+        self._works: dict[int, Attempt] = {}
+
+    def start(self, entry: DispatchEntry, revision: int = 0) -> None:
+        """Claim an attempt (by taking over the claim of *revision*) and do what it asks for."""
+        attempt = Attempt(entry, pods_of(entry), nothing_said_since(entry), revision)
+        self._book.attempts[entry.job] = attempt
+        self._book.used += attempt.pods
+        self._claim(attempt)
+
+    def end(self, attempt: Attempt, how: str) -> None:
+        """It is to stop, or is lost; what runs of it is ended."""
+        if attempt.ending not in ("lost", how):
+            attempt.ending = how
+            if attempt.stage is Stage.WORK:
+                self._desk.do(CancelWork(attempt.work))
+
+    def resize(self, attempt: Attempt, entry: DispatchEntry) -> None:
+        """Hand on other counts of the same attempt (WS7)."""
+        before = attempt.entry
+        if entry.seq < before.seq or before.state != "Running":
+            return
+        attempt.entry = entry
+        pods = pods_of(entry)
+        self._book.used += pods - attempt.pods
+        attempt.pods = pods
+        given = attempt.given
+        if attempt.stage is Stage.WORK and given is not None and given is not entry:
+            attempt.given = entry
+            self._desk.do(ResizeWork(attempt.work, entry, counts(given) != counts(entry)))
+
+    # claiming
+
+    def _claim(self, attempt: Attempt) -> None:
+        if attempt.ending == "lost":
+            self._leave(attempt)
+            return
+        request = PutClaim(attempt.key, self._book.mine(), attempt.revision)
+        self._desk.ask(request, partial(self._claimed, attempt))
+
+    def _claimed(self, attempt: Attempt, answer: Answer) -> None:
+        match answer:
+            case Stored(revision):
+                attempt.revision = revision
+                self._look(attempt)
+            case Refused():
+                self._desk.ask(GetClaim(attempt.key), partial(self._contested, attempt))
+            case _:
+                self._retry(attempt, answer, "claim not answered", self._claim)
+
+    def _contested(self, attempt: Attempt, answer: Answer) -> None:
+        who = self._book.who
+        match answer:
+            case HasClaim(claim, revision) if claim.state == "Active" and claim.instance == who.instance:
+                # Stored by a request that was not answered.
+                attempt.revision = revision
+                self._look(attempt)
+            case HasClaim(claim, revision) if claim.state == "Active" and claim.executor == who.name:
+                # An earlier process's, put back by somebody who found it in the log.
+                attempt.revision, attempt.after = revision, None
+                self._claim(attempt)
+            case HasClaim() | Absent():
+                self._foreign(attempt)
+            case _:
+                self._retry(attempt, answer, "claim not answered", self._claim)
+
+    def _retry(self, attempt: Attempt, answer: Answer, what: str, again: Callable[[Attempt], None]) -> None:
+        detail = answer.detail if isinstance(answer, Unanswered) else ""
+        log.info(what, job=attempt.entry.job, error=detail)
+        self._desk.later(RETRY_S, partial(again, attempt))
+
+    # looking
+
+    def _look(self, attempt: Attempt) -> None:
+        """Make sure that it is still wanted, which what was followed may be behind of, and nobody else's."""
+        attempt.stage, attempt.owner = Stage.LOOK, None
+        job = attempt.entry.job
+        attempt.open = 1 if attempt.after is not None else 2
+        self._desk.ask(GetEntry(job), partial(self._refreshed, attempt))
+        if attempt.after is None:
+            self._read(attempt)
+
+    def _refreshed(self, attempt: Attempt, answer: Answer) -> None:
+        job = attempt.entry.job
+        match answer:
+            case HasEntry(entry):
+                self._told(job, entry)
+            case Absent():
+                self._told(job, None)
+            case _:
+                pass
+        self._looked(attempt)
+
+    def _read(self, attempt: Attempt) -> None:
+        if attempt.ending == "lost":
+            self._looked(attempt)
+            return
+        entry = attempt.entry
+        self._desk.ask(ReadJob(entry.job, born(entry.uid)), partial(self._has_read, attempt))
+
+    def _has_read(self, attempt: Attempt, answer: Answer) -> None:
+        if not isinstance(answer, JobRead):
+            self._retry(attempt, answer, "log not read", self._read)
+            return
+        entry = attempt.entry
+        attempt.after, attempt.owner = answer.last, owner_of(answer.told, entry.uid, entry.attempt)
+        self._looked(attempt)
+
+    def _looked(self, attempt: Attempt) -> None:
+        attempt.open -= 1
+        if attempt.open:
+            return
+        owner, who = attempt.owner, self._book.who
+        if attempt.ending == "lost":
+            self._conclude(attempt, None)
+        elif owner is not None and owner.over:
+            log.info("attempt is over", job=attempt.entry.job, attempt=attempt.entry.attempt)
+            self._book.foreign[attempt.entry.job] = attempt.entry
+            self._close(attempt)
+        elif owner is not None and (owner.executor, owner.instance) == (who.name, who.instance):
+            attempt.announced = True
+            self._begin(attempt)
+        elif owner is not None and owner.executor == who.name:
+            self._recover(attempt)
+        elif owner is not None:
+            self._give_back(attempt, owner)
+        elif attempt.entry.state == "Suspended" or attempt.ending:
+            self._conclude(attempt, None)
+        else:
+            self._announce(attempt)
+
+    def _give_back(self, attempt: Attempt, owner: Owner) -> None:
+        """The bucket had lost another's claim: put it back."""
+        log.warning("claim put back", job=attempt.entry.job, owner=owner.executor)
+        claim = Claim(executor=owner.executor, instance=owner.instance)
+        if not owner.executor:
+            claim = self._book.mine("Done")
+        request = PutClaim(attempt.key, claim, attempt.revision)
+        self._desk.ask(request, lambda _: self._foreign(attempt))
+
+    def _foreign(self, attempt: Attempt) -> None:
+        self._book.foreign[attempt.entry.job] = attempt.entry
+        self._leave(attempt)
+
+    def _recover(self, attempt: Attempt) -> None:
+        attempt.stage = Stage.RECOVER
+        entry = attempt.entry
+        held = Held(attempt.key, entry.job, entry.uid, entry.attempt, attempt.revision)
+        self._settling.recover(held, lambda: self._leave(attempt))
+
+    # announcing and running
+
+    def _announce(self, attempt: Attempt) -> None:
+        """Say in the log who has it, unless somebody has said anything about the job since it was read."""
+        attempt.stage = Stage.ANNOUNCE
+        if attempt.ending:
+            self._conclude(attempt, None)
+            return
+        entry, who = attempt.entry, self._book.who
+        data = JobPodsReady(attempt=entry.attempt, uid=entry.uid, executor=who.name, ready=False)
+        name = claim_id(entry.uid, entry.attempt, who.instance)
+        self._desk.ask(Publish(entry.job, data, name, attempt.after), partial(self._announced, attempt))
+
+    def _announced(self, attempt: Attempt, answer: Answer) -> None:
+        match answer:
+            case Stored():
+                attempt.announced = True
+                self._begin(attempt)
+            case Refused():
+                attempt.after = None
+                self._look(attempt)
+            case _ if self._book.ending:
+                log.error("report not published", job=attempt.entry.job)
+                self._leave(attempt)
+            case _:
+                # It may be there: the log says.
+                attempt.after = None
+                log.warning("claim not published, trying again", job=attempt.entry.job)
+                self._desk.later(AGAIN_S, partial(self._look, attempt))
+
+    def _begin(self, attempt: Attempt) -> None:
+        if attempt.ending or attempt.entry.state == "Suspended":
+            self._conclude(attempt, None)
+            return
+        attempt.stage, attempt.work = Stage.WORK, self._desk.number()
+        attempt.given = attempt.entry
+        self._works[attempt.work] = attempt
+        self._desk.do(StartWork(attempt.work, attempt.entry))
+
+    def work_ended(self, work: int, outcome: Outcome | None) -> None:
+        """What ran has ended: by itself, with *outcome*, or because it was cancelled."""
+        attempt = self._works.pop(work, None)
+        if attempt is not None:
+            self._conclude(attempt, outcome)
+
+    # ending
+
+    def _conclude(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Report how the attempt ended; nothing if it is not ours any more."""
+        entry, who = attempt.entry, self._book.who
+        attempt.stage = Stage.REPORT
+        if attempt.ending == "lost":
+            log.info("attempt lost", job=entry.job, attempt=entry.attempt)
+            self._close(attempt)
+            return
+        data: JobEvent
+        if outcome is not None:
+            data = finished(outcome, entry.uid, entry.attempt, who.name)
+        else:
+            message = f'Executor "{who.name}" was shut down' if self._book.ending else ""
+            data = JobStopped(attempt=entry.attempt, uid=entry.uid, executor=who.name, message=message)
+        name = f"{entry.uid}-{entry.attempt}-end"
+        if attempt.announced:
+            self._reports.say(entry.job, data, name, partial(self._concluded, attempt))
+        else:
+            # Nobody has begun it, as far as was read: who begins it now must find that it has stopped.
+            request = Publish(entry.job, data, name, attempt.after)
+            self._desk.ask(request, partial(self._stopped, attempt))
+
+    def _concluded(self, attempt: Attempt, in_log: bool) -> None:
+        if in_log:
+            self._close(attempt)
+        else:
+            self._leave(attempt)
+
+    def _stopped(self, attempt: Attempt, answer: Answer) -> None:
+        match answer:
+            case Stored():
+                self._close(attempt)
+            case Refused():
+                attempt.after = None
+                self._look(attempt)
+            case _ if self._book.ending:
+                log.error("report not published", job=attempt.entry.job)
+                self._leave(attempt)
+            case _:
+                self._desk.later(AGAIN_S, partial(self._conclude, attempt, None))
+
+    def _close(self, attempt: Attempt) -> None:
+        """Mark the claim as done. If that fails it only stays longer than need be."""
+        attempt.stage = Stage.CLOSE
+        done = PutClaim(attempt.key, self._book.mine("Done"), attempt.revision, KEEP_DONE_S)
+        self._desk.ask(done, lambda _: self._leave(attempt))
+
+    def _leave(self, attempt: Attempt) -> None:
+        job = attempt.entry.job
+        if self._book.attempts.get(job) is attempt:
+            del self._book.attempts[job]
+            self._book.used -= attempt.pods
+            self._left(attempt)
+
+
+__all__ = ["KEEP_DONE_S", "Attempts"]

@@ -1,0 +1,122 @@
+"""What one executor knows: what is wanted, what it has, what waits, and what is another's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sluice.events.base import JobKey
+from sluice.events.dispatch import Claim, DispatchEntry, claim_key
+
+from .ownership import Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """*flavors*: those served, () for all. *capacity*: most pods at once, 0 for any number."""
+
+    flavors: Sequence[str] = ()
+    capacity: int = 0
+    heartbeat_s: float = 1.0
+    ttl_s: float = 5.0
+    """How long a heartbeat lasts: whole seconds, several beats."""
+    takeover_s: float = 10.0
+    """How long an owner's heartbeat must be missing before its claims are taken over."""
+    check_s: float = 10.0
+    """How often what runs is compared with what should run, beside following the changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process of an executor: *instance* is of this process alone."""
+
+    name: str
+    instance: str
+    host: str = ""
+    pid: int = 0
+
+
+class Stage(Enum):
+    CLAIM = "claim"
+    """The claim is being made."""
+    LOOK = "look"
+    """It is made; is the attempt still wanted, and nobody else's?"""
+    ANNOUNCE = "announce"
+    """The log is told who has it."""
+    WORK = "work"
+    REPORT = "report"
+    """It has ended; the log is told how."""
+    CLOSE = "close"
+    """The claim is given up."""
+    RECOVER = "recover"
+    """It was an earlier process's of this executor: what that left is ended and reported."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One attempt of one job, from the claim to the report."""
+
+    entry: DispatchEntry
+    pods: int
+    after: int | None
+    """The newest message about the job, None before that is known."""
+    revision: int = 0
+    """Of the claim."""
+    stage: Stage = Stage.CLAIM
+    ending: str = ""
+    """'' while wanted; `stop`: to be stopped and reported; `lost`: not ours any more, nothing to report."""
+    announced: bool = False
+    """The log says that this process has it."""
+    owner: Owner | None = None
+    """As last read in the log."""
+    open: int = 0
+    """Answers waited for before the next stage."""
+    work: int = 0
+    given: DispatchEntry | None = None
+    """What the work was given."""
+
+    @property
+    def key(self) -> str:
+        return claim_key(self.entry.job, self.entry.uid, self.entry.attempt)
+
+
+@dataclass
+class Book:
+    """State of one executor. *ending*: '' while it works; `stop`: in order; `abandon`: without reports."""
+
+    who: Identity
+    settings: ExecutorSettings
+    wanted: dict[JobKey, DispatchEntry] = field(default_factory=dict)
+    attempts: dict[JobKey, Attempt] = field(default_factory=dict)
+    waiting: dict[JobKey, None] = field(default_factory=dict)
+    """Jobs to be started as soon as there is room, in the order in which they came."""
+    foreign: dict[JobKey, DispatchEntry] = field(default_factory=dict)
+    """Wanted, but another executor's."""
+    used: int = 0
+    """Pods of all attempts."""
+    ending: str = ""
+
+    def mine(self, state: str = "Active") -> Claim:
+        done = state == "Done"
+        return Claim(executor=self.who.name, instance=self.who.instance, state="Done" if done else "Active")
+
+    def serves(self, entry: DispatchEntry) -> bool:
+        flavors = self.settings.flavors
+        return not flavors or all(
+            flavor in flavors for pods in entry.pod_sets for flavor in pods.flavors.values()
+        )
+
+
+def same(one: DispatchEntry, other: DispatchEntry) -> bool:
+    """Tell whether both are about the same attempt of the same job."""
+    return one.uid == other.uid and one.attempt == other.attempt
+
+
+def counts(entry: DispatchEntry) -> dict[str, int]:
+    return {pods.name: pods.count for pods in entry.pod_sets}
+
+
+def pods_of(entry: DispatchEntry) -> int:
+    return sum(pods.count for pods in entry.pod_sets)
+
+
+__all__ = ["Attempt", "Book", "ExecutorSettings", "Identity", "Stage", "counts", "pods_of", "same"]

@@ -1,0 +1,167 @@
+"""What an executor's machine asks, put to the server: buckets, and the log."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from sluice.events.codec import CloudEvent, decode_message
+from sluice.events.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
+from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
+from sluice.log.errors import LogUnavailableError, StaleSequenceError
+from sluice.log.subjects import job_suffix
+
+from .bucket import Bucket
+from .client import AsyncClient, split
+from .errors import NotPublishedError
+from .execution.actions import (
+    Absent,
+    Answer,
+    GetClaim,
+    GetEntry,
+    GetHeartbeat,
+    HasClaim,
+    HasClaims,
+    HasEntry,
+    HasHeartbeat,
+    JobRead,
+    ListClaims,
+    ListHeartbeats,
+    Present,
+    Publish,
+    PutClaim,
+    PutHeartbeat,
+    ReadJob,
+    Refused,
+    RemoveHeartbeat,
+    Request,
+    Stored,
+    Told,
+    Unanswered,
+)
+
+AGENT = "agent"
+
+_ENTRIES = msgspec.json.Decoder(DispatchEntry)
+_CLAIMS = msgspec.json.Decoder(Claim)
+_BEATS = msgspec.json.Decoder(Heartbeat)
+_REPORTS: dict[str, type[JobEvent]] = {
+    kind.__name__: kind for kind in (JobPodsReady, JobPodsReclaimable, JobStopped, JobFinished)
+}
+_NO_MESSAGE = 10037
+
+
+class Questions:
+    """Raises what `sluice.sdk.work.Unavailable` names when there is no answer."""
+
+    def __init__(self, client: AsyncClient, executor: str) -> None:
+        self.client = client
+        self.dispatch = Bucket(client.log, "dispatch")
+        self._claims = Bucket(client.log, "claims")
+        self._heartbeats = Bucket(client.log, "heartbeats", memory=True)
+        self._beat = f"{AGENT}.{key_token(executor)}"
+
+    async def ask(self, request: Request) -> Answer:
+        match request:
+            case GetEntry(job):
+                found = await self.dispatch.certainly(dispatch_key(job))
+                return Absent() if found is None else HasEntry(_ENTRIES.decode(found.value))
+            case GetClaim(key):
+                return await self._claim(key)
+            case PutClaim(key, claim, revision, ttl_s):
+                return await self._put(self._claims, key, claim, revision, ttl_s)
+            case ListClaims():
+                return await self._all_claims()
+            case GetHeartbeat():
+                beat = await self._heartbeats.get(self._beat)
+                return Absent() if beat is None else HasHeartbeat(_BEATS.decode(beat.value))
+            case PutHeartbeat(heartbeat, expected, lasts_s):
+                return await self._put(self._heartbeats, self._beat, heartbeat, expected, lasts_s)
+            case ListHeartbeats():
+                keys = await self._heartbeats.keys(AGENT)
+                return Present(frozenset(key_text(key.removeprefix(f"{AGENT}.")) for key in keys))
+            case RemoveHeartbeat():
+                await self._heartbeats.remove(self._beat)
+                return Stored()
+            case ReadJob():
+                return await self._read(request)
+            case Publish():
+                return await self._publish(request)
+            case _:
+                raise TypeError(f"{type(request).__name__} is no question to the server")
+
+    # buckets
+
+    async def _put(
+        self, bucket: Bucket, key: str, value: object, revision: int | None, ttl_s: float | None
+    ) -> Answer:
+        try:
+            return Stored(await bucket.put(key, msgspec.json.encode(value), revision=revision, ttl_s=ttl_s))
+        except StaleSequenceError:
+            return Refused()
+
+    async def _claim(self, key: str) -> HasClaim | Absent:
+        found = await self._claims.get(key)
+        return Absent() if found is None else HasClaim(_CLAIMS.decode(found.value), found.revision)
+
+    async def _all_claims(self) -> HasClaims:
+        await self._claims.ensure()
+        claims = []
+        for key in await self._claims.keys():
+            found = await self._claim(key)
+            if isinstance(found, HasClaim):
+                claims.append((key, found.claim, found.revision))
+        return HasClaims(tuple(claims))
+
+    # the log
+
+    async def _publish(self, request: Publish) -> Answer:
+        try:
+            seq = await self.client.publish(
+                request.job, request.data, message_id=request.message_id, after=request.after
+            )
+        except StaleSequenceError:
+            return Refused()
+        except NotPublishedError as error:
+            return Unanswered(error.detail)
+        return Stored(seq)
+
+    async def _read(self, request: ReadJob) -> JobRead:
+        """Read what there is about one job, from its newest message backwards in one's mind: forwards."""
+        subject = self.client.log.cell.subject(job_suffix(*split(request.job)))
+        newest = await self._message({"last_by_subj": subject})
+        last = int(newest["seq"]) if newest is not None else 0
+        told, seq = [], request.since
+        while newest is not None and seq <= last:
+            message = newest if seq == last else await self._message({"seq": seq, "next_by_subj": subject})
+            if message is None or int(message["seq"]) > last:
+                break
+            seq = int(message["seq"])
+            told.append(_told(seq, base64.b64decode(message.get("data", ""))))
+            seq += 1
+        return JobRead(tuple(told), last)
+
+    async def _message(self, which: dict[str, Any]) -> dict[str, Any] | None:
+        # Not the direct get: any replica answers that, and this answer must be the newest there is.
+        connection = await self.client.log.connection(5.0)
+        stream = self.client.log.cell.stream
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", which)
+        if error := answer.get("error"):
+            if error.get("err_code") == _NO_MESSAGE:
+                return None
+            raise LogUnavailableError(f"{stream}: {error.get('description')}")
+        message: dict[str, Any] = answer["message"]
+        return message
+
+
+def _told(seq: int, payload: bytes) -> Told:
+    found = decode_message(payload)
+    if not isinstance(found, CloudEvent) or found.type not in _REPORTS:
+        return Told(seq, "", None)
+    try:
+        return Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
+    except msgspec.DecodeError:
+        return Told(seq, found.id, None)
+
+
+__all__ = ["Questions"]

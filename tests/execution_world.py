@@ -1,0 +1,330 @@
+"""Executors without a server: machines, buckets that can be lost, the messages about jobs, and what runs.
+
+Time is virtual. Each `World.step` does one thing that a `random.Random` chooses: answer a question
+(or not, though it was done), end work, wait.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.dispatch import Claim, DispatchEntry, DispatchPodSet, Heartbeat
+from sluice.events.ids import uid
+from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobStopped
+from sluice.sdk.execution import ExecutorSettings, Held, Identity, Machine, Outcome
+from sluice.sdk.execution import actions as act
+
+SETTINGS = ExecutorSettings(heartbeat_s=1, ttl_s=5, takeover_s=10, check_s=10)
+
+
+def entry_of(job: str, born: int, attempt: int = 1, *, stop: bool = False, count: int = 1) -> DispatchEntry:
+    """Return what dispatch says of a job whose submission is at *born*."""
+    return DispatchEntry(
+        job=JobKey(f"default/{job}"),
+        uid=uid(born),
+        state="Suspended" if stop else "Running",
+        stop=stop,
+        attempt=attempt,
+        workload=WorkloadKey(f"default/job-{job}"),
+        manifest_seq=born,
+        seq=born + 1,
+        pod_sets=() if stop else (DispatchPodSet(name="main", count=count),),
+    )
+
+
+@dataclass
+class Kept[V]:
+    value: V
+    revision: int
+    until: float = float("inf")
+
+
+@dataclass
+class Bucket[V]:
+    """Latest values; `lose` takes them all, and revisions begin anew."""
+
+    kept: dict[str, Kept[V]] = field(default_factory=dict)
+    revision: int = 0
+
+    def get(self, key: str, now: float) -> Kept[V] | None:
+        kept = self.kept.get(key)
+        if kept is not None and kept.until <= now:
+            del self.kept[key]
+            return None
+        return kept
+
+    def put(self, key: str, value: V, revision: int | None, now: float, ttl_s: float | None) -> int | None:
+        """Return the new revision, None if the key is not of *revision*."""
+        kept = self.get(key, now)
+        if revision is not None and revision != (kept.revision if kept is not None else 0):
+            return None
+        self.revision += 1
+        self.kept[key] = Kept(value, self.revision, now + (ttl_s or float("inf")))
+        return self.revision
+
+    def lose(self) -> None:
+        self.kept.clear()
+        self.revision = 0
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    executor: str
+    instance: str
+    entry: DispatchEntry
+    cancelled: bool = False
+
+
+@dataclass
+class Process:
+    """One process of an executor: a machine, what it runs, and what it has asked."""
+
+    machine: Machine
+    works: dict[int, Running] = field(default_factory=dict)
+    asked: list[act.Ask] = field(default_factory=list)
+    follows: bool = False
+    ended: act.Ended | None = None
+
+
+@dataclass
+class World:
+    """*unanswered*: share of questions that nobody answers; half of them were done."""
+
+    random: Random
+    unanswered: float = 0.0
+    now: float = 0.0
+    seq: int = 0
+    log: dict[JobKey, list[act.Told]] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    dispatch: dict[JobKey, DispatchEntry] = field(default_factory=dict)
+    dispatch_whole: bool = True
+    claims: Bucket[Claim] = field(default_factory=Bucket)
+    beats: Bucket[Heartbeat] = field(default_factory=Bucket)
+    processes: dict[str, Process] = field(default_factory=dict)
+    lives: int = 0
+    started: list[tuple[JobKey, str, int, str]] = field(default_factory=list)
+    """(job, uid, attempt, instance) in the order of starts."""
+    double: list[str] = field(default_factory=list)
+    recovered: list[Held] = field(default_factory=list)
+
+    # executors
+
+    def start(self, name: str, settings: ExecutorSettings = SETTINGS) -> Process:
+        """Start a process of the executor *name*; one that was there is killed."""
+        self.lives += 1
+        machine = Machine(Identity(name=name, instance=f"{name}{self.lives}"), settings)
+        process = self.processes[name] = Process(machine)
+        self.do(process, machine.begin(self.now))
+        return process
+
+    def kill(self, name: str) -> None:
+        """End a process and what it runs."""
+        del self.processes[name]
+
+    def do(self, process: Process, actions: Iterable[act.Action]) -> None:
+        who = process.machine.book.who
+        for action in actions:
+            match action:
+                case act.Ask():
+                    process.asked.append(action)
+                case act.StartWork(number, entry):
+                    self._runs(Running(who.name, who.instance, entry), process, number)
+                case act.ResizeWork(number, entry):
+                    process.works[number].entry = entry
+                case act.CancelWork(number):
+                    process.works[number].cancelled = True
+                case act.Follow():
+                    process.follows = True
+                    self.do(process, process.machine.dispatched(list(self.dispatch.items()), self.now))
+                case act.Ended():
+                    process.ended = action
+                case _:
+                    pass
+
+    def _runs(self, running: Running, process: Process, number: int) -> None:
+        entry = running.entry
+        for other in self.processes.values():
+            for work in other.works.values():
+                if work.entry.job == entry.job and work.entry.uid == entry.uid:
+                    self.double.append(f"{entry.job}: {running.instance} beside {work.instance}")
+        process.works[number] = running
+        self.started.append((entry.job, entry.uid, entry.attempt, running.instance))
+
+    # what happens
+
+    def say(self, job: JobKey, data: JobEvent | None, message_id: str = "", after: int | None = None) -> int:
+        """Append a message about a job; 0 if the newest one is not that of *after*."""
+        if message_id in self.ids:
+            return self.ids[message_id]
+        told = self.log.setdefault(job, [])
+        if after is not None and after != (told[-1].seq if told else 0):
+            return 0
+        self.seq += 1
+        told.append(act.Told(self.seq, message_id, data))
+        if message_id:
+            self.ids[message_id] = self.seq
+        return self.seq
+
+    def submit(self, name: str, *, count: int = 1) -> DispatchEntry:
+        """A job is submitted and may run at once."""
+        seq = self.say(JobKey(f"default/{name}"), None) if self.seq else self._first(name)
+        entry = entry_of(name, seq, count=count)
+        self.tell(entry)
+        return entry
+
+    def _first(self, name: str) -> int:
+        # A log begins with configuration.
+        self.seq = 10
+        return self.say(JobKey(f"default/{name}"), None)
+
+    def tell(self, entry: DispatchEntry | None, job: JobKey | None = None) -> None:
+        """Dispatch says so, to all who follow it."""
+        if entry is not None:
+            self.dispatch[entry.job], job = entry, entry.job
+        else:
+            assert job is not None
+            self.dispatch.pop(job, None)
+        for process in list(self.processes.values()):
+            if process.follows:
+                self.do(process, process.machine.dispatched([(job, entry)], self.now))
+
+    def decide(self) -> None:
+        """Do what the slice-aggregator does: attempts that have ended are over, or run again."""
+        for job, entry in list(self.dispatch.items()):
+            for told in self.log.get(job, ()):
+                data = told.data
+                if not isinstance(data, JobStopped | JobFinished):
+                    continue
+                if (data.attempt, data.uid) != (entry.attempt, entry.uid):
+                    continue
+                if isinstance(data, JobFinished) or entry.stop:
+                    self.tell(None, job)
+                else:
+                    self.tell(entry_of(job.partition("/")[2], entry.manifest_seq, entry.attempt + 1))
+                break
+
+    def lose_executor(self, name: str) -> None:
+        """Its heartbeat is gone for long: what the log knows it to have runs again."""
+        for job, entry in list(self.dispatch.items()):
+            owner = self.owner(entry)
+            if owner == name:
+                self.tell(entry_of(job.partition("/")[2], entry.manifest_seq, entry.attempt + 1))
+
+    def owner(self, entry: DispatchEntry) -> str:
+        """Return who has said first that it has the attempt."""
+        for told in self.log.get(entry.job, ()):
+            if isinstance(told.data, JobPodsReady) and told.data.attempt == entry.attempt:
+                return told.data.executor
+        return ""
+
+    # steps
+
+    def answer(self, process: Process, ask: act.Ask, *, lost: bool = False, done: bool = True) -> None:
+        """Answer a question; *lost*: the answer does not arrive, *done*: but what was asked is done."""
+        process.asked.remove(ask)
+        answer = self._answered(process, ask.request) if done else act.Unanswered("lost")
+        if lost:
+            answer = act.Unanswered("lost")
+        self.do(process, process.machine.answer(ask.number, answer, self.now))
+
+    def _answered(self, process: Process, request: act.Request) -> act.Answer:
+        name, now = process.machine.book.who.name, self.now
+        match request:
+            case act.GetEntry(job):
+                if job in self.dispatch:
+                    return act.HasEntry(self.dispatch[job])
+                return act.Absent() if self.dispatch_whole else act.Unanswered("being written anew")
+            case act.GetClaim(key):
+                kept = self.claims.get(key, now)
+                return act.Absent() if kept is None else act.HasClaim(kept.value, kept.revision)
+            case act.PutClaim(key, claim, expected, ttl_s):
+                revision = self.claims.put(key, claim, expected, now, ttl_s)
+            case act.ListClaims():
+                keys = sorted(self.claims.kept)
+                found = [(key, self.claims.get(key, now)) for key in keys]
+                return act.HasClaims(tuple((k, c.value, c.revision) for k, c in found if c is not None))
+            case act.GetHeartbeat():
+                beat = self.beats.get(name, now)
+                return act.Absent() if beat is None else act.HasHeartbeat(beat.value)
+            case act.PutHeartbeat(heartbeat, expected, lasts_s):
+                revision = self.beats.put(name, heartbeat, expected, now, lasts_s)
+            case act.ListHeartbeats():
+                return act.Present(frozenset(k for k in sorted(self.beats.kept) if self.beats.get(k, now)))
+            case act.RemoveHeartbeat():
+                self.beats.kept.pop(name, None)
+                return act.Stored()
+            case act.ReadJob(job, since):
+                told = self.log.get(job, [])
+                last = told[-1].seq if told else 0
+                return act.JobRead(tuple(one for one in told if one.seq >= since), last)
+            case act.Publish(job, data, message_id, after):
+                revision = self.say(job, data, message_id, after) or None
+            case act.Recover(held):
+                self.recovered.append(held)
+                return act.Recovered(None)
+        return act.Refused() if revision is None else act.Stored(revision)
+
+    def step(self) -> None:
+        """Do one thing, drawn from what there is to do."""
+        choices: list[tuple[Process, act.Ask | int]] = []
+        for process in self.processes.values():
+            choices += [(process, ask) for ask in process.asked]
+            choices += [(process, n) for n, work in process.works.items() if work.cancelled]
+        if not choices:
+            self.wait()
+            return
+        process, chosen = self.random.choice(choices)
+        if isinstance(chosen, int):
+            self.end_work(process, chosen, None)
+            return
+        lost = self.random.random() < self.unanswered
+        self.answer(process, chosen, lost=lost, done=not lost or self.random.random() < 0.5)
+        self.decide()
+
+    def end_work(self, process: Process, number: int, outcome: Outcome | None) -> None:
+        del process.works[number]
+        self.do(process, process.machine.work_ended(number, outcome, self.now))
+
+    def wait(self) -> None:
+        """Let time pass until the next alarm of any machine."""
+        due = [p.machine.deadline for p in self.processes.values() if p.machine.deadline is not None]
+        self.now = max(self.now, min(due)) if due else self.now + 1.0
+        for process in list(self.processes.values()):
+            self.do(process, process.machine.tick(self.now))
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Answer everything, in order, for so long."""
+        end, steps = self.now + seconds, 0
+        while self.now < end:
+            steps += 1
+            assert steps < 200_000, "time does not pass"
+            busy = False
+            for process in list(self.processes.values()):
+                for number in [n for n, work in process.works.items() if work.cancelled]:
+                    self.end_work(process, number, None)
+                for ask in list(process.asked):
+                    busy = True
+                    self.answer(process, ask)
+            self.decide()
+            if not busy:
+                self.wait()
+
+    def running(self, name: str) -> list[str]:
+        """Return the executors that run a job now."""
+        return [
+            work.executor
+            for process in self.processes.values()
+            for work in process.works.values()
+            if work.entry.job == f"default/{name}" and not work.cancelled
+        ]
+
+    def finish(self, name: str) -> None:
+        """The work of a job ends well, wherever it runs."""
+        for process in self.processes.values():
+            for number, work in list(process.works.items()):
+                if work.entry.job == f"default/{name}":
+                    self.end_work(process, number, Outcome())
+
+
+__all__ = ["SETTINGS", "Bucket", "Process", "World", "entry_of"]

@@ -62,6 +62,7 @@ async def drained(publisher):
 
 
 def commit(publisher, seq, changes):
+    publisher.projection.all |= dict(changes)
     publisher.decided(None, Step(upto=0, at=0))
     publisher.committed(None, [Step(upto=0, at=0)], seq, [changes])
 

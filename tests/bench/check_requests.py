@@ -16,6 +16,7 @@ import uvloop
 
 from sluice.events.check_protocol import request_key
 from sluice.log.jetstream import JetStreamLog
+from sluice.log.stream import WHOLE
 from sluice.sdk.bucket import Bucket
 from sluice.sdk.checks.testing import make_request
 from tests.system import System, usage_of
@@ -74,6 +75,7 @@ async def _fill(log: JetStreamLog, bucket: Bucket, requests: int) -> None:
         connection.publish(bucket.prefix + key, msgspec.json.encode(request))
         if number % 1000 == 999:
             await bucket.keys("none")
+    await connection.request(bucket.prefix + WHOLE, b"", {"KV-Operation": "DEL"})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import structlog
 from sluice.events.check_protocol import CheckRequest, CheckVerdict, request_key
 from sluice.events.codec import decode_data, decode_message
 from sluice.log.server import EmbeddedServer
+from sluice.log.stream import WHOLE
 from sluice.log.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
 from sluice.sdk.bucket import Bucket
@@ -76,6 +77,11 @@ class Cell:
         connection = await self.client.log.connection()
         headers = {"KV-Operation": "DEL", "Nats-TTL": "60s"}
         await connection.request(self.requests.prefix + _key(request), b"", headers)
+
+    async def whole(self) -> None:
+        """Say that the bucket has everything, as the service does once it has written it."""
+        connection = await self.client.log.connection()
+        await connection.request(self.requests.prefix + WHOLE, b"", {"KV-Operation": "DEL"})
 
     async def verdicts(self, name: str = "", controller: str = NAME) -> list[CheckVerdict]:
         """Return the verdicts in the log, of one workload or all."""
@@ -140,6 +146,7 @@ async def cell(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Cel
     requests = Bucket(client.log, "checks")
     await requests.ensure()
     cell = Cell(nats_server, client, tmp_path, requests)
+    await cell.whole()
     try:
         yield cell
     finally:

@@ -5,23 +5,25 @@ Read in bulk by one consumer: ten thousand requests are a few messages' work.
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 import structlog
 
 from sluice.events.check_protocol import CheckRequest
 from sluice.events.dispatch import key_token
+from sluice.log.consumer import StreamReplacedError
 from sluice.log.errors import LogUnavailableError
 from sluice.log.frames import headers_of
 from sluice.log.jetstream import JetStreamLog, JetStreamTail
+from sluice.log.stream import Standing, look_at
 
 from .numbers import Numbers
 
 log = structlog.get_logger("sluice.sdk.checks")
 
-COMPARE_S = 10.0
-"""How often to make sure that the bucket is still the one that is read."""
+LOOK_S = 0.2
+WHOLE_S = 10.0
+"""How long to wait for a bucket that is not whole: a service of an older version does not say it."""
 
 _REQUESTS = msgspec.json.Decoder(CheckRequest)
 Batch = list[tuple[str, CheckRequest | None]]
@@ -32,20 +34,34 @@ class Source:
 
     def __init__(self, target: JetStreamLog, controller: str, numbers: Numbers) -> None:
         self.log, self.controller, self.numbers = target, controller, numbers
-        name = target.cell.bucket("checks")
+        self.bucket = name = target.cell.bucket("checks")
         self.stream, self.prefix = f"KV_{name}", f"$KV.{name}."
         self._arrived = asyncio.Event()
         self._tail: JetStreamTail | None = None
-        self._created = ""
 
     async def everything(self) -> dict[str, CheckRequest]:
-        """Begin to read, and return all requests as they are now; waits for the bucket."""
-        await self.close()
-        info = await self._info()
-        while info is None:
-            await asyncio.sleep(0.2)
-            info = await self._info()
-        end, self._created = int(info["state"]["last_seq"]), info.get("created", "")
+        """Begin to read, and return all requests as they are now; waits for the bucket.
+
+        One that is being written anew lacks requests that nobody has withdrawn: it waits for that too.
+        """
+        while True:
+            await self.close()
+            try:
+                return await self._everything(await self._whole())
+            except StreamReplacedError as error:
+                log.warning("reading the requests anew", error=str(error))
+
+    async def _whole(self) -> int:
+        """Return the end of the bucket, once that holds everything."""
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + WHOLE_S
+        while True:
+            found = await self._look()
+            if found is not None and (found.whole or loop.time() > patience):
+                return found.last
+            await asyncio.sleep(LOOK_S)
+
+    async def _everything(self, end: int) -> dict[str, CheckRequest]:
         pattern = f"{key_token(self.controller)}.>"
         self._tail = tail = JetStreamTail(
             self.log.url,
@@ -71,22 +87,19 @@ class Source:
 
     async def changes(self) -> AsyncIterator[Batch]:
         """Yield what changes from then on; ends when the bucket was replaced: then read everything again."""
-        tail, loop = self._tail, asyncio.get_running_loop()
+        tail = self._tail
         assert tail is not None
-        compare_at = loop.time() + COMPARE_S
         while True:
             self._arrived.clear()
-            if batch := self._decoded(tail):
-                yield batch
-                continue
             try:
-                async with asyncio.timeout_at(compare_at):
-                    await self._arrived.wait()
-            except TimeoutError:
-                compare_at = loop.time() + COMPARE_S
-                if await self._replaced(tail):
-                    log.warning("the bucket of requests was replaced, reading it anew", stream=self.stream)
-                    return
+                batch = self._decoded(tail)
+            except StreamReplacedError as error:
+                log.warning("reading the requests anew", error=str(error))
+                return
+            if batch:
+                yield batch
+            else:
+                await self._arrived.wait()
 
     def _decoded(self, tail: JetStreamTail) -> Batch:
         batch: Batch = []
@@ -102,19 +115,11 @@ class Source:
                 log.error("unreadable request", key=entry.suffix, error=str(error))
         return batch
 
-    async def _info(self) -> dict[str, Any] | None:
+    async def _look(self) -> Standing | None:
         try:
-            connection = await self.log.connection(5.0)
-            answer = await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}")
+            return await look_at(await self.log.connection(5.0), self.bucket)
         except (LogUnavailableError, ConnectionError, TimeoutError):
             return None
-        return None if "error" in answer else answer
-
-    async def _replaced(self, tail: JetStreamTail) -> bool:
-        info = await self._info()
-        if info is None:
-            return False
-        return info.get("created", "") != self._created or int(info["state"]["last_seq"]) < tail.position
 
     async def close(self) -> None:
         tail, self._tail = self._tail, None

@@ -41,6 +41,8 @@ from .execution.actions import (
 )
 
 AGENT = "agent"
+FEW = 16
+"""More messages than this are not asked for one by one."""
 
 _ENTRIES = msgspec.json.Decoder(DispatchEntry)
 _CLAIMS = msgspec.json.Decoder(Claim)
@@ -127,12 +129,18 @@ class Questions:
         return Stored(seq)
 
     async def _read(self, request: ReadJob) -> JobRead:
-        """Read what there is about one job, from its newest message backwards in one's mind: forwards."""
-        subject = self.client.log.cell.subject(job_suffix(*split(request.job)))
+        """Read what there is about one job: message by message, as there are few of most jobs."""
+        suffix = job_suffix(*split(request.job))
+        subject = self.client.log.cell.subject(suffix)
         newest = await self._message({"last_by_subj": subject})
         last = int(newest["seq"]) if newest is not None else 0
-        told, seq = [], request.since
+        told: list[Told] = []
+        seq = request.since
         while newest is not None and seq <= last:
+            if len(told) == FEW:
+                async for entries in self.client.log.read(seq, [suffix]):
+                    told += [_told(entry.seq, entry.payload) for entry in entries if entry.seq <= last]
+                break
             message = newest if seq == last else await self._message({"seq": seq, "next_by_subj": subject})
             if message is None or int(message["seq"]) > last:
                 break

@@ -193,6 +193,21 @@ def test_a_bucket_that_is_written_anew_ends_nothing() -> None:
     assert reports(world) == ["JobPodsReady"]
 
 
+@pytest.mark.parametrize("stop", [False, True])
+def test_an_attempt_given_up_by_mistake_is_reported(stop: bool) -> None:
+    """A key of dispatch that somebody deleted by hand comes back: what was ended is said to have stopped."""
+    world = started("x")
+    entry = world.submit("a")
+    world.settle(1)
+    world.tell(None, JOB)
+    world.settle(1)
+    assert world.running("a") == []
+    world.tell(entry_of("a", entry.manifest_seq, stop=stop))
+    world.settle(2)
+    assert reports(world)[:2] == ["JobPodsReady", "JobStopped"]
+    assert [attempt for _, _, attempt, _ in world.started] == ([1] if stop else [1, 2])
+
+
 def test_a_heartbeat_that_is_lost_is_made_again() -> None:
     """The bucket of heartbeats is lost: the next beat is there, and nobody thinks of a duplicate."""
     world = started("x")
@@ -252,7 +267,7 @@ def test_late_and_repeated_answers_change_nothing() -> None:
     assert process.machine.answer(ask.number, act.Refused(), world.now) == []
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_no_attempt_runs_twice_whatever_is_lost(seed: int) -> None:
     """Three executors; claims, heartbeats and answers get lost, processes crash: each attempt runs once, each
     job runs in one place at a time, and in the end every job has finished."""

@@ -1,5 +1,6 @@
 """One attempt after another: claim it, see that it is nobody else's, run it, report it."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -35,6 +36,7 @@ from .reports import AGAIN_S, Reports
 from .settling import Settling
 
 RETRY_S = 0.2
+REMEMBERED = 1000
 KEEP_DONE_S = 600
 """A claim stays so long after its attempt, for executors that hear late of the attempt's end."""
 
@@ -56,6 +58,8 @@ class Attempts:
         self._desk, self._book, self._reports, self._settling = desk, book, reports, settling
         self._told, self._left = told, left
         self._works: dict[int, Attempt] = {}
+        self._given_up: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """Attempts that had been begun here, and were lost: (uid, attempt)."""
 
     def start(self, entry: DispatchEntry, revision: int = 0) -> None:
         """Claim an attempt (by taking over the claim of *revision*) and do what it asks for."""
@@ -111,8 +115,9 @@ class Attempts:
                 # Stored by a request that was not answered.
                 attempt.revision = revision
                 self._look(attempt)
-            case HasClaim(claim, revision) if claim.state == "Active" and claim.executor == who.name:
-                # An earlier process's, put back by somebody who found it in the log.
+            case HasClaim(claim, revision) if claim.executor == who.name:
+                # An earlier process's, put back by somebody who found it in the log; or of an attempt that
+                # was given up here, but is asked for again. The log says what is to be done.
                 attempt.revision, attempt.after = revision, None
                 self._claim(attempt)
             case HasClaim() | Absent():
@@ -175,7 +180,10 @@ class Attempts:
             self._close(attempt)
         elif owner is not None and (owner.executor, owner.instance) == (who.name, who.instance):
             attempt.announced = True
-            self._begin(attempt)
+            if (attempt.entry.uid, attempt.entry.attempt) in self._given_up:
+                self._conclude(attempt, None)
+            else:
+                self._begin(attempt)
         elif owner is not None and owner.executor == who.name:
             self._recover(attempt)
         elif owner is not None:
@@ -257,6 +265,8 @@ class Attempts:
         attempt.stage = Stage.REPORT
         if attempt.ending == "lost":
             log.info("attempt lost", job=entry.job, attempt=entry.attempt)
+            if attempt.announced:
+                self._remember_given_up(entry)
             self._close(attempt)
             return
         data: JobEvent
@@ -272,6 +282,12 @@ class Attempts:
             # Nobody has begun it, as far as was read: who begins it now must find that it has stopped.
             request = Publish(entry.job, data, name, attempt.after)
             self._desk.ask(request, partial(self._stopped, attempt))
+
+    def _remember_given_up(self, entry: DispatchEntry) -> None:
+        """Should dispatch ask for it again (a key was deleted by mistake), it is not begun a second time."""
+        self._given_up[entry.uid, entry.attempt] = None
+        if len(self._given_up) > REMEMBERED:
+            self._given_up.popitem(last=False)
 
     def _concluded(self, attempt: Attempt, in_log: bool) -> None:
         if in_log:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import nats
 import nats.js.errors
+from nats.aio.client import Client
 
 from sluice.log.service import Status
 from tests.system import Service, System
@@ -30,9 +31,16 @@ DECK = {
     "kill server": 6,
     "kill api": 8,
     "kill agent": 5,
-    "kill agent for long": 1,
+    "kill agent for long": 3,
+    "kill agent for long and lose claims": 2,
     "pause server": 2,
     "forget snapshots": 1,
+    "lose claims": 3,
+    "lose dispatch": 3,
+    "lose checks": 1,
+    "lose leases": 2,
+    "lose heartbeats": 3,
+    "lose snapshots": 2,
     "pause leader": 4,
     "two leaders": 4,
 }
@@ -48,6 +56,11 @@ OF_DECIDERS = (
     "forget snapshots",
 )
 """Faults that befall one service with a leader."""
+
+LOST = "lose "
+"""Begins the faults that delete a bucket."""
+
+OF_AGENTS = ("kill agent", "kill agent for long", "kill agent for long and lose claims")
 
 AWAY_S = 12.0
 """Longer than an agent may be silent before its jobs are given to others (heartbeat and patience: 8 s)."""
@@ -121,8 +134,12 @@ class Chaos:
             self._cards = [what for what, count in self.deck.items() for _ in range(count)]
             self.random.shuffle(self._cards)
         what = self._cards.pop()
-        if what in ("kill agent", "kill agent for long") and not self.agents:
+        if what in OF_AGENTS and not self.agents:
             return "nothing"
+        if what.startswith(LOST):
+            await self._lose(what.removeprefix(LOST))
+            self.done[what] = self.done.get(what, 0) + 1
+            return what
         faults: dict[str, Callable[[str], Awaitable[None]]] = {
             "kill leader": self._kill_leader,
             "kill one": self._kill_one,
@@ -132,6 +149,7 @@ class Chaos:
             "kill api": self._kill_api,
             "kill agent": self._kill_agent,
             "kill agent for long": self._kill_agent_for_long,
+            "kill agent for long and lose claims": self._kill_agent_and_lose_claims,
             "pause server": self._pause_server,
             "forget snapshots": self._forget_snapshots,
             "pause leader": self._pause_leader,
@@ -262,6 +280,18 @@ class Chaos:
         await asyncio.sleep(AWAY_S)
         self._start_agent(name)
 
+    async def _kill_agent_and_lose_claims(self, folder: str) -> None:
+        """Only the log remembers what it has begun."""
+        await self._kill_agent_for_long(folder)
+        await self._lose("claims")
+
+    async def _lose(self, bucket: str) -> None:
+        """Delete a bucket, as `nats kv del` does; who needs it makes it again."""
+        await lose(self.probe.client, bucket)
+        if bucket == "leases":
+            # A take-over is measured from a lease that was seen.
+            await asyncio.sleep(2.0)
+
     async def back(self) -> None:
         """Wait until all that was to come back is back."""
         if self._away:
@@ -276,8 +306,7 @@ class Chaos:
 
     async def _forget_snapshots(self, folder: str) -> None:
         """Who starts now replays the whole log."""
-        with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError):
-            await self.probe.client.jetstream().delete_stream("OBJ_sluice_main_snapshots")
+        await lose(self.probe.client, "snapshots")
         await self._kill_all(folder)
 
     async def _pause_leader(self, folder: str) -> None:
@@ -323,3 +352,10 @@ class Chaos:
                 await self._expect_fenced(folder, pids, warm[1])
             await self._sleep(1.5)
         self._kill(rogue)
+
+
+async def lose(client: Client, bucket: str) -> None:
+    """Delete a bucket of the cell, if it is there and the server takes it."""
+    kind = "OBJ" if bucket == "snapshots" else "KV"
+    with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError):
+        await client.jetstream().delete_stream(f"{kind}_sluice_main_{bucket}")

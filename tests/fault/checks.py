@@ -35,6 +35,7 @@ from sluice.sdk import AsyncClient
 from tests.system import Service, System
 
 from . import live
+from .chaos import lose
 from .check_controller import controller_name, doomed
 from .configuration import VERSION, Editor, Manifest, objects
 from .ledger import Ledger
@@ -43,6 +44,9 @@ from .world import World
 
 CHECKS = ("a", "b", "c")
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler")
+BUCKETS = ("checks", "dispatch", "heartbeats", "leases")
+LOSSES = 0.3
+"""After such a share of the kills a bucket is deleted, too."""
 SETTLE_S = 120.0
 ANSWER_S = 4
 """How long a check may go unanswered: now and then none is (`check_controller`)."""
@@ -163,6 +167,7 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
     sdk = AsyncClient(system.url, source="fault-client")
     world = World(sdk, random.Random(rng.random()), system.directory, real_jobs=False)
     kills = 0
+    lost: dict[str, int] = {}
     tasks: list[asyncio.Task[None]] = []
     try:
         await Editor(client, rng).apply(configuration())
@@ -174,6 +179,10 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
             if len(world.jobs) >= plan.most:
                 submitting.cancel()
             tell(f"{kills:4} kills {len(world.jobs):5} jobs  {await _damage(system, rng)}")
+            if rng.random() < LOSSES:
+                bucket = rng.choice(BUCKETS)
+                await lose(client, bucket)
+                lost[bucket] = lost.get(bucket, 0) + 1
         submitting.cancel()
         await world.said()
         entries = await _settle(system, world, tell)
@@ -189,7 +198,8 @@ async def run(system: System, plan: CheckPlan, tell: Callable[[str], None]) -> C
     shown = ("ChecksRequested", "CheckStateChanged", "ChecksReady", "ChecksRetry", "ChecksRejected")
     more = ("AnswerTimeout", "VerdictIgnored", "Evicted", "Preempted", "Admitted")
     counts = ", ".join(f"{audit.counts.get(name, 0)} {name}" for name in (*shown, *more))
-    lines = [f"log: {len(entries)} messages; {counts}"]
+    deleted = ", ".join(f"{count} x {bucket}" for bucket, count in sorted(lost.items()))
+    lines = [f"log: {len(entries)} messages; {counts}", f"buckets deleted: {deleted}"]
     return CheckReport(findings, kills, len(world.jobs), lines)
 
 

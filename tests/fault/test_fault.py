@@ -12,7 +12,13 @@ from .run import ENV, Plan, run
 
 pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 
-LONG_ONES = ("kill leader and server", "kill agent for long", "pause server", "forget snapshots")
+LONG_ONES = (
+    "kill leader and server",
+    "kill agent for long",
+    "kill agent for long and lose claims",
+    "pause server",
+    "forget snapshots",
+)
 SHORT = dict.fromkeys(DECK, 1) | {"kill leader": 2} | dict.fromkeys(LONG_ONES, 0)
 
 

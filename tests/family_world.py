@@ -156,6 +156,7 @@ class FamilyWorld:
             self.now += 1000
             said = [writer for writer in self.services if self.step(writer)]
             if not said and all(service.seen == len(self.log) for service in self.services.values()):
+                check_gates(self.services["variants"].state)
                 return
         raise AssertionError("the cell does not settle")
 
@@ -276,6 +277,15 @@ def check_family(state: Any, event: Event) -> None:
         if state.world.workloads[parent].assignment is not None:
             held = [w.key for w in family.values() if w.assignment is not None]
             assert not held, f"{parent} has quota, and so have {held} after {event}"
+
+
+def check_gates(state: Any) -> None:
+    """CA11: in a settled cell the gate of a variant that runs is closed."""
+    for family in state.families.values():
+        if state.policy_of(family) is None:
+            continue
+        for variant in family.variants.values():
+            assert not (variant.runs and variant.gate_at is not None), f"{variant.key} runs with an open gate"
 
 
 def job(name: str, cpu: int = 1, count: int = 1, **extra: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from sluice.events.query import HistoryRequest, Object
 
 from .blocks import Lines, conditions, field
 from .client import Api
-from .columns import allowed_flavors, condition, dig, position, variant_gate, workload_status
+from .columns import allowed_flavors, condition, dig, is_true, position, variant_gate, workload_status
 from .durations import age, precise
 from .history import clock
 from .humane import describe as in_words
@@ -120,7 +120,9 @@ def _family(obj: Object) -> Lines:
         names = ",".join(variant.get("resourceFlavors", ()))
         waits = state in ("Pending", "Evicted", "Inactive")
         kind = "Admitted" if state == "QuotaReserved" else "QuotaReserved" if waits else ""
-        why = str(condition(like, kind).get("message", ""))
+        # Who is switched off for good says why: its check was rejected, or its time is up.
+        ended = is_true(like, "DeactivationTarget") and state == "Inactive"
+        why = str(condition(like, "DeactivationTarget" if ended else kind).get("message", ""))
         why = without_other_flavors(why)
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]

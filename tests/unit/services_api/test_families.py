@@ -100,6 +100,17 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     assert plain(shown(world), "Job", "default/a")["status"]["phase"] == "Admitted"
 
 
+def test_a_variant_whose_check_was_rejected_says_so() -> None:
+    world = cell(cluster_queue({"res": 0, "od": 1}, **CHECKED), CHECK)
+    world.submit("a")
+    world.settle_all()
+    world.checks_say(next(v.key for v in world.variants("a").values() if v.name == "od"), "Rejected")
+    world.settle_all()
+    (line,) = (line for line in _family(parent_of(shown(world))) if "[od]" in line)
+    assert "Inactive" in line
+    assert "Rejected" in line or "rejected" in line
+
+
 def test_a_variant_that_takes_over_waits_for_its_sibling_and_for_no_check() -> None:
     """CA10: it has its quota beside the one that runs."""
     world = cell(cluster_queue({"res": 1, "od": 1}))

@@ -122,6 +122,23 @@ class OrphanObserver(Observer):
             yield f"{event.workload.key} is a variant of {event.workload.parent}, which is over or never was"
 
 
+class AllowedObserver(Observer):
+    """A job's own allowed flavors hold for its variants, too (CA4)."""
+
+    name: ClassVar[str] = "allowed-flavors"
+    decider = VariantController
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {VariantCreated: self._created}
+
+    def _created(self, state: State, event: VariantCreated) -> Iterator[str]:
+        record = event.workload
+        family = state.families.get(record.parent) if record.parent is not None else None
+        allowed = family.record.allowed_flavors if family is not None else ()
+        if allowed and not set(record.allowed_flavors) <= set(allowed):
+            yield f"{record.key} may use {list(record.allowed_flavors)}, its job allows {list(allowed)}"
+
+
 class MarkObserver(Observer):
     """What has quota, or runs, neither becomes a parent nor stops being one (CA4)."""
 
@@ -160,6 +177,12 @@ class ChanceObserver(_Settling):
             yield f"{family.key} waits, but none of its variants is active, and nothing says why"
 
 
-FAMILY_OBSERVERS: tuple[type[Observer], ...] = (ParentObserver, OrphanObserver, MarkObserver, ChanceObserver)
+FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
+    ParentObserver,
+    OrphanObserver,
+    AllowedObserver,
+    MarkObserver,
+    ChanceObserver,
+)
 
 __all__ = ["FAMILY_OBSERVERS"]

@@ -35,7 +35,7 @@ from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.source import ListSource
 from tests.checked_cell import checked_cell
-from tests.family_world import cell, cluster_queue, configuration
+from tests.family_world import cell, cluster_queue, configuration, job
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
 
@@ -235,6 +235,24 @@ def gated() -> list[Entry]:
     return world.log
 
 
+def picky() -> list[Entry]:
+    """A job restricts itself to one flavor of its queue."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    manifest = job("a")
+    manifest["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "od"}
+    world.message("job.default.a", "JobSubmitted", manifest)
+    world.settle_all()
+    return world.log
+
+
+def not_asked(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Its variant may use the other one."""
+    seq, made = first(entries, VariantCreated)
+    record = msgspec.structs.replace(made.workload, allowed_flavors=("res", "od"))
+    other = msgspec.structs.replace(made, workload=record)
+    return altered(entries, lambda event: (other,) if event == made else (event,)), seq
+
+
 def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
     """The controller does not wait until the job has stopped."""
     _, marked = first(entries, ParentMarked)
@@ -353,6 +371,7 @@ BROKEN = [
     ("quota", families, twice_the_quota),
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),
+    ("allowed-flavors", picky, not_asked),
     ("stopped-first", gated, marked_as_it_runs),
     ("stopped-first", gated, unmarked_as_it_runs),
     ("reservations", gated, quota_of_both),

@@ -9,6 +9,7 @@ from typing import Final
 
 from sluice.api import kueue
 from sluice.api.features import enabled
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.events.base import Micros, WorkloadKey
 
 from .eviction import PODS_READY_TIMEOUT
@@ -18,6 +19,8 @@ from .quota import FlavorResource
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
 RETAINED: Final = "Another variant is admitted, and the first admission is retained"
+
+MAY_PREEMPT: Final = "A more favorable variant may preempt first"
 
 RETAIN_FIRST: Final = "RetainFirstAdmission"
 
@@ -167,7 +170,34 @@ def why_barred(world: World, workload: Workload) -> str:
     """Return why nothing can help the variant but that its sibling goes; '' if that is not so."""
     if workload.record.parent is None:
         return ""
-    return standing(world, workload)[2]
+    return standing(world, workload)[2] or yields(world, workload)
+
+
+def yields(world: World, workload: Workload) -> str:
+    """Return why a variant leaves it to a better sibling to get in by preemption first, '' if it does not.
+
+    It does for as long as the sibling waits for its gate, or tries, and has not had its turn (CA11, decision
+    0017). One with a gate of its job's own never gets a turn.
+    """
+    parent = workload.record.parent
+    if parent is not None:
+        for other in world.families.get(parent, {}).values():
+            if (
+                (other.tries or other.blocked_on_gates)
+                and other.record.preference < workload.record.preference
+                and other.active
+                and not other.spent
+                and not _gated_by_its_job(other)
+            ):
+                return MAY_PREEMPT
+    return ""
+
+
+def _gated_by_its_job(variant: Workload) -> bool:
+    return any(
+        gate != GATE_CONCURRENT_ADMISSION and gate not in variant.open_gates
+        for gate in variant.record.preemption_gates
+    )
 
 
 def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:
@@ -257,4 +287,5 @@ __all__ = [
     "siblings",
     "standing",
     "why_barred",
+    "yields",
 ]

@@ -174,6 +174,7 @@ def ask_again(state: SchedulerState, workload: Workload) -> None:
         if other.blocked_on_gates and other.record.preference > workload.record.preference:
             other.blocked_on_gates = False
             place(state, other)
+            place_siblings(state, other)
 
 
 def ready_or_gone(state: SchedulerState, key: WorkloadKey) -> None:

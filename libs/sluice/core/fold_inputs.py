@@ -24,6 +24,7 @@ from sluice.events.slices import (
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
 from . import fold_circles
+from .families import siblings
 from .fold_claims import (
     fold_allowed,
     refresh_all,
@@ -44,7 +45,7 @@ from .fold_effects import (
 from .lifecycle import note
 from .model import Workload
 from .ordering import effective_priority
-from .placing import place
+from .placing import place, place_siblings
 from .processing import blocks_admission
 from .reservations import reorder
 from .slicing import scaled
@@ -133,6 +134,8 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
         ask_again(state, workload)
     if event.active is None or stood != stands(workload):
         tell_siblings(state, workload, seq, at)
+    elif workload.tries or workload.blocked_on_gates:
+        place_siblings(state, workload)
 
 
 def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
@@ -157,7 +160,26 @@ def _gate_moved(
     workload.open_gates = tuple(sorted(gates))
     workload.blocked_on_gates = False
     workload.changed_by = seq
+    _take_turns(state, workload, event)
     place(state, workload, changed=True)
+    place_siblings(state, workload)
+
+
+def _take_turns(
+    state: SchedulerState, workload: Workload, event: PreemptionGateOpened | PreemptionGateClosed
+) -> None:
+    """Note whose turn it is to preempt, and who has had it: as the variant-controller reckons it (CA11)."""
+    if isinstance(event, PreemptionGateOpened):
+        begins = workload.spent  # all have had their turn: the next round
+        workload.tries = workload.assignment is None
+    else:
+        begins = not event.spent
+        workload.tries = False
+        workload.spent = event.spent
+    if begins:
+        workload.spent = False
+        for other in siblings(state.world, workload):
+            other.spent = False
 
 
 def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:

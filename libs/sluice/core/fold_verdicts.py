@@ -49,8 +49,8 @@ from .fold_effects import (
     wake_tree,
 )
 from .lifecycle import look, note
-from .pending_queues import Queue, TreeQueues, Waiting
-from .placing import place, place_family
+from .pending_queues import Peers, Queue, TreeQueues, Waiting
+from .placing import place, place_family, place_siblings
 from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
@@ -84,7 +84,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.requeue_at = None
     workload.preempted_rule = ""
     workload.preempted_at = None
-    workload.blocked_on_gates = False
+    had_turn = workload.blocked_on_gates or workload.tries
+    workload.blocked_on_gates = workload.tries = False
     workload.reservations += 1
     reserve(world, workload)
     if waited:
@@ -96,6 +97,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         world.circles.served(actor(workload))
     if world.replacements or workload.record.replaces is not None or is_variant:
         recharge(world, workload)
+    if had_turn:
+        place_siblings(state, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if workload.key in world.families:
         place_family(state, workload.key)
@@ -207,6 +210,8 @@ def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
             ask_again(state, workload)
         if stood != stands(workload):
             tell_siblings(state, workload, event.cause, at)
+        elif workload.tries or workload.blocked_on_gates:
+            place_siblings(state, workload)
 
 
 def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
@@ -233,6 +238,16 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
             reserves=event.reserves,
             hopeless=is_hopeless(workload, event.reason) or is_barred(peers.key),
         )
+        if workload.tries:
+            _turn_over(state, peers)
+
+
+def _turn_over(state: SchedulerState, peers: Peers) -> None:
+    """Variants that may preempt cannot: those that left it to them are looked at again (CA11)."""
+    for variant in list(peers):
+        if variant.tries:
+            variant.tries = False
+            place_siblings(state, variant)
 
 
 def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
@@ -298,6 +313,7 @@ def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, 
     if workload is not None:
         workload.blocked_on_gates = True
         place(state, workload)
+        place_siblings(state, workload)
 
 
 def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:

@@ -90,6 +90,10 @@ class Workload:
     preempted_at: Micros | None = None
     blocked_on_gates: bool = False
     """It would have preempted, but for a closed gate; until it has quota or the gate opens."""
+    tries: bool = False
+    """A variant whose gate is open, and that was not found unable to preempt since."""
+    spent: bool = False
+    """A variant that had its gate open for as long as it may, without success (CA11)."""
     open_gates: tuple[str, ...] = ()
     """Those of `record.preemption_gates` that are open."""
     peers: "Peers | None" = field(default=None, repr=False, compare=False)

@@ -10,7 +10,7 @@ from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
 from .entry import MISCONFIGURED, PENDING_EVALUATION, Entry, Outcome
-from .families import Standing, family_usage, standing
+from .families import family_usage, why_barred
 from .flavors import Pinned, assign, assign_like
 from .model import ClusterQueue, Workload, World
 from .partial import reduce_counts
@@ -83,8 +83,8 @@ def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
         entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
         return False
     if workload.record.parent is not None:
-        how, _, why = standing(world, workload)
-        if how is Standing.BARRED:
+        why = why_barred(world, workload)
+        if why:
             entry.finish(Outcome.PARKED, PENDING_EVALUATION, why)
             return False
     propose(world, entry, may_defer=may_defer)

@@ -12,7 +12,7 @@ from .check_states import checks_for
 from .circles import IN_VAIN, actor
 from .claims import waits_for_checks
 from .entry import Entry, Outcome
-from .families import Standing, standing
+from .families import MAY_PREEMPT, Standing, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
 from .pending_queues import TreeQueues
@@ -36,6 +36,7 @@ class Processing:
         "_blocks",
         "_changed",
         "_families",
+        "_gated",
         "_preempted",
         "_recompute_overlaps",
         "_reserved",
@@ -57,6 +58,8 @@ class Processing:
         """Victims of entries of this cycle."""
         self._changed = False
         """An entry of this cycle has got something, or waits for it."""
+        self._gated: set[WorkloadKey] = set()
+        """Families of which a variant was found to be blocked on its gates in this cycle."""
         self._families: set[WorkloadKey] = set()
         """Of which a variant has got something, or is to go, in this cycle: what its siblings may do, and are
         charged for, follows from it."""
@@ -116,6 +119,10 @@ class Processing:
         if parent is not None and parent in self._families:
             self._skip(entry, texts.NO_LONGER_FITS)
             return
+        if parent is not None and parent in self._gated:
+            # Whether it has to leave it to its sibling is known when that is recorded (CA11).
+            entry.finish(Outcome.SKIPPED, texts.PENDING_EVALUATION, MAY_PREEMPT)
+            return
         found = entry.deferred
         if found:
             if self._search(entry):
@@ -132,7 +139,7 @@ class Processing:
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
             if _gated(entry.workload):
-                entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+                self._block(entry)
                 return
         if found and self.promises is None:
             self._take(entry)  # its targets were found so that it fits, after those before it
@@ -266,6 +273,11 @@ class Processing:
         self.promises.drop(victim for victim in victims if victim.preemptions)
         self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
 
+    def _block(self, entry: Entry) -> None:
+        entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+        if entry.workload.record.parent is not None and not entry.workload.blocked_on_gates:
+            self._gated.add(entry.workload.record.parent)
+
     def _skip(self, entry: Entry, message: str) -> None:
         if entry.mode is Mode.PREEMPT:
             name = entry.cq.name
@@ -323,7 +335,7 @@ class Processing:
             return True
         if entry.mode is Mode.FIT and _gated(entry.workload):
             self.recomputations[name] = "skipped"
-            entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+            self._block(entry)
             return True
         if entry.mode is Mode.FIT:
             self.recomputations[name] = "deferred_fit"
@@ -342,7 +354,7 @@ class Processing:
             self._skip(entry, texts.OVERLAPS)
             return True
         if self._preempted and fits and _gated(entry.workload):
-            entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+            self._block(entry)
             return True
         if self._preempted and fits:
             self._wait_for(entry, entry.usage, list(self._preempted.values()))

@@ -26,7 +26,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 9
+    state_version: ClassVar[int] = 10
 
     def initial(self) -> SchedulerState:
         return new_state()

@@ -72,6 +72,8 @@ class _Workload(_Part, frozen=True):
     ousted: int
     preemptions: str
     preemptions_allowed: bool
+    tries: bool
+    spent: bool
     victims: list[WorkloadKey]
 
 
@@ -319,6 +321,8 @@ def _fill(w: Workload, item: _Workload) -> None:
         w.ousted,
         w.preemptions,
         w.preemptions_allowed,
+        w.tries,
+        w.spent,
     ) = _plain_of(item)
 
 

@@ -85,7 +85,11 @@ def family_deadline(state: State, family: Family) -> Micros | None:
         elif variant.active and wanted.delete_delay_s is not None and family.admitted_at is not None:
             times.append(family.admitted_at + wanted.delete_delay_s * MICROS)
     holder = _gate_holder(family)
-    if holder is not None and holder.gate_at is not None and _next_gate(family) is not None:
+    if (
+        holder is not None
+        and holder.gate_at is not None
+        and (_next_gate(family) is not None or _leaves_it_to(family, holder))
+    ):
         times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS)
     return min(times, default=None)
 
@@ -341,7 +345,7 @@ def _gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
         events.append(_close(family, holder, spent=True))
     candidate = _next_gate(family)
     if candidate is None or not family.active:
-        return []
+        return events if holder is not None and _leaves_it_to(family, holder) else []
     message = f'Opened preemption gate for variant workload "{candidate.key}"'
     events.append(
         PreemptionGateOpened(
@@ -367,6 +371,21 @@ def _close(family: Family, variant: Variant, *, spent: bool = False) -> Preempti
 
 def _gate_holder(family: Family) -> Variant | None:
     return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
+
+
+def _leaves_it_to(family: Family, holder: Variant) -> bool:
+    """Does a less preferred variant wait for what becomes of the one whose gate is open (decision 0017)?
+
+    It may start when that one has had its turn.
+    """
+    if holder.assignment is not None:
+        return False
+    running = family.variants.get(family.running) if family.running is not None else None
+    most = running.record.preference if running is not None else len(family.variants)
+    return any(
+        v.active and v.assignment is None and holder.record.preference < v.record.preference < most
+        for v in family.variants.values()
+    )
 
 
 def _next_gate(family: Family) -> Variant | None:

@@ -10,23 +10,31 @@ from .state import SchedulerState
 def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
     """An input has changed what the workload holds, or may hold, of its queue."""
     circles = state.world.circles
-    if circles:
-        of_queue = circles.forget_queue(workload.cluster_queue)
-        if circles.forget(actor(workload)) or of_queue:
-            _wake(state, cause)
+    if not circles:
+        return
+    key, queue = actor(workload), workload.cluster_queue
+    concerned = circles.refused and circles.concern(key, queue)
+    circles.changed(queue)
+    circles.forget(key)
+    if concerned:
+        _wake(state, cause)
 
 
 def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
     """A workload that had no quota is over."""
     circles = state.world.circles
-    if circles and circles.forget(key):
+    if not circles:
+        return
+    concerned = circles.refused and circles.concern(key)
+    circles.forget(key)
+    if concerned:
         _wake(state, cause)
 
 
 def all_changed(state: SchedulerState, cause: int) -> None:
     """The configuration has changed."""
-    if state.world.circles.clear():
-        _wake(state, cause)
+    state.world.circles.clear()
+    _wake(state, cause)
 
 
 def _wake(state: SchedulerState, cause: int) -> None:

@@ -93,7 +93,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         state.pending.taken(queue, workload.rank, workload.usage, event.cause)
     if event.preemptions_pending:
         claim(state, workload, event)
-    elif world.circles:
+    elif world.circles.trying:
         world.circles.served(actor(workload))
     if world.replacements or workload.record.replaces is not None or is_variant:
         recharge(world, workload)
@@ -112,7 +112,7 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
         return
     workload.admitted_at = at
     workload.ousted = 0
-    if state.world.circles:
+    if state.world.circles.trying:
         state.world.circles.served(actor(workload))
     if workload.record.parent is not None:
         recharge(state.world, workload)

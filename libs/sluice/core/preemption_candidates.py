@@ -5,7 +5,7 @@ Candidates in the preemptor's own queue follow `withinClusterQueue`, those in ot
 quota tree knows them, so queues within their quota cost nothing.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final, Literal
@@ -71,7 +71,7 @@ class Search:
         frs: Collection[FlavorResource],
     ) -> None:
         self.world = world
-        self.spared: Collection[WorkloadKey] = (
+        self.spared: Container[WorkloadKey] = (
             world.circles.spared_by(actor(workload)) if world.circles else ()
         )
         """Whom it must not preempt, or preemptions would go round in a circle (`circles`)."""

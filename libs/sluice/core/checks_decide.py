@@ -145,7 +145,8 @@ def _together(
         events.append(ChecksReady(cause=cause, workload=key, attempt=attempt))
     elif not is_ready and live.outcome:
         events.append(ChecksPending(cause=cause, workload=key, attempt=attempt))
-    if (live.admitted, live.preemptions_pending) != (live.told_admitted, live.told_pending):
+    told = (live.told_admitted, live.told_pending, False)
+    if (live.admitted, live.preemptions_pending, live.resized) != told:
         events.append(
             CheckRequestsUpdated(
                 cause=cause,

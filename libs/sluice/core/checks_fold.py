@@ -44,6 +44,7 @@ from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
 from .checks_silence import answer_timeout, asked, heard, heard_all
 from .checks_state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
+from .slicing import scaled
 
 MAX_LOST = 4096
 """How many controllers are remembered after they were lost."""
@@ -161,7 +162,7 @@ def _created(state: State, event: WorkloadCreated | VariantCreated, _seq: int, _
         state.families.setdefault(record.parent, {})[record.key] = None
 
 
-def _updated(state: State, event: WorkloadUpdated | VariantUpdated, _seq: int, _at: Micros) -> None:
+def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _at: Micros) -> None:
     tracked = state.workloads.get(event.workload)
     if tracked is None:
         return
@@ -171,6 +172,16 @@ def _updated(state: State, event: WorkloadUpdated | VariantUpdated, _seq: int, _
         if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
     }
     tracked.record = msgspec.structs.replace(tracked.record, **changes)
+    reservation = tracked.reservation
+    if "pod_sets" in changes and reservation is not None and not reservation.over:
+        # WS3: what was reserved shrinks with it, as the scheduler does; what was asked of checks too.
+        counts = {pods.name: pods.count for pods in tracked.record.pod_sets}
+        reservation.assignment = tuple(
+            scaled(pods, min(pods.count, counts.get(pods.name, pods.count)))
+            for pods in reservation.assignment
+        )
+        reservation.resized = reservation.requested is not None
+        state.touch(tracked, seq)
 
 
 def _finished(state: State, event: WorkloadFinished | WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
@@ -321,6 +332,7 @@ def _requests_updated(state: State, event: CheckRequestsUpdated, _seq: int, _at:
     if reservation is not None and reservation.requested is not None:
         reservation.told_admitted = event.admitted
         reservation.told_pending = event.preemptions_pending
+        reservation.resized = False
         state.restate(event.workload, reservation.requested, reservation.requested)
 
 

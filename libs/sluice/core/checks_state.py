@@ -97,6 +97,8 @@ class Reservation:
     told_admitted: bool = False
     told_pending: bool = False
     """What the requests say of `admitted` and `preemptions_pending`."""
+    resized: bool = False
+    """It is smaller than the requests say."""
     unanswered: dict[str, Micros] = field(default_factory=dict)
     """Check -> since when its controller has said nothing; nothing of what is admitted or over."""
 

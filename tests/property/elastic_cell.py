@@ -15,7 +15,7 @@ from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.checks import ChecksReady, ChecksRetry
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
@@ -60,6 +60,8 @@ class Cell:
     scheduler: Reader = field(default_factory=lambda: _reader(Scheduler()))
     slices: Reader = field(default_factory=lambda: _reader(SliceAggregator()))
     ids: int = 0
+    ready: dict[JobKey, tuple[str, int, str, int]] = field(default_factory=dict)
+    """Job -> its incarnation, attempt, workload and pods when the executor last said that they run."""
 
     # Inputs
 
@@ -140,14 +142,16 @@ class Cell:
             self.check()
         raise AssertionError("does not settle")
 
-    def settle(self, *, executor: bool = True) -> None:
-        """Let all read everything until nothing follows."""
+    def settle(self, *, executor: bool = True, ready: bool = False) -> None:
+        """Let all read everything until nothing follows. *ready*: executors say that pods run, too."""
         for _ in range(1000):
             before = len(self.log)
             self.catch_up(self.scheduler)
             self.catch_up(self.slices)
             if executor:
                 self.answer()
+            if ready:
+                self.say_ready()
             if len(self.log) == before:
                 return
         raise AssertionError("does not settle")
@@ -158,6 +162,18 @@ class Cell:
             entry = dispatch_entry(self.slices.state, key)
             if entry is not None and entry.stop:
                 self.message(key.partition("/")[2], "JobStopped", {"attempt": entry.attempt})
+
+    def say_ready(self) -> None:
+        """Be the executor: say of each job that its pods run, once for each size and slice it is told of."""
+        for key in list(self.slices.state.jobs):
+            entry = dispatch_entry(self.slices.state, key)
+            if entry is None or entry.state != "Running":
+                continue
+            pods = sum(pods.count for pods in entry.pod_sets)
+            now = (entry.uid, entry.attempt, entry.workload, pods)
+            if self.ready.get(key) != now:
+                self.ready[key] = now
+                self.message(key.partition("/")[2], "JobPodsReady", {"attempt": entry.attempt})
 
     def checks_say(self, *, ready: bool) -> bool:
         """Answer for the checks of all workloads that wait for them; return whether there are any."""
@@ -171,6 +187,16 @@ class Cell:
         if events:
             self._append(Entry("checks", tuple(events), self._tick()))
         return bool(events)
+
+    def checks_reject(self) -> None:
+        """Reject all growth that waits for its checks."""
+        events = [
+            ChecksRejected(cause=0, workload=key, checks=("gpu",))
+            for key, workload in self.scheduler.state.world.workloads.items()
+            if workload.assignment is not None and workload.admitted_at is None and workload.record.replaces
+        ]
+        if events:
+            self._append(Entry("checks", tuple(events), self._tick()))
 
     # What must hold
 
@@ -200,6 +226,18 @@ class Cell:
         for key in self.slices.state.jobs:
             running, charged = self.running(key), self.charged(key)
             assert running <= charged, f"{key} runs {running} pods with quota for {charged}"
+
+    def check_settled(self) -> None:
+        """What must hold when all have read everything, and the executor has said all that it has to say."""
+        for key, job in self.slices.state.jobs.items():
+            if job.pending is not None:
+                had = {pods.name: pods.count for pods in job.record.pod_sets}
+                more = any(pods.count > had[pods.name] for pods in job.pending.pod_sets)
+                assert more or not job.reserved, f"{key} has a slice that asks for no more than it has"
+            if key in self.ready and self.running(key):
+                workload = self.scheduler.state.world.workloads[job.record.key]
+                assert job.pods_ready, f"the pods of {key} run, and are not ready"
+                assert workload.pods_ready_at is not None, f"{workload.key} would be evicted for its pods"
 
     def redecide(self) -> None:
         """Decide the whole log again: the same events, step by step, and the same states."""

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.core.slices_state import Phase
 from sluice.events.base import JobKey
 from tests.examples import examples
 
@@ -33,6 +34,7 @@ STEPS = st.lists(
         st.tuples(st.just("scheduler"), st.integers(0, 4)),
         st.tuples(st.just("slices"), st.integers(0, 4)),
         st.tuples(st.just("answer")),
+        st.tuples(st.just("ready")),
         st.tuples(st.just("restart"), st.booleans()),
     ),
     min_size=4,
@@ -60,8 +62,12 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
             world.catch_up(world.slices, most)
         case ("answer",):
             world.answer()
+        case ("ready",):
+            world.say_ready()
         case ("checks", ready):
             world.checks_say(ready=ready)
+        case ("reject",):
+            world.checks_reject()
         case ("restart", which):
             world.restart(world.scheduler if which else world.slices)
 
@@ -73,8 +79,9 @@ def test_storm(steps: list[tuple[Any, ...]]) -> None:
     world = cell()
     for step in steps:
         play(world, step)
-    world.settle()
+    world.settle(ready=True)
     world.check()
+    world.check_settled()
     for key, job in world.slices.state.jobs.items():
         live = [w for w in world.scheduler.state.world.workloads.values() if w.record.job.key == key]  # type: ignore[union-attr]
         assert {w.key for w in live} == {job.record.key, *([job.pending.key] if job.pending else [])}
@@ -102,6 +109,52 @@ def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -
     world.redecide()
 
 
+@settings(max_examples=examples(80), deadline=None)
+@given(
+    st.booleans(),
+    st.lists(
+        st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans()),
+        min_size=2,
+        max_size=12,
+    ),
+)
+def test_growth_that_is_taken_back_leaves_the_job_alone(
+    checked: bool, resizes: list[tuple[int, int, int, bool, bool]]
+) -> None:
+    """Whatever it waits for, and whoever reads late: a healthy job is never stopped, nor not ready."""
+    world = Cell()
+    world.apply("Configuration", "default", spec={"waitForPodsReady": {"enable": True, "timeoutSeconds": 60}})
+    world.apply("ResourceFlavor", "default", spec={})
+    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    strategy = {"admissionChecks": [{"name": "gpu"}] if checked else []}
+    policy = {"withinClusterQueue": "LowerPriority"}
+    world.queue("left", 6, preemption=policy, admissionChecksStrategy=strategy)
+    world.submit("x", "left", 2, elastic=False)
+    world.submit("a", "left", 3, priority=10)
+    world.settle(ready=True)
+    world.checks_say(ready=True)
+    world.settle(ready=True)
+    job = world.slices.state.jobs[JobKey("default/a")]
+    assert world.running(job.key) == 3
+    for count, first, second, answered, told in resizes:
+        world.scale("a", count)
+        world.catch_up(world.slices, first)
+        world.catch_up(world.scheduler, second)
+        if answered:
+            world.checks_say(ready=True)
+        if told:
+            world.say_ready()
+    world.settle(ready=True)
+    while world.checks_say(ready=True):
+        world.settle(ready=True)
+    world.check_settled()
+    world.now += 61_000_000
+    world.settle(ready=True)
+    assert (job.attempt, job.phase) == (1, Phase.RUNNING)
+    assert world.running(job.key) == world.charged(job.key) <= max(count for count, *_ in resizes)
+    world.redecide()
+
+
 CHECKED_STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("scale"), st.sampled_from(JOBS), st.integers(1, 12)),
@@ -109,9 +162,11 @@ CHECKED_STEPS = st.lists(
         st.tuples(st.just("rigid"), st.sampled_from(("x", "y")), st.integers(1, 8), st.integers(0, 3)),
         st.tuples(st.just("delete"), st.sampled_from((*JOBS, "x", "y"))),
         st.tuples(st.just("checks"), st.booleans()),
+        st.tuples(st.just("reject")),
         st.tuples(st.just("scheduler"), st.integers(0, 4)),
         st.tuples(st.just("slices"), st.integers(0, 4)),
         st.tuples(st.just("answer")),
+        st.tuples(st.just("ready")),
         st.tuples(st.just("restart"), st.booleans()),
     ),
     min_size=4,
@@ -137,8 +192,9 @@ def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None
         world.settle()
         if not world.checks_say(ready=True):
             break
-    world.settle()
+    world.settle(ready=True)
     world.check()
+    world.check_settled()
     for key, job in world.slices.state.jobs.items():
         if job.reserved and job.admitted:
             assert world.running(key) == world.charged(key)

@@ -234,6 +234,7 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "VariantPodsReclaimed": lambda e: f"pods that have ended: {_sizes(e)}",
     "VariantStopped": lambda e: _said(e, "reason", "message") or "no pod runs any more",
     "WorkloadSliceReplaced": lambda e: f"by {e.get('by')}",
+    "WorkloadSliceWithdrawn": lambda e: f"not needed beside {e.get('running')}",
     "InputsIgnored": lambda e: f"messages {_short(e.get('seqs'))}: {e.get('reason')}",
 }
 

@@ -22,6 +22,7 @@ from sluice.events.scheduler import (
     TreesSettled,
     WorkloadDeactivated,
     WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
     WorkloadsParked,
 )
 
@@ -43,6 +44,7 @@ from .fold_effects import (
     forget_workload,
     freed_flavors,
     ready_or_gone,
+    remove_workload,
     stands,
     successor_moves,
     tell_siblings,
@@ -198,6 +200,11 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
         wake_tree(state, new, event.cause)
 
 
+def _slice_withdrawn(state: SchedulerState, event: WorkloadSliceWithdrawn, _seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, event.cause, at)
+    remove_workload(state, event.workload, event.cause, at)
+
+
 def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
     """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
     workload = state.world.workloads.get(event.workload)
@@ -351,6 +358,7 @@ VERDICT_FOLDS: dict[type[Event], Handler] = {
     TreesSettled: _settled,
     WorkloadDeactivated: _life,
     WorkloadSliceReplaced: _slice_replaced,
+    WorkloadSliceWithdrawn: _slice_withdrawn,
     WorkloadsParked: _parked,
 }
 

@@ -23,6 +23,7 @@ from sluice.events.scheduler import (
     Requeued,
     WorkloadDeactivated,
     WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
 )
 from sluice.events.slices import (
     WorkloadDeleted,
@@ -283,6 +284,7 @@ _HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None
     WorkloadFinished: _gone,
     WorkloadPodsReady: _pods_ready,
     WorkloadSliceReplaced: _gone,
+    WorkloadSliceWithdrawn: _gone,
     WorkloadStopped: _one,
     WorkloadUpdated: _one,
 }

@@ -18,6 +18,7 @@ from sluice.events.slices import (
     WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
+    WorkloadPodsReady,
     WorkloadStopped,
     WorkloadUpdated,
 )
@@ -65,7 +66,9 @@ from .slices_resize import (
     resize,
     resizes,
     same_but_for_size,
+    turn_of_pending,
     wanted,
+    was_refused,
     without_pods,
 )
 from .slices_state import Job, Phase, State, Stop, Todo
@@ -102,7 +105,8 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
         return ignored(inbound, DUPLICATE)
     if job is not None and job.phase is Phase.STOPPING:
         return held(state, key, inbound)
-    if job is not None and job.digest == submission.digest and job.record.active:
+    unchanged = job is not None and job.digest == submission.digest
+    if job is not None and unchanged and job.record.active and not was_refused(job):
         return ignored(inbound, DUPLICATE)
     request = read(submission, state)
     if not isinstance(request, JobRequest):
@@ -214,7 +218,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
         return rejected(inbound, errors)
     now = wanted(job)
     pod_sets = tuple(resized(pods, scaled.pod_sets.get(pods.name)) for pods in now)
-    if all(new is old for new, old in zip(pod_sets, now, strict=True)):
+    if all(new is old for new, old in zip(pod_sets, now, strict=True)) and not was_refused(job):
         return ignored(inbound, DUPLICATE)
     if is_elastic(state, job.record) and (errors := without_pods(pod_sets)):
         return rejected(inbound, errors)
@@ -251,6 +255,8 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
 
 def turn(state: State, job: Job, at: Micros) -> Events:
     """Return what the job's workload asks for."""
+    if job.pending_todo is not Todo.NONE:
+        return turn_of_pending(state, job, at)
     workload = job.record.key
     match job.todo:
         case Todo.RESUME:
@@ -265,14 +271,16 @@ def turn(state: State, job: Job, at: Micros) -> Events:
             return _without_old(job)
         case Todo.RESIZE:
             pods = {placed.name: placed.count for placed in job.placement}
-            return (
-                JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods),
-            )
+            said = JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods)
+            if not job.pods_ready:
+                return (said,)
+            # Its growth was taken back at the last moment: no pod starts, so no executor says that they run.
+            return (said, WorkloadPodsReady(cause=job.cause, workload=workload))
         case Todo.GROW:
             return grow(state, job, job.cause, at)
         case Todo.PRUNE:
             return pruned(state, job, job.cause)
-        case Todo.NONE:
+        case Todo.NONE | Todo.WITHDRAW | Todo.REACTIVATE:
             return ()
 
 

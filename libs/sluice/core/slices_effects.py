@@ -27,7 +27,7 @@ def succeed(state: State, job: Job, at: Micros) -> None:
     job.admitted = job.pending_admitted
     job.evicting = job.edited = False
     job.reclaimable = {}
-    drop_pending(job)
+    drop_pending(state, job)
 
 
 def note_replaced(state: State, job: Job, key: WorkloadKey, at: Micros) -> None:
@@ -51,9 +51,10 @@ def prune_all(state: State, seq: int) -> None:
             prune(state, job, seq)
 
 
-def drop_pending(job: Job) -> None:
+def drop_pending(state: State, job: Job) -> None:
     """Forget the slice that waited to replace the one that the job has."""
     job.pending = None
+    state.clear_pending_todo(job)
     begin_sizes(job)
     job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
 
@@ -67,6 +68,7 @@ def begin_sizes(job: Job) -> None:
 def drop_job(state: State, job: Job) -> None:
     """Take a job that is over off all lists."""
     state.clear_todo(job)
+    state.clear_pending_todo(job)
     state.set_executor(job, "")
     del state.by_workload[job.record.key]
     if job.pending is not None:

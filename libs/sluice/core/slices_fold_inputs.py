@@ -14,6 +14,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadDeactivated,
     WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
 )
 from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
@@ -21,7 +22,7 @@ from .slices_dispatch import cut, placement
 from .slices_effects import Handler, begin_sizes, prune, prune_all, succeed
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
-from .slices_resize import counts, granted, grows, low_since
+from .slices_resize import counts, granted, grows, low_since, was_refused
 from .slices_state import Job, Phase, State, Todo
 
 
@@ -144,14 +145,28 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     prune(state, job, seq)
     job.reserved = True
     if job.phase is not Phase.PENDING:
+        before = {pods.name: pods.count for pods in job.placement}
         job.placement = cut(placement(state, job), had)
-        job.pods_ready = False
+        if grows(before, {pods.name: pods.count for pods in job.placement}):
+            job.pods_ready = False
         if job.phase is Phase.RUNNING:
             state.set_todo(job, Todo.RESIZE, seq)
     elif job.admitted:
         smaller = grows(had, counts(job.record.pod_sets))
         state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
     state.touch(job)
+
+
+def _slice_withdrawn(state: State, event: WorkloadSliceWithdrawn, seq: int, _at: Micros) -> None:
+    """The pending slice is not needed any more, or was not when the scheduler looked (WS3)."""
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    if job.pending is not None and job.pending.key == event.workload:
+        state.set_pending_todo(job, Todo.WITHDRAW, seq)
+    elif job.record.key == event.workload:
+        # Meanwhile the one that ran lost its quota, and this one speaks for the job.
+        state.set_todo(job, Todo.RECREATE, seq)
 
 
 def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros) -> None:
@@ -187,13 +202,14 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         state.set_todo(job, Todo.SUSPEND, seq)
     elif job.todo in (Todo.RESUME, Todo.CONFIRM_STOP):
         state.clear_todo(job)
-    if job.phase is Phase.PENDING and job.pending is not None:
+    if was_refused(job):
+        # The job goes on with the size that it had.
+        state.set_pending_todo(job, Todo.WITHDRAW, seq)
+    elif job.phase is Phase.PENDING and job.pending is not None and job.pending_todo is not Todo.WITHDRAW:
         state.set_todo(job, Todo.FORGET_SLICE, seq)
 
 
-def _deactivated(
-    state: State, event: WorkloadDeactivated | ParentDeactivated, _seq: int, _at: Micros
-) -> None:
+def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
@@ -201,6 +217,9 @@ def _deactivated(
         job.record = msgspec.structs.replace(job.record, active=False)
     elif job.pending is not None:
         job.pending = msgspec.structs.replace(job.pending, active=False)
+        asked = {pods.name: pods.count for pods in job.pending_assignment}
+        if asked and asked != counts(job.pending.pod_sets) and job.pending_todo is Todo.NONE:
+            state.set_pending_todo(job, Todo.REACTIVATE, seq)
 
 
 def _check_state(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
@@ -224,6 +243,7 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     QuotaReleased: _quota_released,
     WorkloadDeactivated: _deactivated,
     WorkloadSliceReplaced: _slice_replaced,
+    WorkloadSliceWithdrawn: _slice_withdrawn,
     ParentAdmitted: _parent_admitted,
     ParentDeactivated: _deactivated,
     ParentEvicted: _evicted,

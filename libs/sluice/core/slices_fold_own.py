@@ -71,7 +71,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         del state.by_workload[job.record.key]
         if job.pending is not None:
             del state.by_workload[job.pending.key]
-            drop_pending(job)
+            drop_pending(state, job)
         state.clear_todo(job)
         state.set_executor(job, "")
         job.record = record
@@ -100,6 +100,8 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         job.pending = msgspec.structs.replace(job.pending, **changes)
         if event.pod_sets is not None:
             note_size(job, counts(event.pod_sets))
+        if job.pending_todo is Todo.REACTIVATE and event.active:
+            state.clear_pending_todo(job)
     elif changes:
         job.record = msgspec.structs.replace(job.record, **changes)
         if event.pod_sets is not None and job.phase is Phase.RUNNING:
@@ -198,7 +200,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         # It ends with its job, of which more is said next.
         del state.by_workload[event.workload]
         note_replaced(state, job, event.workload, at)
-        drop_pending(job)
+        drop_pending(state, job)
         return
     if event.reason == SLICE_REPLACED and job.pending is not None:
         state.clear_todo(job)
@@ -230,7 +232,9 @@ def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> No
     job = state.by_workload.get(event.workload)
     if job is not None and job.pending is not None and job.pending.key == event.workload:
         del state.by_workload[event.workload]
-        drop_pending(job)
+        drop_pending(state, job)
+        if job.todo is Todo.FORGET_SLICE:
+            state.clear_todo(job)
         state.touch(job)
     elif job is not None:
         for key in job.history:

@@ -5,8 +5,9 @@ A job whose workload has quota keeps it, and with it its processes, while its si
 - fewer pods: the slice shrinks in place;
 - more pods: a second slice asks for all of them; the scheduler admits it in the first one's place;
 - another size while the second slice waits: that one is changed in place. When it becomes no larger than
-  the first, it needs nothing more and is admitted at once; so whatever the scheduler decides meanwhile,
-  the newest slice has the newest size.
+  the first, it needs nothing more: the scheduler withdraws it, and it is deleted. That is the scheduler's
+  to say, since it may have admitted it meanwhile; so whatever it decides, the newest slice has the newest
+  size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadRecor
 from .slices_answers import Events
 from .slices_naming import workload_name
 from .slices_records import next_uid, same, update
-from .slices_state import Job, State
+from .slices_state import Job, State, Todo
 
 MAX_SIZES = 64
 """How many sizes of a waiting slice are told apart."""
@@ -47,6 +48,11 @@ def resizes(state: State, job: Job) -> bool:
 def wanted(job: Job) -> Sequence[PodSet]:
     """Return the pods that the job is to have: those of its newest slice."""
     return (job.record if job.pending is None else job.pending).pod_sets
+
+
+def was_refused(job: Job) -> bool:
+    """Tell whether a check has rejected the growth that the job asks for; whoever asks again means it."""
+    return job.pending is not None and job.record.active and not job.pending.active
 
 
 def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
@@ -118,6 +124,8 @@ def resize(
         events.append(update(old, kept, cause))
     if job.pending is not None:
         base = job.pending if record is None else of_lineage(record, job.pending)
+        if grown and was_refused(job):
+            base = msgspec.structs.replace(base, active=True)
         events.append(update(job.pending, msgspec.structs.replace(base, pod_sets=pod_sets), cause))
     elif grown:
         events.append(WorkloadCreated(cause=cause, workload=next_slice(job, cause, at, kept, pod_sets)))
@@ -202,6 +210,25 @@ def grow(state: State, job: Job, cause: int, at: Micros) -> Events:
     record = next_slice(job, cause, at, job.record, job.record.pod_sets)
     events.append(WorkloadCreated(cause=cause, workload=record))
     return (*events, *pruned(state, job, cause, coming=1))
+
+
+def turn_of_pending(state: State, job: Job, at: Micros) -> Events:
+    """Return what the pending slice asks for.
+
+    It gets no quota any more: it goes, and a size that was asked for meanwhile begins anew. Or it was
+    rejected with another size than it has by now: with this one it may try.
+    """
+    pending, cause = job.pending, job.pending_cause
+    assert pending is not None
+    if job.pending_todo is Todo.REACTIVATE:
+        return (WorkloadUpdated(cause=cause, workload=pending.key, active=True),)
+    gone = WorkloadDeleted(cause=cause, workload=pending.key)
+    if was_refused(job) or not grows(counts(job.record.pod_sets), counts(pending.pod_sets)):
+        return (gone,)
+    if not job.reserved:
+        return (gone, WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=pending.pod_sets))
+    record = next_slice(job, cause, at, pending, pending.pod_sets)
+    return (gone, WorkloadCreated(cause=cause, workload=record), *pruned(state, job, cause, coming=1))
 
 
 def pruned(state: State, job: Job, cause: int, *, coming: int = 0) -> Sequence[Event]:

@@ -53,6 +53,10 @@ class Todo(IntEnum):
     """The old slice has lost its quota while a new one waits: only the new one is left."""
     GROW = 6
     """A slice was admitted smaller than it is wanted by now."""
+    WITHDRAW = 9
+    """The pending slice gets no quota any more, as its growth was taken back."""
+    REACTIVATE = 10
+    """A check has rejected the pending slice, but not with the size that it has by now."""
     RESIZE = 8
     """Another slice was admitted while the job runs: executors must hear of the new size."""
     PRUNE = 7
@@ -96,6 +100,9 @@ class Job:
     pending_assignment: Sequence[PodSetAssignment] = ()
     pending_updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
     pending_admitted: bool = False
+    pending_todo: Todo = Todo.NONE
+    """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
+    pending_cause: int = 0
     sizes: list[tuple[dict[str, int], dict[str, int]]] = field(default_factory=list)
     """Sizes of the newest slice since it was made or lost its quota, each with the smallest since."""
     history: list[WorkloadKey] = field(default_factory=list)
@@ -180,7 +187,18 @@ class State:
     def clear_todo(self, job: Job) -> None:
         if job.todo is not Todo.NONE:
             job.todo = Todo.NONE
-            self.todo.pop(job.key, None)
+            if job.pending_todo is Todo.NONE:
+                self.todo.pop(job.key, None)
+
+    def set_pending_todo(self, job: Job, todo: Todo, cause: int) -> None:
+        job.pending_todo, job.pending_cause = todo, cause
+        self.todo[job.key] = None
+
+    def clear_pending_todo(self, job: Job) -> None:
+        if job.pending_todo is not Todo.NONE:
+            job.pending_todo, job.pending_cause = Todo.NONE, 0
+            if job.todo is Todo.NONE:
+                self.todo.pop(job.key, None)
 
     def set_executor(self, job: Job, executor: str) -> None:
         """Note who runs the job; '' when nobody does."""

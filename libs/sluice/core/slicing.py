@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
-from sluice.events.scheduler import WorkloadSliceReplaced
+from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, WorkloadSliceWithdrawn
 
 from .backoff import MICROS_PER_S
 from .model import Workload, World
@@ -89,6 +89,33 @@ def replacement(world: World, workload: Workload, cause: int) -> Sequence[Worklo
     return (WorkloadSliceReplaced(cause=cause, workload=old.key, by=workload.key, message=message),)
 
 
+def asks_for_more(workload: Workload, old: Workload) -> bool:
+    """Tell whether a slice has pods that the one which it is to replace has not."""
+    had = {pods.name: pods for pods in old.record.pod_sets}
+    return any(
+        (kept := had.get(pods.name)) is None or pods.count > kept.count or pods.requests != kept.requests
+        for pods in workload.record.pod_sets
+    )
+
+
+def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
+    """Return the end of a slice that asks for no more than the one that runs: a growth taken back (WS3).
+
+    Only who admits slices can say so: an admission that was decided before the resize was known comes
+    first. A slice that is losing its quota is left to be replaced, as its job needs the other one then.
+    """
+    old = replaced_slice(world, workload)
+    if old is None or workload.admitted_at is not None or old.evicted_at is not None or old.stopped:
+        return []
+    if asks_for_more(workload, old):
+        return []
+    message = f"The job is to have no more pods than {old.key} has"
+    ended = WorkloadSliceWithdrawn(cause=cause, workload=workload.key, running=old.key, message=message)
+    if workload.assignment is None:
+        return [ended]
+    return [QuotaReleased(cause=cause, workload=workload.key), ended]
+
+
 def inherit(new: Workload, old: Workload, at: Micros) -> None:
     """The job goes on: its execution time and its attempts count as before."""
     new.past_execution_s = old.past_execution_s
@@ -98,6 +125,7 @@ def inherit(new: Workload, old: Workload, at: Micros) -> None:
 
 
 __all__ = [
+    "asks_for_more",
     "beyond",
     "charged",
     "inherit",
@@ -106,4 +134,5 @@ __all__ = [
     "replacement",
     "scaled",
     "successor",
+    "withdrawal",
 ]

@@ -31,7 +31,7 @@ from .inadmissible import (
 )
 from .model import Workload, World
 from .promises import still_fits
-from .slicing import must_wait, replacement
+from .slicing import must_wait, replacement, withdrawal
 
 WAITING_FOR_QUOTA = "WaitingForQuota"
 
@@ -48,6 +48,7 @@ NO_LONGER_ENOUGH = "The reserved quota is no longer enough"
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:
     """Return what happens to *workload* at *at*; [] if nothing.
 
+    0. A slice that is not needed any more ends.
     1. Without quota: requeue it when what it was held for is over.
     2. Its pods have stopped: give its quota back, after an eviction if nobody had asked for it.
     3. Evicted already: wait for the stop (G9), unless it was never admitted.
@@ -55,6 +56,10 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     """
     if workload.finished:
         return []
+    if workload.record.replaces is not None:
+        withdrawn = withdrawal(world, workload, cause)
+        if withdrawn:
+            return withdrawn
     if workload.assignment is None or workload.evicted_at is not None:
         late = _late_retry(workload, cause)
         if late:

@@ -66,6 +66,18 @@ class WorkloadSliceReplaced(Event, frozen=True, kw_only=True):
     message: str
 
 
+class WorkloadSliceWithdrawn(Event, frozen=True, kw_only=True):
+    """The slice is not needed any more, and gets no quota again: its growth was taken back (WS3).
+
+    The job is to have no more than `running` has, which it was to replace. Quota that was reserved for it has
+    been given up in the same step.
+    """
+
+    workload: WorkloadKey
+    running: WorkloadKey
+    message: str
+
+
 class QuotaReleased(Event, frozen=True, kw_only=True):
     """The reservation is given up; the quota is free from here on."""
 

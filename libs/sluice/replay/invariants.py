@@ -46,6 +46,7 @@ from .check_invariants import CHECK_OBSERVERS
 from .circles import CircleObserver
 from .family_invariants import FAMILY_OBSERVERS
 from .observing import Observer
+from .slice_invariants import SLICE_OBSERVERS
 from .source import Source
 from .states import Progress, patterns_of
 
@@ -346,6 +347,7 @@ _KINDS: tuple[type[Observer], ...] = (
     CircleObserver,
     *CHECK_OBSERVERS,
     *FAMILY_OBSERVERS,
+    *SLICE_OBSERVERS,
 )
 
 OBSERVERS: Mapping[str, type[Observer]] = {kind.name: kind for kind in _KINDS}

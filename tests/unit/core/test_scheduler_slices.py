@@ -1,10 +1,17 @@
 """Slices as the scheduler charges, admits and preempts them, with admission checks in between (WS3-WS6)."""
 
+import msgspec
 import pytest
 
 from sluice.events.base import PodSet
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
-from sluice.events.scheduler import Evicted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
+from sluice.events.scheduler import (
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+)
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadPodsReady, WorkloadUpdated
 
 from .scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
@@ -110,11 +117,114 @@ def test_sizes_while_both_have_quota(cell: Cell) -> None:
     cell.put(ReclaimablePodsUpdated(cause=0, workload=key("old"), pods={"main": 1}))
     assert used_after(cell) == 4
     cell.put(sized("old", 1))
-    cell.put(sized("new", 1))
-    assert used_after(cell) == 1
-    cell.put(ChecksReady(cause=0, workload=key("new")))
+    assert used_after(cell) == 4
+
+
+def taken_back(cell: Cell, count: int = 2) -> None:
+    """Take the growth back: it ends, and what runs goes on as if nothing had been (WS3)."""
+    cell.put(WorkloadPodsReady(cause=0, workload=key("old")))
     cell.settle()
-    assert used(cell) == 1
+    ready = cell.workload("old").pods_ready_at
+    reserved = cell.workload("new").assignment is not None
+    if count < 2:
+        cell.put(sized("old", count))
+    cell.put(sized("new", count))
+    events = cell.settle()
+    assert [event.workload for event in events if isinstance(event, WorkloadSliceWithdrawn)] == [key("new")]
+    released = [event.workload for event in events if isinstance(event, QuotaReleased)]
+    assert released == ([key("new")] if reserved else [])
+    assert admitted(events) == evicted(events) == []
+    assert key("new") not in cell.state.world.workloads
+    assert not cell.state.world.claims.due
+    old = cell.workload("old")
+    assert old.admitted_at is not None
+    assert old.pods_ready_at == ready is not None
+    # What comes too late finds nothing, and nothing is due in time either.
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+    cell.put(sized("new", 5))
+    cell.now += 1000 * SECOND
+    assert cell.settle() == []
+
+
+@pytest.mark.parametrize("count", [2, 1])
+def test_a_reserved_growth_is_taken_back(cell: Cell, count: int) -> None:
+    """Its reservation goes; below the running size the running one shrinks in place."""
+    cell.settings(waitForPodsReady={"enable": True, "timeoutSeconds": 60})
+    taken_back(cell, count)
+    assert used(cell) == count
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_rejected_growth_is_tried_again_or_taken_back(cell: Cell, again: bool) -> None:
+    """Activated with another size it asks its checks anew; taken back, it ends as any other."""
+    cell.put(ChecksRejected(cause=0, workload=key("new"), checks=("gpu",)))
+    assert evicted(cell.settle()) == ["new"]
+    if again:
+        cell.put(msgspec.structs.replace(sized("new", 5), active=True))
+        events = cell.settle()
+        assert [event.workload for event in events if isinstance(event, QuotaReserved)] == [key("new")]
+        assert used(cell) == 5
+        cell.put(ChecksReady(cause=0, workload=key("new"), attempt=2))
+        assert admitted(cell.settle()) == ["new"]
+    else:
+        taken_back(cell)
+
+
+def test_a_queued_growth_is_taken_back() -> None:
+    """Not a slice of two in place of a slice of two, whose pods would have to become ready once more."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "timeoutSeconds": 60})
+    cell.queue("q", 3)
+    cell.submit("old", "q", count=2)
+    cell.settle()
+    cell.submit("new", "q", count=9, replaces=key("old"))
+    assert admitted(cell.settle()) == []
+    taken_back(cell)
+
+
+def test_a_growth_that_waits_for_victims_is_taken_back() -> None:
+    """Nobody waits for what its victims give up any more: whoever comes next may have it."""
+    cell = Cell()
+    cell.queue("q", 4, preemption=RECLAIMS)
+    cell.submit("old", "q", count=2, priority=10)
+    cell.submit("low", "q", 2)
+    assert sorted(admitted(cell.settle())) == ["low", "old"]
+    cell.submit("new", "q", count=4, priority=10, replaces=key("old"))
+    assert preempting(cell.settle()) == {"new": ["low"]}
+    taken_back(cell)
+    cell.submit("next", "q", 2)
+    cell.stopped("low")
+    assert admitted(cell.settle()) in (["next"], ["low"])
+
+
+def test_a_growth_that_is_promised_its_quota_is_taken_back() -> None:
+    """Its claim goes with it: its victims run on, and are not preempted when its checks are ready."""
+    cell = Cell()
+    spec = {"controllerName": "x", "preemptionPolicy": "AfterCheckPassedOrOnDemand"}
+    cell.apply("AdmissionCheck", "gpu", spec)
+    cell.queue("q", 4, **CHECKED)
+    cell.submit("old", "q", count=2, priority=10)
+    cell.submit("low", "q", 2)
+    cell.settle()
+    for name in ("old", "low"):
+        cell.put(ChecksReady(cause=0, workload=key(name)))
+    cell.settle()
+    cell.submit("new", "q", count=4, priority=10, replaces=key("old"))
+    (reserved,) = [event for event in cell.settle() if isinstance(event, QuotaReserved)]
+    assert reserved.preemptions_pending
+    taken_back(cell)
+    assert used(cell) == 4
+    assert cell.workload("low").admitted_at is not None
+
+
+def test_a_growth_of_a_job_that_is_being_stopped_is_not_taken_back(cell: Cell) -> None:
+    """The old slice is losing its quota: the job goes on with the new one, whatever its size."""
+    cell.submit("high", "q", 1, count=8, priority=10)
+    assert evicted(cell.settle()) == ["old"]
+    cell.put(sized("new", 2))
+    cell.stopped("old")
+    assert not [e for e in cell.settle() if isinstance(e, WorkloadSliceWithdrawn)]
+    assert key("new") in cell.state.world.workloads
 
 
 @pytest.mark.parametrize("first", ["old", "new"])

@@ -6,11 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.core.slices_state import Phase
 from sluice.events.base import Event, PodSetAssignment, WorkloadKey
 from sluice.events.checks import CheckStateChanged
 from sluice.events.dispatch import DispatchPodSet
-from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
-from sluice.events.slices import WorkloadCreated, WorkloadUpdated
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadPodsReady, WorkloadUpdated
 from tests.unit.core.slices_world import START, World, created, manifest, names, refused
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
@@ -182,6 +191,183 @@ def test_a_waiting_slice_is_changed_not_added_to(world: Elastic) -> None:
     assert world.pods() == {"main": (2, 2, 4)}
     world.grow()
     assert world.pods() == {"main": (6, 6, 0)}
+    world.check()
+
+
+def withdraw(world: Elastic) -> WorkloadKey:
+    """Say, as the scheduler, that the pending slice is not needed any more."""
+    job = world.state_of()
+    assert job.pending is not None
+    pending = job.pending.key
+    world.fold(WorkloadSliceWithdrawn(cause=0, workload=pending, running=job.record.key, message="Withdrawn"))
+    return pending
+
+
+def test_a_growth_taken_back_is_deleted_when_the_scheduler_has_withdrawn_it(world: Elastic) -> None:
+    """WS3: the running slice goes on as if nothing had been; a later growth is a slice of its own."""
+    first = running(world)
+    world.job("JobPodsReady", {"attempt": 1})
+    second = created(world.scale(main=5)).workload.key
+    world.scale(main=3)
+    assert withdraw(world) == second
+    assert names(world.settle()) == ["WorkloadDeleted"]
+    assert world.sizes() == [{"main": 3}]
+    assert world.state_of().pods_ready
+    third = created(world.scale(main=4)).workload
+    assert third.replaces == first
+    assert third.key not in (first, second)
+    world.check()
+
+
+def test_a_growth_after_the_scheduler_has_withdrawn_the_last(world: Elastic) -> None:
+    """The size that was asked for meanwhile is not lost: it begins anew."""
+    first = running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.scale(main=3)
+    assert updates(world.scale(main=6)) == [(second, {"main": 6})]
+    withdraw(world)
+    events = world.settle()
+    assert names(events) == ["WorkloadDeleted", "WorkloadCreated"]
+    assert created(events).workload.replaces == first
+    assert world.sizes() == [{"main": 3}, {"main": 6}]
+    world.grow()
+    assert world.pods() == {"main": (6, 6, 0)}
+    world.check()
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_a_job_that_stops_with_a_withdrawn_growth(world: Elastic, size: int) -> None:
+    """All that the scheduler said is read at once: one workload of the newest size is left, and queued."""
+    first = running(world)
+    world.scale(main=5)
+    world.scale(main=3)
+    world.scale(main=size)
+    withdraw(world)
+    world.fold(Evicted(cause=0, workload=first, reason="Preempted"))
+    world.settle()
+    world.job("JobStopped", {"attempt": 1})
+    world.fold(QuotaReleased(cause=0, workload=first))
+    world.settle()
+    job = world.state_of()
+    assert (job.phase, job.pending) == (Phase.PENDING, None)
+    assert world.sizes() == [{"main": size}]
+    assert job.record.key == first if size == 3 else job.record.key != first
+    world.admit()
+    assert world.pods() == {"main": (size, size, 0)}
+    world.check()
+
+
+def test_a_withdrawal_that_comes_too_late(world: Elastic) -> None:
+    """The old slice has lost its quota meanwhile, and its job has only this one left: it gets another."""
+    running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.scale(main=3)
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    world.release()
+    assert world.workload() == second
+    world.fold(WorkloadSliceWithdrawn(cause=0, workload=second, running=second, message="Withdrawn"))
+    assert names(world.settle()) == ["WorkloadCreated", "WorkloadDeleted"]
+    assert world.workload() != second
+    assert world.sizes() == [{"main": 3}]
+    world.check()
+
+
+@pytest.mark.parametrize("size", [3, 2])
+def test_a_growth_that_is_admitted_while_it_is_taken_back(world: Elastic, size: int) -> None:
+    """The scheduler was first: the new slice shrinks in place, and its pods are as ready as they were."""
+    running(world)
+    world.job("JobPodsReady", {"attempt": 1})
+    world.scale(main=5)
+    world.scale(main=size)
+    events = world.grow(main=5)
+    ready = [event for event in events if isinstance(event, WorkloadPodsReady)]
+    assert [(event.workload, event.ready) for event in ready] == [(world.workload(), True)]
+    assert world.pods() == {"main": (size, size, 0)}
+    world.check()
+
+
+def refuse(world: Elastic) -> WorkloadKey:
+    """Say, as the scheduler, that a check has rejected the growth."""
+    job = world.state_of()
+    assert job.pending is not None
+    pending = job.pending.key
+    world.fold(WorkloadDeactivated(cause=0, workload=pending, reason="AdmissionCheck", message="No"))
+    world.fold(Evicted(cause=0, workload=pending, reason="Deactivated"))
+    world.fold(QuotaReleased(cause=0, workload=pending))
+    return pending
+
+
+def activated(events: Sequence[Event]) -> list[WorkloadKey]:
+    return [event.workload for event in events if isinstance(event, WorkloadUpdated) and event.active]
+
+
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_who_asks_again_for_a_rejected_growth_means_it(world: Elastic, size: int) -> None:
+    """WS3: a resize after a rejection is a fresh attempt, also of the same size; what runs is left alone."""
+    running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.give()
+    refuse(world)
+    assert world.settle() == []
+    events = world.scale(main=size)
+    assert activated(events) == [second]
+    assert world.sizes() == [{"main": 3}, {"main": size}]
+    assert world.scale(main=size) != []
+    assert activated(world.settle()) == []
+    world.grow()
+    assert world.pods() == {"main": (size, size, 0)}
+    world.check()
+
+
+def test_the_same_manifest_again_after_a_rejection(world: Elastic) -> None:
+    running(world)
+    second = created(world.elastic(parallelism=5)).workload.key
+    world.give()
+    refuse(world)
+    assert activated(world.elastic(parallelism=5)) == [second]
+    world.check()
+
+
+def test_a_rejection_of_another_size_than_is_asked_for_by_now(world: Elastic) -> None:
+    """The scheduler had not heard of the resize: what was rejected is not what the job asks for."""
+    running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.give()
+    world.scale(main=6)
+    refuse(world)
+    assert activated(world.settle()) == [second]
+    refuse(world)
+    assert world.settle() == [], "whatever was reserved for it last is not known any more"
+    world.check()
+
+
+def test_a_rejected_growth_taken_back(world: Elastic) -> None:
+    """Nothing is tried again: the scheduler withdraws it, as any other."""
+    first = running(world)
+    world.scale(main=5)
+    world.give()
+    refuse(world)
+    assert activated(world.scale(main=2)) == []
+    withdraw(world)
+    assert names(world.settle()) == ["WorkloadDeleted"]
+    assert world.sizes() == [{"main": 2}]
+    assert world.workload() == first
+    world.check()
+
+
+def test_a_job_with_a_rejected_growth_is_evicted(world: Elastic) -> None:
+    """It queues again with the size that it had: a rejection of more is none of the job."""
+    first = running(world)
+    world.scale(main=5)
+    world.give()
+    refuse(world)
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    assert names(world.release()) == ["WorkloadDeleted"]
+    assert (world.workload(), world.sizes()) == (first, [{"main": 3}])
+    world.admit()
+    assert world.pods() == {"main": (3, 3, 0)}
     world.check()
 
 

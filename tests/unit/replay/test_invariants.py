@@ -172,6 +172,19 @@ def three_slices(entries: list[Entry]) -> tuple[list[Entry], int]:
     return without(entries, replaced), seq
 
 
+def no_growth(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The new slice asks for no more than the old one has."""
+    seq, _ = first(entries, WorkloadSliceReplaced)
+
+    def change(event: Event) -> Sequence[Event]:
+        if not isinstance(event, WorkloadCreated) or event.workload.replaces is None:
+            return (event,)
+        fewer = [msgspec.structs.replace(pods, count=2) for pods in event.workload.pod_sets]
+        return (WorkloadCreated(cause=0, workload=msgspec.structs.replace(event.workload, pod_sets=fewer)),)
+
+    return altered(entries, change), seq
+
+
 def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
     """Quota that was taken back is run on."""
     resumed = next((seq, e) for seq, e in events_of(entries) if type(e).__name__ == "JobResumed")
@@ -381,6 +394,7 @@ BROKEN = [
     ("no-circles", families, turned_round),
     ("no-circles", families, over_and_over),
     ("two-slices", elastic, three_slices),
+    ("growth", elastic, no_growth),
     ("ungated", elastic, more_pods),
     ("no-lost-job", families, no_answer),
     ("chain", families, cause_in_the_future),

@@ -20,6 +20,7 @@ from sluice.events.scheduler import (
     Requeued,
     WorkloadDeactivated,
     WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
     WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
@@ -148,6 +149,8 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", "UpdatedWorkload", f"Resized in place to {pods}")
         case WorkloadSliceReplaced():
             return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
+        case WorkloadSliceWithdrawn():
+            return Notice(seq, at, "Normal", "WorkloadSliceWithdrawn", event.message)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):
             return Notice(seq, at, "Normal", event.reason, event.message)
         case VariantCreated():

@@ -7,7 +7,13 @@ from sluice.core.status import snapshot as views
 from sluice.core.status.slices import described, lineage, place
 from sluice.core.status.totals import series
 from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
-from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced, WorkloadsParked
+from sluice.events.scheduler import (
+    Admitted,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+    WorkloadsParked,
+)
 from sluice.events.slices import (
     JobReference,
     WorkloadCreated,
@@ -91,6 +97,15 @@ def test_lineage_before_and_after_the_replacement(view: View) -> None:
         ("new", "Admitted"),
     ]
     assert "gated" not in place(job, new)
+
+
+def test_withdrawn_growth_is_told_of_the_slice_that_runs_on(view: View) -> None:
+    """The slice that was withdrawn is deleted next, and its events with it (WS9)."""
+    message = f"The job is to have no more pods than {OLD} has"
+    withdrawn = WorkloadSliceWithdrawn(cause=0, workload=NEW, running=OLD, message=message)
+    tell(view, withdrawn, WorkloadDeleted(cause=0, workload=NEW))
+    assert NEW not in view.workloads
+    assert notices(view.workloads[OLD])[-1].message == message
 
 
 def test_life_of_slices_is_counted(view: View) -> None:

@@ -1,11 +1,13 @@
-"""Fold of what jobs are told to do, and who does it."""
+"""Fold of what jobs are told to do, who does it, and what becomes of growth that they take back."""
 
 from collections.abc import Callable
 from typing import Any
 
 from sluice.events.base import Event, Micros
+from sluice.events.scheduler import WorkloadSliceWithdrawn
 from sluice.events.slices import JobClaimed, JobResumed, JobSuspended
 
+from .fold_workloads import remember
 from .state import State
 
 
@@ -29,10 +31,18 @@ def _suspended(state: State, event: JobSuspended, _seq: int, at: Micros) -> None
         job.reason, job.message = event.reason, event.message
 
 
+def _slice_withdrawn(state: State, event: WorkloadSliceWithdrawn, seq: int, at: Micros) -> None:
+    """It is deleted next; what is left to tell of it is told of the slice that runs on."""
+    running = state.workloads.get(event.running)
+    if running is not None:
+        remember(running, event, seq, at)
+
+
 JOB_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     JobClaimed: _claimed,
     JobResumed: _resumed,
     JobSuspended: _suspended,
+    WorkloadSliceWithdrawn: _slice_withdrawn,
 }
 
 __all__ = ["JOB_FOLDS"]

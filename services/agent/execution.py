@@ -149,6 +149,7 @@ class Execution:
     def resize(self, entry: DispatchEntry, plan: Plan) -> None:
         """Run as many pods as *entry* grants: the same ones go on, the highest indexes end first (WS7)."""
         self.entry, self.plan = entry, plan
+        self._freed = {}  # it was out of another size
         log.info("resized", job=entry.job, pods={p.name: p.parallelism for p in plan.pod_sets})
         if self._begun:
             self._do(self._pods.resize(plan, now()))

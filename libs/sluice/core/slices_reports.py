@@ -27,7 +27,7 @@ from .slices_answers import (
 )
 from .slices_intake import ExecutorInput, Inbound
 from .slices_records import next_workload, recreated
-from .slices_resize import other_slices
+from .slices_resize import other_slices, out_of
 from .slices_state import Job, Phase, State, Stop
 
 
@@ -71,11 +71,15 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
 
 def _reclaimable(job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
     counts = {pods.name: pods.count for pods in job.record.pod_sets}
-    errors = wrong_counts("pods", data.pods, counts)
+    ended = {
+        name: out_of(n, data.counts.get(name, 0), counts[name]) if name in counts else n
+        for name, n in data.pods.items()
+    }
+    errors = wrong_counts("pods", ended, counts)
     if errors:
         return rejected(inbound, errors)
     # Pods that have ended stay ended, so a lower number is an older one.
-    raised = {name: n for name, n in data.pods.items() if n > job.reclaimable.get(name, 0)}
+    raised = {name: n for name, n in ended.items() if n > job.reclaimable.get(name, 0)}
     if not raised:
         return ignored(inbound, DUPLICATE)
     pods = {**job.reclaimable, **raised}

@@ -18,7 +18,13 @@ from sluice.api import labels
 from sluice.api.errors import FieldError, invalid
 from sluice.api.features import enabled
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadRecord, WorkloadUpdated
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadRecord,
+    WorkloadUpdated,
+)
 
 from .slices_answers import Events
 from .slices_naming import workload_name
@@ -120,8 +126,10 @@ def resize(
         kept = msgspec.structs.replace(kept, pod_sets=pod_sets)
     else:
         kept = msgspec.structs.replace(kept, pod_sets=old.pod_sets)
-    if record is not None or not grown:
+    shrinks = not grown and not (job.pending is not None and counts(old.pod_sets) == counts(pod_sets))
+    if record is not None or shrinks:
         events.append(update(old, kept, cause))
+        events += _still_reclaimable(job, cause, counts(kept.pod_sets))
     if job.pending is not None:
         base = job.pending if record is None else of_lineage(record, job.pending)
         if grown and was_refused(job):
@@ -131,6 +139,24 @@ def resize(
         events.append(WorkloadCreated(cause=cause, workload=next_slice(job, cause, at, kept, pod_sets)))
         events += pruned(state, job, cause, coming=1)
     return events
+
+
+def _still_reclaimable(job: Job, cause: int, size: Mapping[str, int]) -> Sequence[Event]:
+    """Return how many pods of the smaller slice are not needed any more, if some were (SC7).
+
+    Nobody knows yet whether it is those that had ended that have gone. As many run as may: of the old size
+    all that had not ended, of the new size all. Executors may say more later.
+    """
+    had = counts(job.record.pod_sets)
+    left = {name: out_of(n, had[name], size[name]) for name, n in job.reclaimable.items()}
+    if left == job.reclaimable:
+        return ()
+    return (ReclaimablePodsUpdated(cause=cause, workload=job.record.key, pods=left),)
+
+
+def out_of(ended: int, size: int, now: int) -> int:
+    """Return how many of *now* pods are sure not to be needed, when *ended* of *size* were not."""
+    return max(0, ended - max(0, size - now))
 
 
 def next_slice(

@@ -34,7 +34,10 @@ class JobPodsReady(JobEvent, frozen=True, kw_only=True):
 
 
 class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
+    """`pods`: how many of each set have ended for good. `counts`: out of how many; it may be fewer by now."""
+
     pods: dict[str, int]
+    counts: dict[str, int] = {}
     attempt: Int64 | None = None
     uid: str = ""
 

@@ -60,7 +60,8 @@ class Work:
 
     async def reclaimable(self, pods: dict[str, int]) -> None:
         """Report how many pods of each set have ended for good."""
-        data = JobPodsReclaimable(pods=pods, attempt=self.entry.attempt, uid=self.entry.uid)
+        counts = {each.name: each.count for each in self.entry.pod_sets if each.name in pods}
+        data = JobPodsReclaimable(pods=pods, counts=counts, attempt=self.entry.attempt, uid=self.entry.uid)
         self._reports += 1
         await self.executor.report(self.entry, data, f"reclaimable{self._reports}")
 

@@ -19,7 +19,7 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
     WorkloadSliceWithdrawn,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadPodsReady, WorkloadUpdated
+from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadPodsReady, WorkloadUpdated
 from tests.unit.core.slices_world import START, World, created, manifest, names, refused
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
@@ -285,6 +285,36 @@ def test_a_growth_that_is_admitted_while_it_is_taken_back(world: Elastic, size: 
     assert [(event.workload, event.ready) for event in ready] == [(world.workload(), True)]
     assert world.pods() == {"main": (size, size, 0)}
     world.check()
+
+
+@pytest.mark.parametrize(
+    ("size", "left"),
+    [
+        pytest.param(4, 1, id="of five pods two had ended: three run, so one of four is not needed"),
+        pytest.param(3, 0, id="all of three may run"),
+        pytest.param(1, 0, id="one runs"),
+    ],
+)
+def test_reclaimable_pods_of_a_smaller_slice(world: Elastic, size: int, left: int) -> None:
+    """Quota follows the pods that may run: what had been given back before is given back once (SC7)."""
+    first = running(world, 5)
+    world.job("JobPodsReclaimable", {"attempt": 1, "pods": {"main": 2}, "counts": {"main": 5}})
+    events = world.scale(main=size)
+    pods = [(e.workload, e.pods) for e in events if isinstance(e, ReclaimablePodsUpdated)]
+    assert pods == [(first, {"main": left})]
+    # A report of the larger size that comes only now says no more than that.
+    late = world.job("JobPodsReclaimable", {"attempt": 1, "pods": {"main": 2}, "counts": {"main": 5}})
+    assert not [e for e in late if isinstance(e, ReclaimablePodsUpdated)]
+    assert world.state_of().reclaimable == {"main": left}
+    world.check()
+
+
+def test_nothing_is_said_of_a_slice_that_stays_as_it_is(world: Elastic) -> None:
+    """A growth taken back to the running size is about the growth alone."""
+    running(world)
+    second = created(world.scale(main=5)).workload.key
+    assert updates(world.scale(main=3)) == [(second, {"main": 3})]
+    assert len([e for e in world.scale(main=2) if isinstance(e, WorkloadUpdated)]) == 2
 
 
 def refuse(world: Elastic) -> WorkloadKey:

@@ -74,6 +74,8 @@ class Running:
     instance: str
     entry: DispatchEntry
     cancelled: bool = False
+    resizes: int = 0
+    """How often it was told that it is of another size or slice."""
 
 
 @dataclass
@@ -130,8 +132,9 @@ class World:
                     process.asked.append(action)
                 case act.StartWork(number, entry):
                     self._runs(Running(who.name, who.instance, entry), process, number)
-                case act.ResizeWork(number, entry):
+                case act.ResizeWork(number, entry, resized):
                     process.works[number].entry = entry
+                    process.works[number].resizes += resized
                 case act.CancelWork(number):
                     process.works[number].cancelled = True
                 case act.Follow():

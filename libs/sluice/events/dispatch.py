@@ -6,8 +6,9 @@ level-triggered, so an executor that missed entries needs only the newest:
 - no key: nothing to run (the job waits for its first admission, is over, or is unknown);
 - Running: run attempt `attempt`, once among all executors (`claim_key`), and report JobPodsReady,
   JobFinished or JobStopped with that attempt;
-- Running with the same attempt but other counts: an elastic job was resized. Start or end (highest index
-  first) as many pods as it takes, leave the others alone, and report JobPodsReady again (WS7);
+- Running with the same attempt but other counts, or another workload: an elastic job was resized. Start
+  or end (highest index first) as many pods as it takes, leave the others alone, and report JobPodsReady
+  again (WS7), also if the counts are what they were: an entry with others may have been missed in between;
 - Suspended with `stop`: end attempt `attempt` and report JobStopped, also if nobody had begun it;
 - Suspended without `stop`: the attempt is over, nothing is to be reported.
 

@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
-from sluice.events.base import JobKey
+from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.dispatch import Claim, claim_key
 from sluice.events.job import JobFinished, JobPodsReady, JobStopped
 from sluice.sdk.execution import ExecutorSettings
@@ -254,6 +254,19 @@ def test_resize_goes_to_the_work() -> None:
     (work,) = world.processes["x"].works.values()
     assert work.entry is bigger
     assert world.processes["x"].machine.book.used == 3
+
+
+def test_another_slice_of_the_same_size_is_a_resize() -> None:
+    """A smaller size may have been missed in between: its pods have to be said to be ready again."""
+    world = started("x")
+    entry = world.submit("a", count=2)
+    world.settle(1)
+    (work,) = world.processes["x"].works.values()
+    world.tell(msgspec.structs.replace(entry, seq=entry.seq + 1))
+    assert work.resizes == 0
+    slice_ = WorkloadKey(f"{entry.workload}-2")
+    world.tell(msgspec.structs.replace(entry, seq=entry.seq + 2, workload=slice_))
+    assert work.resizes == 1
 
 
 def test_late_and_repeated_answers_change_nothing() -> None:

@@ -209,7 +209,7 @@ class StartWork(Struct, frozen=True):
 
 
 class ResizeWork(Struct, frozen=True):
-    """The same attempt in other words: *resized* if it is of another size."""
+    """The same attempt in other words: *resized* if it is of another size, or of another slice of its job."""
 
     work: int
     entry: DispatchEntry

@@ -87,7 +87,9 @@ class Attempts:
         given = attempt.given
         if attempt.stage is Stage.WORK and given is not None and given is not entry:
             attempt.given = entry
-            self._desk.do(ResizeWork(attempt.work, entry, counts(given) != counts(entry)))
+            # Another slice of the same size: an entry that was never seen may have been smaller.
+            resized = counts(given) != counts(entry) or given.workload != entry.workload
+            self._desk.do(ResizeWork(attempt.work, entry, resized))
 
     # claiming
 

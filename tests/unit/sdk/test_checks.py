@@ -344,6 +344,46 @@ async def test_a_person_decides_meanwhile() -> None:
         assert tester.numbers.cancelled == 1
 
 
+async def test_a_person_decides_before_the_function_has_begun() -> None:
+    """Both in one turn of the event loop: the place is free again, and the approval is watched."""
+    controller = app(concurrency=1)
+    watched: list[str] = []
+
+    @controller.check
+    async def check(request: Request[Any]) -> Verdict:
+        return Ready()
+
+    @check.watch(every=30)
+    async def watch(request: Request[Any]) -> Verdict | None:
+        watched.append(request.name)
+        return None
+
+    async with CheckTester(controller) as tester:
+        request = make_request(name="approved")
+        tester.begin(request)
+        await tester.admit(request)
+        assert watched == ["approved"]
+        assert (await tester.ask(make_request(name="next"))).state == "Ready"
+
+
+async def test_a_cancellation_from_within_is_a_failure() -> None:
+    """The function is called again later, not at once and for ever."""
+    controller = app(backoff_s=10)
+    calls: list[float] = []
+
+    @controller.check
+    async def check(request: Request[Any]) -> Verdict:
+        calls.append(tester.clock.now())
+        if len(calls) in (1, 2):
+            raise asyncio.CancelledError
+        return Ready()
+
+    async with CheckTester(controller) as tester:
+        assert "CancelledError" in (await tester.ask(make_request())).message
+        await tester.advance(40)
+        assert calls == [0, 10, 30]
+
+
 async def test_recheck_on_demand() -> None:
     """A change in the outside world has waiting requests looked at again at once."""
     controller = app()

@@ -1,43 +1,66 @@
-"""What the engine keeps of one request, and what is to be done about it now."""
+"""What the machine keeps of one request, and what is to be done about it now."""
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from sluice.events.check_protocol import CheckRequest
+from sluice.events.check_protocol import CheckRequest, CheckVerdict
 
-from .clock import Handle
+from .alarms import Alarm
 from .controller import Check
-from .request import Request
 from .said import FINAL, Said
 
-Action = Literal["check", "watch", "settle", ""]
+Next = Literal["check", "watch", "settle", ""]
 """Call the check function; call the watch; find out what became of the last verdict; nothing."""
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """One attempt's request. `due`: engine time of the next call; None: none by itself."""
+class Calling:
+    """A call that has not ended."""
 
+    number: int
+    held: "Held"
+    lane: "Lane"
+    watching: bool
+    cancelled: bool = False
+    timed_out: bool = False
+    alarm: Alarm | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A verdict on its way to the log. `before`: what had been said until then."""
+
+    number: int
+    held: "Held"
+    ident: str
+    verdict: CheckVerdict
+    after_s: float | None
+    before: Said | None
+    of_failure: bool
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One attempt's request. `due`: machine time of the next call; None: none by itself."""
+
+    number: int
     key: str
     request: CheckRequest
     check: Check | None
-    given: Request[Any] | None = None
-    number: int = 0
+    verdicts: int = 0
+    """Number of the last verdict of this attempt."""
     said: Said | None = None
     due: float | None = None
-    task: asyncio.Task[None] | None = None
-    timer: Handle | None = None
+    work: Calling | Sending | None = None
+    alarm: Alarm | None = None
     lane: "Lane | None" = None
     """Where it waits for a free place."""
-    sending: bool = False
     changed: bool = False
     """While its function ran."""
     failures: int = 0
-    timed_out: bool = False
 
-    def action(self) -> Action:
+    def next(self) -> Next:
         """Return what is to be done next, at `due` if that is a call."""
         state, said = self.request.state, self.said.state if self.said is not None else ""
         if said in FINAL and (state == "Pending" or said != "Ready"):
@@ -48,14 +71,6 @@ class Held:
         if self.check is not None and self.check.watcher is not None:
             return "watch"
         return "check" if self.due is not None else ""
-
-    def disarm(self) -> None:
-        """Take back that something happens by itself."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        if self.lane is not None:
-            self.lane.leave(self)
 
 
 class Lane:

@@ -1,14 +1,12 @@
-"""Verdicts on their way to the log: many at a time, each until it is there, none twice."""
+"""Verdicts on their way to the log: many at a time, none twice."""
 
 import asyncio
 import base64
 from collections.abc import Callable
 
-import structlog
-
 from sluice.events.check_protocol import CheckVerdict
 from sluice.log.contract import Ack
-from sluice.log.errors import AppendRefusedError, EventLogError
+from sluice.log.errors import AppendRefusedError, LogUnavailableError
 from sluice.log.frames import publish_frame
 from sluice.log.jetstream import JetStreamLog, read_ack
 from sluice.log.stream import stream_config
@@ -18,9 +16,6 @@ from sluice.log.wire import Connection
 from .clock import Clock
 from .said import RefusedError, Stored, decode, encode
 
-log = structlog.get_logger("sluice.sdk.checks")
-
-RETRY_S = 0.2
 ANSWER_S = 5.0
 HEADER_ROOM = 512
 AT_ONCE = 1000
@@ -40,26 +35,22 @@ class Outbox:
         self._most = int(stream_config(target.cell)["max_msg_size"])
 
     async def send(self, ident: str, verdict: CheckVerdict, recheck_after_s: float | None) -> Stored:
-        """Publish until the log has it; returns what it has under this id, which may be a predecessor's.
+        """Publish once; returns what the log has under this id, which may be a predecessor's.
 
         Raises:
             RefusedError: it does not take it.
+            EventLogError, ConnectionError, TimeoutError: nobody answers; it may be in the log.
         """
         payload = encode(self.source, ident, self.clock.wall(), verdict, recheck_after_s)
         async with self._places:
-            repeated = False
-            while True:
-                try:
-                    ack = await self._publish(ident, payload)
-                    if ack.duplicate and not repeated:
-                        return await self._stored(ack.seq, verdict)
-                    return Stored(ack.seq, verdict)
-                except AppendRefusedError as error:
-                    raise RefusedError(str(error)) from error
-                except (EventLogError, ConnectionError, TimeoutError) as error:
-                    repeated = True
-                    log.info("verdict not acknowledged", id=ident, error=str(error) or type(error).__name__)
-                    await asyncio.sleep(RETRY_S)
+            try:
+                ack = await self._publish(ident, payload)
+            except AppendRefusedError as error:
+                raise RefusedError(str(error)) from error
+            if ack.duplicate:
+                # Also of one that was not answered before: then, too, it may be a predecessor's.
+                return await self._stored(ack.seq, verdict)
+            return Stored(ack.seq, verdict)
 
     async def _publish(self, ident: str, payload: bytes) -> Ack:
         connection = await self.log.connection()
@@ -86,5 +77,8 @@ class Outbox:
         connection = await self.log.connection()
         stream = self.log.cell.stream
         answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq})
+        error = answer.get("error") or {}
+        if error and error.get("code") != 404:
+            raise LogUnavailableError(f"{stream}: {error.get('description')}")
         found = decode(base64.b64decode((answer.get("message") or {}).get("data", "")))
         return Stored(seq, verdict if found is None else found[1])

@@ -239,11 +239,12 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
         peers.circling = event.circling
         if event.circling:
             state.world.circles.refused[peers.queue.name] = None
+        resumed = peers.scan is not None
         state.pending.park(
             peers,
             aside=event.aside,
             reserves=event.reserves,
-            hopeless=is_hopeless(workload, event.reason) or is_barred(peers.key),
+            hopeless=is_hopeless(workload, event.reason, resumed=resumed) or is_barred(peers.key),
         )
         if workload.tries:
             _turn_over(state, peers)

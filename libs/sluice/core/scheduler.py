@@ -26,7 +26,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 10
+    state_version: ClassVar[int] = 11
 
     def initial(self) -> SchedulerState:
         return new_state()

@@ -21,8 +21,7 @@ from .ordering import effective_priority
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .placing import place
 from .reservations import index
-from .state import SchedulerState, Status, is_barred, new_state
-from .wake import is_hopeless
+from .state import SchedulerState, Status, new_state
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +95,7 @@ class _Class(_Part, frozen=True):
     message: str
     scan: tuple[dict[str, int], ...] | None
     circling: bool
+    indexed: bool
 
 
 class _Waiting(_Part, frozen=True):
@@ -219,6 +219,7 @@ def _freeze_classes(queue: Queue) -> Iterator[_Class]:
             peers.message,
             peers.scan,
             peers.circling,
+            peers.indexed,
         )
         for peers in queue.classes.values()
         if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
@@ -353,8 +354,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         peers = workloads[part.head].peers
         assert isinstance(peers, Peers)
         if part.parked:
-            hopeless = is_hopeless(workloads[part.head], part.reason) or is_barred(peers.key)
-            pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=hopeless)
+            pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
         peers.circling = part.circling
         if part.circling:

@@ -18,7 +18,8 @@ from .pending_queues import Peers, Queue, TreeQueues
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from .shapes import ANY, Bounds, Least, with_any
 
-_HOPELESS = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured")
+_EXCEEDS = "ExceedsMaxQuota"
+_HOPELESS = (_EXCEEDS, "NoMatchingFlavor", "Misconfigured")
 
 
 def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
@@ -61,12 +62,19 @@ def _allowed(world: World, workload: Workload) -> Sequence[str]:
     return allowed if allowed and enabled(world.config.feature_gates, "ConcurrentAdmission") else ()
 
 
-def is_hopeless(workload: Workload, reason: str) -> bool:
+def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
     """Does a verdict with this reason hold whatever is freed, until queue, flavors or workload change?
 
-    Of a workload that would run with fewer pods only the verdict on all of them is known.
+    Of a workload that would run with fewer pods only the verdict on all of them is known; of a *resumed* scan
+    that on the last flavors only. Several pod sets exceed together what each of them could have: the first
+    takes what is free, and with something else free it leaves that to the second.
     """
-    return reason in _HOPELESS and all(pod_set.min_count is None for pod_set in workload.record.pod_sets)
+    if resumed or reason not in _HOPELESS:
+        return False
+    pod_sets = workload.record.pod_sets
+    if len(pod_sets) > 1 and reason == _EXCEEDS:
+        return False
+    return all(pod_set.min_count is None for pod_set in pod_sets)
 
 
 def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:

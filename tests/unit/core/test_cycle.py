@@ -287,6 +287,35 @@ def test_the_search_of_several_pod_sets_ends() -> None:
     assert cell.reason("w")[0] == "WaitingForQuota"
 
 
+def test_a_verdict_on_the_last_flavors_only_does_not_outlive_freed_capacity() -> None:
+    """A search that went on says what it found behind the first flavors; these may have room later (SC2)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 3, "two": 4, "three": 1})
+    cell.submit("first", "a", cpu=1)
+    cell.settle()
+    # The head takes of "two" what the workers would need, and finds nothing behind it.
+    cell.submit("w", "a", pod_sets=(pods("head", 1, cpu=3), pods("workers", 2, cpu=2)))
+    assert len(scans(cell.settle())) == 1
+    assert cell.reason("w")[0] == "ExceedsMaxQuota"
+
+    cell.finish("first")
+    assert admitted(cell.settle()) == ["w"]
+
+
+def test_what_pod_sets_exceed_together_may_fit_when_something_is_freed() -> None:
+    """The first takes what is free; with something else free it leaves that to the second (SC2)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 2, "two": 3})
+    cell.submit("first", "a", cpu=1)
+    cell.settle()
+    cell.submit("w", "a", pod_sets=(pods("head", 1, cpu=2), pods("workers", 1, cpu=3)))
+    assert scans(cell.settle()) == []
+    assert cell.reason("w")[0] == "ExceedsMaxQuota"
+
+    cell.finish("first")
+    assert admitted(cell.settle()) == ["w"]
+
+
 def test_partial_admission_takes_fewer_pods() -> None:
     """Where all pods do not fit, as many as do are admitted, down to minCount (SC7)."""
     cell = Cell()

@@ -9,6 +9,8 @@ ONLY ?=
 # Tests wait more than they compute, so there are more workers than cores; 0 runs all in one process.
 WORKERS ?= 3
 FUZZ ?= 10
+MINUTES ?= 1
+STEPS ?= 2000
 
 ##@ Use it
 .PHONY: run
@@ -43,6 +45,10 @@ conformance: .venv/ready ## The conformance cases, one line per suite (SLUICE_CO
 fault: .venv/ready ## Kill services and server at random while jobs run; then check every invariant
 	@$(PY) -m tests.fault
 	@$(PY) -m tests.fault --checks --kills 40
+
+.PHONY: sim
+sim: .venv/ready ## Simulate the whole cell from new seeds, MINUTES=1 on all cores; SEED=n STEPS=n plays one
+	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED),--minutes $(MINUTES)) --steps $(STEPS)
 
 .PHONY: bench
 bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)

@@ -1,0 +1,99 @@
+"""`python -m tests.simulation`: simulate the whole cell.
+
+python -m tests.simulation                     new seeds on all cores, for a minute
+python -m tests.simulation --seed 7 --steps N  one seed
+python -m tests.simulation --seeds 1-50        these
+python -m tests.simulation shrink 7            the shortest history that breaks what seed 7 breaks
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from .known import known
+from .many import Progress, Total, many
+from .run import Run
+from .shrink import Shrinker
+from .story import golden, story
+
+
+def main(arguments: Sequence[str]) -> int:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if arguments[:1] == ["shrink"]:
+        return _shrink(arguments[1:])
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", help="from-to")
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--workers", type=int, default=0)
+    options = parser.parse_args(arguments)
+    if options.seed is not None:
+        return _one(options.seed, options.steps)
+    seeds = None
+    if options.seeds:
+        first, _, last = options.seeds.partition("-")
+        seeds = range(int(first), int(last or first) + 1)
+    seconds = None if seeds is not None else options.minutes * 60
+    return _many(seeds, options.steps, seconds, options.workers)
+
+
+def _one(seed: int, steps: int) -> int:
+    outcome = Run(seed, steps).play()
+    print(outcome)
+    print(f"actions: {_listed(outcome.actions)}")
+    print(f"faults: {_listed(outcome.faults)}")
+    if outcome.error is not None and outcome.invariant == "no-exception":
+        sys.excepthook(type(outcome.error), outcome.error, outcome.error.__traceback__)
+    return 1 if outcome.invariant else 0
+
+
+def _many(seeds: Sequence[int] | None, steps: int, seconds: float | None, workers: int) -> int:
+    progress, total = Progress(), Total()
+    try:
+        for total, outcome in many(seeds, steps, seconds=seconds, workers=workers):
+            if outcome.invariant:
+                fault = known(outcome)
+                print(f"{outcome}{f' [known: {fault}]' if fault else ''}", flush=True)
+            progress.show(total)
+    except KeyboardInterrupt:
+        pass
+    progress.end()
+    print(total)
+    return 1 if total.failed else 0
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _shrink(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation shrink")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--output", type=Path, help="where the golden log goes (.slog)")
+    options = parser.parse_args(arguments)
+    outcome = Run(options.seed, options.steps).play()
+    print(outcome)
+    if not outcome.invariant:
+        return 0
+    shrinker = Shrinker(outcome, options.seconds)
+    found = shrinker.shrink()
+    print(f"{len(outcome.choices)} steps became {len(found.choices)}, in {shrinker.tries} tries")
+    assert found.run is not None
+    for line in story(found.run):
+        print(line)
+    print(found)
+    if options.output is not None:
+        golden(found.run, options.output)
+        print(f"sluice replay --file {options.output} shows it")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,601 @@
+"""What can happen next: each action is a step, chosen by weights that the seed has drawn."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.events.base import JobKey, Micros
+from sluice.events.job import JobDeleted, JobScaled
+from sluice.log.subjects import presence_suffix
+
+from .cell import STEP_TIME, Cell
+from .choices import Choices, Weights
+from .controllers import Controller
+from .executors import DONE, NETWORK, REPORT, Attempt, Executor
+from .grammar import CONTROLLERS, Grammar
+from .jobs import JobGrammar
+from .log import SECOND
+from .replica import Fenced, Replica
+from .swarm import Features
+
+NAMES = tuple(f"j{n}" for n in range(14))
+LOST_AFTER: Micros = 3 * SECOND
+TELL_AGAIN: Micros = 5 * SECOND
+EXPIRY: Micros = 5 * SECOND
+BACKLOG = 80
+"""Nobody submits more while the service that answers is so far behind."""
+
+Action = Callable[[], bool]
+
+
+@dataclass
+class Actions:
+    cell: Cell
+    grammar: Grammar
+    jobs: JobGrammar
+    quick: float = 0.7
+    """How often a commit is stored and acknowledged at once."""
+    told: dict[tuple[str, str, str], Micros] = field(default_factory=dict)
+    table: list[tuple[str, Action]] = field(default_factory=list)
+    weights: Weights = field(init=False)
+
+    def __post_init__(self) -> None:
+        on, choices = self.cell.on, self.choices
+        rows: list[tuple[str, float, Action]] = [
+            ("deliver", 40, self.deliver),
+            ("store", 6, self.store),
+            ("project", 8, self.project),
+            ("tick", 2, self.tick),
+            ("follow", 8, self.follow),
+            ("attempt", 14, self.attempt),
+            ("work", 2.5, self.work_ends),
+            ("waiting", 4, self.start_waiting),
+            ("control", 5 if on.checks else 0, self.control),
+            ("time", 1.5, self.pass_time),
+            ("presence", 1, self.presence),
+            ("submit", 3, self.submit),
+            ("finalize", 0.2, self.cell.finalize),
+            ("edit-job", 1 if on.job_edits else 0, self.edit_job),
+            ("delete-job", 0.5 if on.deletions else 0, self.delete_job),
+            ("edit", 0.7 if on.config_edits else 0, self.edit),
+            ("delete", 0.12 if on.config_edits and on.deletions else 0, self.delete),
+            ("again", 0.25 if on.config_edits and on.deletions else 0, self.make_again),
+            ("pod-ends", 0.7 if on.reclaimable else 0, self.pod_ends),
+            ("unready", 0.3 if on.pods_ready else 0, self.unready),
+            ("check", 0.6, self.check_executor),
+            ("crash", 0.35 if on.crashes else 0, self.crash),
+            ("return", 0.5, self.come_back),
+            ("pause", 0.25 if on.pauses else 0, self.pause),
+            ("lead", 1, self.take_over),
+            ("depose", 0.15 if on.pauses and on.standby else 0, self.depose),
+            ("skew", 0.1 if on.skews else 0, self.skew),
+            ("snapshot", 0.25 if on.snapshots else 0, self.snapshot),
+            ("executor-crash", 0.2 if on.executor_crashes else 0, self.executor_crash),
+            ("executor-cut", 0.2 if on.executor_cuts else 0, self.executor_cut),
+            ("executor-back", 0.5, self.executor_back),
+            ("shutdown", 0.05 if on.shutdowns else 0, self.shutdown),
+            ("controller-away", 0.15 if on.checks and on.controllers_away else 0, self.controller_away),
+            ("controller-back", 0.4 if on.checks else 0, self.controller_back),
+            ("copy", 0.6 if on.late_copies else 0, self.late_copy),
+            ("garbage", 0.15 if on.garbage else 0, self.garbage),
+        ]
+        factors = (1.0, 1.0, 0.5, 2.0, 0.2, 4.0)
+        drawn = [weight * choices.pick(factors) if weight else 0.0 for _, weight, _ in rows]
+        self.table = [(name, action) for name, _, action in rows]
+        self.weights = Weights(drawn)
+        self.quick = choices.pick((0.7, 0.95, 0.3)) if on.slow_services else 1.0
+        self.most = choices.pick((1, 3, 100))
+
+    @property
+    def choices(self) -> Choices:
+        return self.cell.choices
+
+    def next(self) -> str:
+        """Do the next thing; '' if it is not possible as things are."""
+        name, action = self.table[self.choices.weighted(self.weights)]
+        self.cell.log.now += STEP_TIME
+        return name if action() else ""
+
+    # services
+
+    def deliver(self) -> bool:
+        """Let a replica have what comes next in the log, and decide if it leads."""
+        able = [
+            r for r in self.cell.replicas if r.cursor < len(r.service.entries) and r.alive and not r.paused
+        ]
+        if not able:
+            return False
+        replica = self.choices.pick(able)
+        most = self.choices.pick((1, 2, 10, 1000))
+        try:
+            if not replica.leading:
+                most = max(most, 20)
+            replica.take_in(most)
+            if replica.leading:
+                self._carry(replica)
+        except Fenced:
+            self.fenced(replica)
+        return True
+
+    def _carry(self, replica: Replica) -> None:
+        """Mostly what was decided is committed and acknowledged at once."""
+        if (
+            replica.flight is None
+            and (replica.unsent or replica.machine.pending)
+            and (self.quick >= 1.0 or self.choices.chance(self.quick))
+        ):
+            replica.send(1000)
+            try:
+                replica.arrive()
+            except Fenced:
+                self.fenced(replica)
+                return
+            replica.acknowledge()
+
+    def store(self) -> bool:
+        """Let a commit go on its way: sent, stored, acknowledged; an answer may get lost."""
+        busy = [r for r in self.cell.replicas if r.able and r.leading and r.busy]
+        if not busy:
+            return False
+        replica = self.choices.pick(busy)
+        try:
+            if replica.flight is None:
+                replica.send(self.choices.pick((1000, self.most)))
+            elif not replica.flight.seq:
+                if self.cell.unanswered() != "lost":
+                    replica.arrive()
+            elif self.cell.unanswered():
+                return True
+            else:
+                replica.acknowledge()
+        except Fenced:
+            self.fenced(replica)
+        return True
+
+    def fenced(self, replica: Replica) -> None:
+        """Another leads: drop the state and become a stand-by."""
+        self.cell.stats.fault("fenced")
+        if replica.service.holder is replica:
+            replica.service.holder = None
+        replica.begin(self._some_snapshot(replica))
+
+    def _some_snapshot(self, replica: Replica) -> Any:
+        kept = replica.service.snapshots
+        if not kept or not self.choices.chance(0.7):
+            return None
+        return self.choices.pick(kept)
+
+    def project(self) -> bool:
+        ready = [p for p in self.cell.projectors.values() if p.due]
+        if not ready:
+            return False
+        return self.choices.pick(ready).write(self.choices.pick((1000, 1)))
+
+    def tick(self) -> bool:
+        """Let a leader act because of the time."""
+        for replica in self.cell.replicas:
+            if (
+                replica.leading
+                and replica.able
+                and replica.machine.due is not None
+                and replica.now >= replica.machine.due
+            ):
+                replica.settle()
+                self._carry(replica)
+                return True
+        return False
+
+    def crash(self) -> bool:
+        alive = [r for r in self.cell.replicas if r.alive]
+        if not alive:
+            return False
+        replica = self.choices.pick(alive)
+        if replica.flight is not None and not replica.flight.seq and self.choices.chance(0.5):
+            # What was sent arrives, although nobody waits for the answer any more.
+            with contextlib.suppress(Fenced):
+                replica.arrive()
+        replica.crash()
+        if replica.service.holder is replica:
+            replica.service.holder = None
+        self.cell.stats.fault("crash")
+        return True
+
+    def come_back(self) -> bool:
+        away = [r for r in self.cell.replicas if not r.alive or r.paused]
+        if not away:
+            return False
+        replica = self.choices.pick(away)
+        if not replica.alive:
+            replica.alive, replica.paused = True, False
+            replica.begin(self._some_snapshot(replica))
+        else:
+            replica.paused = False
+            holder = replica.service.holder
+            if replica.leading and holder is not replica and self.choices.chance(0.5):
+                # It looks at its lease before anything else.
+                self.fenced(replica)
+        return True
+
+    def pause(self) -> bool:
+        able = [r for r in self.cell.replicas if r.able]
+        if not able:
+            return False
+        replica = self.choices.pick(able)
+        replica.paused = True
+        self.cell.stats.fault("pause")
+        return True
+
+    def take_over(self) -> bool:
+        for service in self.cell.services.values():
+            holder = service.holder
+            if holder is not None and holder.able and holder.leading:
+                continue
+            able = [r for r in service.replicas if r.able and not r.leading]
+            if able:
+                replica = self.choices.pick(able)
+                replica.take_in(1000)
+                replica.take_over()
+                self._carry(replica)
+                return True
+        return False
+
+    def depose(self) -> bool:
+        """The lease moves although its holder is well: for a while two believe to lead."""
+        service = self.choices.pick(list(self.cell.services.values()))
+        able = [r for r in service.replicas if r.able and not r.leading]
+        if not able or service.holder is None:
+            return False
+        self.choices.pick(able).take_over()
+        self.cell.stats.fault("depose")
+        return True
+
+    def skew(self) -> bool:
+        replica = self.choices.pick(self.cell.replicas)
+        replica.skew = self.choices.pick((0, -SECOND, SECOND, -60 * SECOND, 60 * SECOND))
+        self.cell.stats.fault("skew")
+        return True
+
+    def snapshot(self) -> bool:
+        leaders = [r for r in self.cell.replicas if r.leading and r.able and r.idle]
+        if not leaders:
+            return False
+        replica = self.choices.pick(leaders)
+        found = replica.snapshot()
+        if found is None or replica.service.holder is not replica:
+            return False
+        replica.service.snapshots.append(found)
+        return True
+
+    # time and presence
+
+    def pass_time(self) -> bool:
+        choices, cell = self.choices, self.cell
+        match choices.below(8):
+            case 0 | 1 | 2 | 3:
+                cell.wait(choices.pick((SECOND, SECOND // 5, 3 * SECOND)))
+            case 4 | 5:
+                due = [at for at in cell.deadlines() if at > cell.now]
+                if not due:
+                    return False
+                cell.wait(min(min(due) - cell.now, 120 * SECOND))
+            case 6:
+                cell.wait(10 * SECOND)
+            case _:
+                cell.wait(choices.pick((60, 30, 400)) * SECOND)
+        return True
+
+    def presence(self) -> bool:
+        """Let a leader compare heartbeats with what the log says of them."""
+        kind = "controller" if self.cell.on.checks and self.choices.chance(0.5) else "agent"
+        return self.look_at(kind)
+
+    def look_at(self, kind: str) -> bool:
+        cell = self.cell
+        leader = cell.leader("slices" if kind == "agent" else "checks")
+        if leader is None:
+            return False
+        state = leader.state
+        who: dict[str, Executor | Controller]
+        if kind == "agent":
+            who = {each.name: each for each in cell.executors}
+            known = {name: bool(there) for name, there in state.executors.items()}
+            expected = {name: there or name in state.claimed for name, there in state.executors.items()}
+        else:
+            who = {each.name: each for each in cell.controllers}
+            known = {name: found.present for name, found in state.controllers.items()}
+            expected = known
+        said = False
+        for name, each in who.items():
+            if each.beating:
+                if not known.get(name, False):
+                    said |= self._tell(kind, name, "Seen")
+            elif expected.get(name, False) and cell.now - each.since >= EXPIRY + LOST_AFTER:
+                said |= self._tell(kind, name, "Lost")
+        return said
+
+    def _tell(self, kind: str, name: str, what: str) -> bool:
+        cell = self.cell
+        last = self.told.get((kind, name, what))
+        if last is not None and cell.now - last < TELL_AGAIN:
+            return False
+        self.told[kind, name, what] = cell.now
+        self.told.pop((kind, name, "Lost" if what == "Seen" else "Seen"), None)
+        cell.message(presence_suffix(kind, name), what, {})
+        return True
+
+    # executors
+
+    def _able(self) -> list[Executor]:
+        return [each for each in self.cell.executors if each.able]
+
+    def follow(self) -> bool:
+        able = [each for each in self._able() if each.watcher.lag and not each.earlier]
+        if not able:
+            return False
+        return self.choices.pick(able).follow(self.choices.pick((1000, 1, 3)))
+
+    def attempt(self) -> bool:
+        """Let an attempt go on by one thing."""
+        found: list[tuple[Executor, Attempt]] = []
+        for each in self.cell.executors:
+            if not each.alive:
+                continue
+            if each.earlier:
+                if each.connected:
+                    return each.settle_earlier()
+                continue
+            found += [
+                (each, attempt)
+                for attempt in each.attempts.values()
+                if each.connected or attempt.stage not in NETWORK
+            ]
+        if not found:
+            return False
+        executor, attempt = self.choices.pick(found)
+        return executor.advance(attempt)
+
+    def start_waiting(self) -> bool:
+        able = [each for each in self._able() if each.waiting and not each.earlier]
+        return bool(able) and self.choices.pick(able).start_waiting()
+
+    def running(self) -> list[tuple[Executor, Attempt]]:
+        return [
+            (each, attempt)
+            for each in self.cell.executors
+            if each.alive
+            for attempt in each.attempts.values()
+            if attempt.proc is not None and attempt.stage < REPORT
+        ]
+
+    def work_ends(self) -> bool:
+        found = self.running()
+        if not found:
+            return False
+        executor, attempt = self.choices.pick(found)
+        success = not (self.cell.on.failures and self.choices.chance(0.15))
+        return executor.work_ends(attempt, success=success)
+
+    def pod_ends(self) -> bool:
+        found = self.running()
+        if not found:
+            return False
+        executor, attempt = self.choices.pick(found)
+        return executor.pod_ends(attempt, self.choices.below(8))
+
+    def unready(self) -> bool:
+        found = [(e, a) for e, a in self.running() if e.connected]
+        if not found:
+            return False
+        executor, attempt = self.choices.pick(found)
+        return executor.readiness_lost(attempt)
+
+    def check_executor(self) -> bool:
+        able = self._able()
+        if not able:
+            return False
+        executor = self.choices.pick(able)
+        if executor.was_away or self.choices.chance(0.3):
+            return executor.check()
+        return executor.look_for_lost()
+
+    def executor_crash(self) -> bool:
+        able = [each for each in self.cell.executors if each.alive]
+        if not able:
+            return False
+        self.choices.pick(able).crash()
+        self.cell.stats.fault("executor-crash")
+        return True
+
+    def executor_cut(self) -> bool:
+        able = self._able()
+        if not able:
+            return False
+        self.choices.pick(able).cut()
+        self.cell.stats.fault("executor-cut")
+        return True
+
+    def executor_back(self) -> bool:
+        away = [each for each in self.cell.executors if not each.able]
+        if not away:
+            return False
+        executor = self.choices.pick(away)
+        if executor.alive:
+            executor.reconnect()
+        else:
+            executor.restart()
+        return True
+
+    def shutdown(self) -> bool:
+        """An executor ends in order: what runs is stopped and reported, so that it runs elsewhere."""
+        able = [each for each in self._able() if not each.earlier]
+        if not able:
+            return False
+        executor = self.choices.pick(able)
+        executor.stopping = True
+        for attempt in list(executor.attempts.values()):
+            executor._end(attempt, "stop")
+            for _ in range(12):
+                if attempt.stage > DONE or attempt.entry.job not in executor.attempts:
+                    break
+                executor.advance(attempt)
+        executor.crash()
+        executor.since = self.cell.now - EXPIRY
+        self.cell.stats.fault("shutdown")
+        return True
+
+    # controllers
+
+    def control(self) -> bool:
+        able = [each for each in self.cell.controllers if each.alive]
+        if not able:
+            return False
+        controller = self.choices.pick(able)
+        if controller.watcher.lag and not (controller.asked and self.choices.chance(0.3)):
+            return controller.follow(self.choices.pick((1000, 1)))
+        return controller.answer(self.choices, calm=self.cell.calm)
+
+    def controller_away(self) -> bool:
+        able = [each for each in self.cell.controllers if each.alive]
+        if not able:
+            return False
+        self.choices.pick(able).leave()
+        self.cell.stats.fault("controller-away")
+        return True
+
+    def controller_back(self) -> bool:
+        away = [each for each in self.cell.controllers if not each.alive]
+        if not away:
+            return False
+        self.choices.pick(away).come()
+        return True
+
+    # people
+
+    def submit(self) -> bool:
+        cell, choices = self.cell, self.choices
+        live = cell.watchman.slices.jobs
+        if cell.log.end - cell.watchman.standers["slices"].fold.own > BACKLOG:
+            return False
+        free = [name for name in NAMES if JobKey(f"default/{name}") not in live]
+        if cell.on.resubmission and choices.chance(0.1):
+            known = [name for name in NAMES if name in cell.manifests]
+            if known:
+                cell.submit(cell.manifests[choices.pick(known)])
+                return True
+        if not free:
+            return False
+        many = 3 if cell.on.bursts and choices.chance(0.1) else 1
+        for name in free[:many]:
+            cell.submit(self.jobs.job(name))
+        return True
+
+    def _some_job(self) -> str:
+        live = [key.partition("/")[2] for key in self.cell.watchman.slices.jobs]
+        return self.choices.pick(live) if live else ""
+
+    def edit_job(self) -> bool:
+        name = self._some_job()
+        before = self.cell.manifests.get(name)
+        if before is None:
+            return False
+        if self.choices.chance(0.35):
+            data = JobScaled(pod_sets=self.jobs.pod_sets(before))
+            self.cell.message(f"job.default.{name}", "JobScaled", data)
+            self.cell.watchman.touched_by_people(None)
+            return True
+        self.cell.submit(self.jobs.edited(before))
+        return True
+
+    def delete_job(self) -> bool:
+        name = self._some_job()
+        if not name:
+            return False
+        self.cell.message(f"job.default.{name}", "JobDeleted", JobDeleted())
+        self.cell.watchman.touched_by_people(None)
+        return True
+
+    def edit(self) -> bool:
+        found = self.grammar.edit()
+        if found is None:
+            return False
+        if not self.cell.apply(found):
+            self.grammar.note(found)
+        self.cell.watchman.touched_by_people(None)
+        return True
+
+    def delete(self) -> bool:
+        kind, name = self.grammar.deletion()
+        self.cell.watchman.touched_by_people(None)
+        return bool(name) and self.cell.delete(kind, name)
+
+    def make_again(self) -> bool:
+        """Make something again that is not there."""
+        objects = self.cell.objects
+        gone = [
+            (kind, name)
+            for kind, name in self.grammar.objects
+            if objects.get(kind, f"default/{name}" if kind == "LocalQueue" else name) is None
+        ]
+        if not gone:
+            return False
+        found = self.grammar.again(*self.choices.pick(gone))
+        if found is None:
+            return False
+        if not self.cell.apply(found):
+            self.grammar.note(found)
+        self.cell.watchman.touched_by_people(None)
+        return True
+
+    def late_copy(self) -> bool:
+        cell = self.cell
+        if not cell.transit:
+            return False
+        suffix, payload, message_id = cell.transit.pop(self.choices.below(len(cell.transit)))
+        cell.log.message(suffix, payload, message_id)
+        return True
+
+    def garbage(self) -> bool:
+        """Publish what cannot be taken."""
+        choices, cell = self.choices, self.cell
+        name = self._some_job() or "j0"
+        suffix = f"job.default.{name}"
+        match choices.below(7):
+            case 0:
+                cell.ids += 1
+                cell.log.message(suffix, b"{", f"m{cell.ids}")
+            case 1:
+                cell.message(suffix, "JobPaused", {})
+            case 2:
+                cell.message(suffix, "JobPodsReady", {"attempt": 99})
+            case 3:
+                cell.message(suffix, "JobScaled", {"podSets": {"nobody": 3, "main": -1}})
+            case 4:
+                cell.message("job.default.never", "JobStopped", {"attempt": 1})
+            case 5:
+                cell.message("verdict.ctl-a", "CheckVerdict", {"workload": "x", "state": "Ready"})
+            case _:
+                cell.message(suffix, "JobSubmitted", {"kind": "Job", "apiVersion": "batch/v1"})
+        cell.stats.fault("garbage")
+        return True
+
+
+def prepare(cell: Cell, without: frozenset[tuple[str, str]] = frozenset()) -> Actions:
+    """Make the world's objects (but those *without*), executors and controllers, and the actions on them."""
+    choices, on = cell.choices, cell.on
+    grammar = Grammar(choices, on)
+    objects = [each for each in grammar.world() if (each["kind"], each["metadata"]["name"]) not in without]
+    cell.apply(*objects)
+    for name in CONTROLLERS if on.checks else ():
+        cell.controllers.append(Controller(cell, name))
+        cell.message(presence_suffix("controller", name), "Seen", {})
+    for number in range(choices.between(1, 3)):
+        flavors: tuple[str, ...] = ()
+        if number and on.flavor_choice and choices.chance(0.3):
+            flavors = (choices.pick(grammar.flavors),)
+        cell.executors.append(Executor(cell, f"e{number}", flavors))
+        cell.message(presence_suffix("agent", f"e{number}"), "Seen", {})
+    return Actions(cell, grammar, JobGrammar(choices, on, grammar))
+
+
+__all__ = ["Actions", "Features", "prepare"]

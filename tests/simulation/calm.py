@@ -1,0 +1,284 @@
+"""Liveness: faults end, everybody is healthy and does what is asked, time runs; all must come to rest.
+
+Within a bound every job has finished, or waits for a reason that is true: alone in an idle cell it
+could not be admitted either.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.events.base import JobKey, Micros
+
+from .actions import Actions
+from .cell import Cell
+from .choices import Choices
+from .executors import RUN
+from .log import SECOND
+from .replica import Fenced, Replica
+from .swarm import FEATURES, Features
+
+ROUNDS = 600
+"""So many rounds of everybody doing all there is to do; a cell that goes on then goes on for ever."""
+
+HORIZON: Micros = 7 * 86_400 * SECOND
+"""What is due later is not waited for."""
+
+
+@dataclass
+class Calm:
+    cell: Cell
+    actions: Actions
+    rounds: int = 0
+    steps: int = 0
+
+    def run(self) -> None:
+        """Play until nobody has anything to do any more."""
+        self.begin()
+        end = self.cell.now + HORIZON
+        for _ in range(ROUNDS):
+            self.rounds += 1
+            if self._round():
+                continue
+            due = [at for at in self.cell.deadlines() if at > self.cell.now]
+            if not due or min(due) > end:
+                return
+            self.cell.wait(min(due) - self.cell.now + 1)
+        self.cell.watchman.fail("comes-to-rest", f"still busy after {ROUNDS} rounds: {self._busy()}")
+
+    def begin(self) -> None:
+        """End all faults."""
+        cell = self.cell
+        cell.calm = True
+        cell.watchman.touched_by_people(None)
+        for replica in cell.replicas:
+            replica.skew = 0
+            replica.paused = False
+            if not replica.alive:
+                replica.alive = True
+                replica.begin(None)
+            elif replica.leading and replica.service.holder is not replica:
+                self._fenced(replica)
+        for executor in cell.executors:
+            if not executor.alive:
+                executor.restart()
+            elif not executor.connected:
+                executor.reconnect()
+        for controller in cell.controllers:
+            if not controller.alive:
+                controller.come()
+        while cell.transit:
+            suffix, payload, message_id = cell.transit.pop(0)
+            cell.log.message(suffix, payload, message_id)
+
+    def _fenced(self, replica: Replica) -> None:
+        if replica.service.holder is replica:
+            replica.service.holder = None
+        replica.begin(None)
+
+    def _round(self) -> bool:
+        """Let everybody do all that there is to do now; tell whether anybody did anything."""
+        found = False
+        for part in (self._services, self._presence, self._controllers, self._executors):
+            found |= part()
+        self.cell.log.now += 1000
+        return found
+
+    def _did(self, done: object) -> bool:
+        if done:
+            self.steps += 1
+        return bool(done)
+
+    def _services(self) -> bool:
+        cell, found = self.cell, False
+        while self.actions.take_over():
+            found = True
+        for replica in cell.replicas:
+            try:
+                found |= self._did(replica.take_in(10_000))
+                due = replica.machine.due
+                if replica.leading and (
+                    not replica.machine.settled or (due is not None and replica.now >= due)
+                ):
+                    replica.settle()
+                while replica.leading and replica.busy:
+                    if replica.flight is None:
+                        replica.send(10_000)
+                    replica.arrive()
+                    replica.acknowledge()
+                    found |= self._did(True)
+            except Fenced:
+                self._fenced(replica)
+                found = True
+        for projector in cell.projectors.values():
+            while projector.write(10_000):
+                found |= self._did(True)
+        found |= self._did(cell.finalize())
+        return found
+
+    def _presence(self) -> bool:
+        found = False
+        for kind in ("agent", "controller"):
+            found |= self._did(self.actions.look_at(kind))
+        return found
+
+    def _controllers(self) -> bool:
+        cell, found = self.cell, False
+        for controller in cell.controllers:
+            found |= self._did(controller.follow(10_000))
+            for request in controller.open:
+                controller.say(request, "PreemptionRequired" if request.preemptions_pending else "Ready")
+                found |= self._did(True)
+            # What it has said it does not say again, unless it is asked again.
+            for key in [key for key, request in controller.asked.items() if request.state == "Pending"]:
+                del controller.asked[key]
+        return found
+
+    def _executors(self) -> bool:
+        found = False
+        for executor in self.cell.executors:
+            while executor.earlier:
+                executor.settle_earlier()
+                found |= self._did(True)
+            found |= self._did(executor.follow(10_000))
+            if executor.was_away:
+                executor.check()
+            before = len(executor.foreign)
+            executor.look_for_lost()
+            found |= self._did(len(executor.foreign) != before)
+            while executor.start_waiting():
+                found |= self._did(True)
+            for attempt in list(executor.attempts.values()):
+                while executor.attempts.get(attempt.entry.job) is attempt and executor.advance(attempt):
+                    found |= self._did(True)
+                    self.cell.watchman.ran()
+                if attempt.stage == RUN and attempt.told_up and self.rounds % 3 == 0:
+                    found |= self._did(executor.work_ends(attempt, success=True))
+        return found
+
+    def _busy(self) -> str:
+        tail = self.cell.log.entries[-12:]
+        return ", ".join(f"{entry.suffix} at {entry.seq}" for entry in tail)
+
+
+def _leader(cell: Cell, writer: str = "scheduler") -> Any:
+    """Return the state of who leads a service: it has folded everything."""
+    holder = cell.services[writer].holder
+    assert holder is not None
+    return holder.state
+
+
+def waiting(cell: Cell) -> Iterator[JobKey]:
+    """Yield the jobs that are not over and could be: those that are inactive wait for people."""
+    for key, job in _leader(cell, "slices").jobs.items():
+        if job.record.active:
+            yield key
+
+
+def check_waiting(cell: Cell) -> None:
+    """Every job that is left could not be admitted alone either, or waits behind one that cannot."""
+    stuck = list(waiting(cell))
+    if not stuck:
+        return
+    alone: dict[JobKey, bool] = {key: runs_alone(cell, key) for key in stuck}
+    blocked = {tree for key, can in alone.items() if not can for tree in _strict_trees(cell, key)}
+    for key, can in alone.items():
+        if can and not blocked.intersection(_trees(cell, key)):
+            cell.watchman.fail("liveness", f"{key} waits for ever; alone it would run: {_why(cell, key)}")
+
+
+def _why(cell: Cell, job: JobKey) -> str:
+    found = []
+    workloads = _leader(cell).world.workloads
+    for key in cell.watchman.workloads.get(job, ()):
+        workload = workloads.get(key)
+        if workload is None:
+            continue
+        peers = workload.peers
+        state = "quota" if workload.assignment is not None else "none"
+        reason = f"{peers.reason} {peers.message}" if peers is not None else f"not queued {workload.held_for}"
+        found.append(f"{key} ({state}, {reason})")
+    record = _leader(cell, "slices").jobs[job]
+    return f"{record.phase.name} {record.reason}; {'; '.join(found)}"
+
+
+def _trees(cell: Cell, job: JobKey) -> Iterator[str]:
+    """Yield the cohort trees (by root) in which a job waits."""
+    world = _leader(cell).world
+    for key in cell.watchman.workloads.get(job, ()):
+        workload = world.workloads.get(key)
+        queue = world.cluster_queues.get(workload.cluster_queue) if workload is not None else None
+        if queue is not None:
+            yield queue.node.path().split("/")[1]
+
+
+def _strict_trees(cell: Cell, job: JobKey) -> Iterator[str]:
+    """Yield the trees that a job which can never run keeps others of: StrictFIFO waits behind its head."""
+    world = _leader(cell).world
+    for key in cell.watchman.workloads.get(job, ()):
+        workload = world.workloads.get(key)
+        queue = world.cluster_queues.get(workload.cluster_queue) if workload is not None else None
+        if queue is not None and queue.spec.queueing_strategy == "StrictFIFO":
+            yield queue.node.path().split("/")[1]
+
+
+def runs_alone(cell: Cell, job: JobKey) -> bool:
+    """Would the job run in a cell with the same configuration and nothing else?"""
+    import msgspec
+
+    off = Features(**dict.fromkeys(FEATURES, False))
+    off.checks = cell.on.checks
+    choices = Choices(0, [])
+    choices.step()
+    fresh = Cell(choices, off)
+    actions = idle(fresh, cell)
+    record = _leader(cell, "slices").jobs[job]
+    entry = cell.log.entries[record.manifest_seq - 1]
+    found: Any = msgspec.json.decode(entry.payload)
+    if found["type"] != "JobSubmitted":
+        return False
+    namespace, _, name = job.partition("/")
+    fresh.message(f"job.{namespace}.{name}", "JobSubmitted", found["data"])
+    newest = record.pending if record.pending is not None else record.record
+    sizes = {pods.name: pods.count for pods in newest.pod_sets}
+    fresh.message(f"job.{namespace}.{name}", "JobScaled", {"podSets": sizes})
+    Calm(fresh, actions).run()
+    return bool(fresh.truth.started)
+
+
+def idle(fresh: Cell, cell: Cell) -> Actions:
+    """Give a fresh cell the configuration, executors and controllers of another."""
+    from sluice.core.config import manifest_of
+
+    from .controllers import Controller
+    from .executors import Executor
+    from .grammar import Grammar
+    from .jobs import JobGrammar
+
+    fresh.log.now = cell.now
+    for kind, stored in cell.objects.by_kind.items():
+        for each in stored.values():
+            plain: Any = manifest_of(kind, each.object)
+            terminating = plain["metadata"].get("deletionTimestamp")
+            plain["metadata"] = {
+                name: plain["metadata"][name]
+                for name in ("name", "namespace", "labels", "annotations")
+                if name in plain["metadata"]
+            }
+            fresh.apply(plain)
+            if terminating:
+                fresh.delete(kind, plain["metadata"]["name"])
+    for controller in cell.controllers:
+        fresh.controllers.append(Controller(fresh, controller.name))
+    for executor in cell.executors:
+        fresh.executors.append(Executor(fresh, executor.name, executor.flavors))
+    grammar = Grammar(fresh.choices, fresh.on)
+    actions = Actions(fresh, grammar, JobGrammar(fresh.choices, fresh.on, grammar))
+    for kind in ("agent", "controller"):
+        actions.look_at(kind)
+    return actions
+
+
+Check = Callable[[Cell], None]
+
+__all__ = ["Calm", "check_waiting", "runs_alone"]

@@ -1,0 +1,262 @@
+"""The cell: log, services, buckets, executors, controllers and people, in one process and virtual time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.core.checks import AdmissionChecks
+from sluice.core.config import Clock, Draft, Objects, plan_finalize
+from sluice.core.config_plan import plan_apply, plan_delete
+from sluice.core.scheduler import Scheduler
+from sluice.core.slices import SliceAggregator
+from sluice.core.variants import VariantController
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.check_protocol import CheckRequest
+from sluice.events.codec import encode_message
+from sluice.events.commit import Step
+from sluice.events.dispatch import Claim, DispatchEntry
+from sluice.events.query import Reference
+from sluice.log.contract import Entry
+from sluice.log.subjects import job_suffix
+from sluice.replay.source import Matcher
+
+from .buckets import Bucket
+from .choices import Choices
+from .controllers import Controller
+from .executors import GUARDIAN, Executor
+from .grammar import Manifest
+from .log import SECOND, SimLog
+from .projecting import (
+    Projecting,
+    Projector,
+    check_changes,
+    check_everything,
+    dispatch_changes,
+    dispatch_everything,
+)
+from .replica import Replica, Service
+from .swarm import Features
+from .truth import Truth
+from .watchman import Watchman
+
+DECIDERS: tuple[Any, ...] = (SliceAggregator, VariantController, Scheduler, AdmissionChecks)
+STEP_TIME: Micros = 5_000
+
+
+@dataclass
+class Stats:
+    """What a run came to."""
+
+    steps: int = 0
+    jobs: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    actions: dict[str, int] = field(default_factory=dict)
+
+    def fault(self, name: str) -> None:
+        self.faults[name] = self.faults.get(name, 0) + 1
+
+
+@dataclass
+class Cell:
+    choices: Choices
+    on: Features
+    encoded: bool = False
+    log: SimLog = field(init=False)
+    services: dict[str, Service] = field(default_factory=dict)
+    replicas: list[Replica] = field(default_factory=list)
+    truth: Truth = field(default_factory=Truth)
+    executors: list[Executor] = field(default_factory=list)
+    controllers: list[Controller] = field(default_factory=list)
+    objects: Objects = field(default_factory=Objects)
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    """Jobs' names -> what was submitted last."""
+    transit: list[tuple[str, bytes, str]] = field(default_factory=list)
+    """Copies of messages that are still on their way."""
+    claimed: dict[str, tuple[str, JobKey, str, int]] = field(default_factory=dict)
+    """Key of a claim -> what it is of."""
+    stats: Stats = field(default_factory=Stats)
+    calm: bool = False
+    """Faults have ended."""
+    ids: int = 0
+    watchman: Watchman = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = SimLog(self.encoded)
+        self.dispatch: Bucket[DispatchEntry] = Bucket(lambda: self.log.now)
+        self.requests: Bucket[CheckRequest] = Bucket(lambda: self.log.now)
+        self.claims: Bucket[Claim] = Bucket(lambda: self.log.now)
+        self.projectors = {
+            "slices": Projector(self.dispatch, dispatch_changes, dispatch_everything),
+            "checks": Projector(self.requests, check_changes, check_everything),
+        }
+        self._readers: dict[str, list[Service]] = {}
+        self._matchers: list[tuple[Service, Matcher]] = []
+        for decider in DECIDERS:
+            service = Service(decider, self.log, decider.writer)
+            self.services[decider.writer] = service
+            self._matchers.append((service, Matcher((*decider.reads, decider.writer))))
+        self.watchman = Watchman(self)
+        self.log.listeners.append(self._appended)
+        for service in self.services.values():
+            for number in range(2 if self.on.standby else 1):
+                self._replica(service, number)
+            service.replicas[0].take_over()
+
+    def _replica(self, service: Service, number: int) -> None:
+        projector = self.projectors.get(service.writer)
+        projecting = Projecting(projector) if projector is not None else None
+        replica = Replica(service, number, () if projecting is None else (projecting,))
+        if projecting is not None:
+            projecting.replica = replica
+        service.replicas.append(replica)
+        self.replicas.append(replica)
+
+    @property
+    def now(self) -> Micros:
+        return self.log.now
+
+    # the log
+
+    def _appended(self, entry: Entry) -> None:
+        suffix = entry.suffix
+        first, dot, rest = suffix.partition(".")
+        root = f"{first}.{rest.partition('.')[0]}" if first == "presence" else first + dot
+        readers = self._readers.get(root)
+        if readers is None:
+            readers = [service for service, matches in self._matchers if matches(suffix)]
+            self._readers[root] = readers
+        for service in readers:
+            service.entries.append(entry)
+        self.watchman.appended(entry)
+
+    def message(
+        self, suffix: str, event_type: str, data: Any, message_id: str = "", source: str = "sim"
+    ) -> bool:
+        """Publish a message; a copy of it may follow later. False if it was there already."""
+        if not message_id:
+            self.ids += 1
+            message_id = f"m{self.ids}"
+        payload = encode_message(
+            message_id=message_id,
+            source=source,
+            event_type=event_type,
+            subject=suffix,
+            at=self.now,
+            data=data,
+        )
+        return self.publish(suffix, payload, message_id)
+
+    def publish(self, suffix: str, payload: bytes, message_id: str) -> bool:
+        if self.on.late_copies and not self.calm and self.choices.chance(0.02):
+            self.transit.append((suffix, payload, message_id))
+            self.stats.fault("late-copy")
+        return self.log.message(suffix, payload, message_id) is not None
+
+    def unanswered(self) -> str:
+        """Tell whether a request stays unanswered: '' mostly, `lost` before or `stored` after it was done."""
+        if not self.on.lost_answers or self.calm or not self.choices.chance(0.05):
+            return ""
+        self.stats.fault("unanswered")
+        return self.choices.pick(("stored", "lost"))
+
+    def gap(self) -> bool:
+        """Does a watcher lose its place now?"""
+        if not self.on.gaps or self.calm or not self.choices.chance(0.02):
+            return False
+        self.stats.fault("gap")
+        return True
+
+    # configuration
+
+    def change(self, draft: Draft) -> bool:
+        """Commit a planned change."""
+        if not draft.events:
+            return False
+        self.commit_config(draft.events)
+        return True
+
+    def commit_config(self, events: list[Event]) -> None:
+        log = self.log
+        step = Step(upto=log.end, at=log.now, events=tuple(events))
+        head = log.heads.get("config", 0)
+        seq = log.commit("config", [step], head, f"config-{head}-api")
+        for event in events:
+            self.objects.apply(event, seq)
+
+    def apply(self, *manifests: Manifest) -> list[str]:
+        """Apply manifests as the api does; return what was refused."""
+        draft = Draft(self.objects, Clock(self.now, self.log.end))
+        refused = []
+        for each in manifests:
+            result = plan_apply(draft, each, "default")
+            if result.status is not None:
+                refused.append(result.status.message)
+        self.change(draft)
+        return refused
+
+    def delete(self, kind: str, name: str) -> bool:
+        draft = Draft(self.objects, Clock(self.now, self.log.end))
+        reference = Reference(kind=kind, name=name, namespace="default" if kind == "LocalQueue" else "")
+        plan_delete(draft, self.watchman, reference, "default")
+        return self.change(draft)
+
+    def finalize(self) -> bool:
+        events = plan_finalize(self.objects, self.watchman, Clock(self.now, self.log.end))
+        if events:
+            self.commit_config(list(events))
+        return bool(events)
+
+    # jobs
+
+    def report(self, job: JobKey, data: Any, message_id: str) -> bool:
+        """Publish an executor's report; False if it is to be published again."""
+        namespace, _, name = job.partition("/")
+        lost = self.unanswered()
+        if lost != "lost":
+            suffix = job_suffix(namespace, name)
+            self.message(suffix, type(data).__name__, data, message_id, source="executor")
+        return not lost
+
+    def submit(self, found: Manifest) -> None:
+        name = found["metadata"]["name"]
+        self.manifests[name] = found
+        self.message(f"job.default.{name}", "JobSubmitted", found)
+        self.stats.jobs += 1
+        self.watchman.touched_by_people(JobKey(f"default/{name}"))
+
+    # presence
+
+    def beats(self, executor: str) -> bool:
+        return any(each.beating for each in self.executors if each.name == executor)
+
+    def taken_over(self, entry: DispatchEntry, owner: str) -> None:
+        """An executor takes an attempt over from one that is gone."""
+        for proc in self.truth.of(entry.job):
+            if proc.executor == owner:
+                proc.lost = True
+
+    # time
+
+    def wait(self, micros: Micros) -> None:
+        """Let time pass; guardians do their work on the way."""
+        self.log.now += micros
+        for executor in self.executors:
+            if executor.orphans and self.now - executor.since >= GUARDIAN:
+                executor.end_orphans()
+
+    def deadlines(self) -> Iterator[Micros]:
+        """Yield the times at which somebody will act because of the time."""
+        for replica in self.replicas:
+            if replica.able and replica.leading and replica.machine.due is not None:
+                yield replica.machine.due - replica.skew
+        for executor in self.executors:
+            if not executor.able:
+                yield executor.since + 9 * SECOND
+
+    def leader(self, writer: str) -> Replica | None:
+        """Return who leads a service and is at work."""
+        holder = self.services[writer].holder
+        return holder if holder is not None and holder.able and holder.leading else None
+
+
+__all__ = ["DECIDERS", "STEP_TIME", "Cell", "Stats"]

@@ -1,0 +1,190 @@
+"""Manifests of jobs: every kind and shape, small enough that everything competes."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from .choices import Choices
+from .grammar import OWN, PRIORITIES, Grammar, Manifest
+from .swarm import Features
+
+PREFIX = "kueue.x-k8s.io/"
+
+
+@dataclass
+class JobGrammar:
+    choices: Choices
+    on: Features
+    grammar: Grammar
+
+    def job(self, name: str) -> Manifest:
+        """Return a new job of any kind."""
+        choices = self.choices
+        kind = choices.pick(("Job", "Own", "Job", "Own", "RayCluster", "JobSet"))
+        labels: dict[str, str] = {}
+        annotations: dict[str, str] = {}
+        queue = choices.pick(self.grammar.locals)
+        labels[f"{PREFIX}queue-name"] = queue
+        if self.on.priorities and choices.chance(0.6):
+            labels[f"{PREFIX}priority-class"] = choices.pick(PRIORITIES)
+        if self.on.max_execution and choices.chance(0.08):
+            labels[f"{PREFIX}max-exec-time-seconds"] = choices.pick(("20", "200"))
+        if self.on.constraints and choices.chance(0.15):
+            annotations[f"{PREFIX}{choices.pick(('cannot-preempt', 'cannot-borrow'))}"] = "true"
+        if self.on.allowed_flavors and choices.chance(0.12):
+            allowed = choices.pick(self.grammar.flavors)
+            annotations[f"{PREFIX}workload-allowed-resource-flavors"] = allowed
+        elastic = self.on.elastic and choices.chance(0.45)
+        if elastic:
+            annotations[f"{PREFIX}elastic-job"] = "true"
+        meta = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
+        count = choices.between(1, 4)
+        match kind:
+            case "Own":
+                return self._own(meta, count, elastic=elastic)
+            case "RayCluster":
+                return self._ray(meta, count)
+            case "JobSet" if self.on.several_pod_sets and not elastic:
+                return self._job_set(meta, count)
+            case _:
+                return self._batch(meta, count, elastic=elastic)
+
+    def resources(self) -> dict[str, str]:
+        choices = self.choices
+        found = {"cpu": str(choices.between(1, 3))}
+        if len(self.grammar.resources) > 1 and choices.chance(0.5):
+            found["gpu"] = str(choices.between(0, 2))
+        return found
+
+    def _pod(self) -> Manifest:
+        choices = self.choices
+        requests = self.resources()
+        container: Manifest = {"name": "main", "image": "busybox", "command": ["true"]}
+        container["resources"] = {"requests": requests}
+        if "gpu" in requests:
+            container["resources"]["limits"] = {"gpu": requests["gpu"]}
+        spec: Manifest = {"restartPolicy": "Never", "containers": [container]}
+        if choices.chance(0.06):
+            spec["nodeSelector"] = {"pool": choices.pick(self.grammar.flavors)}
+        if choices.chance(0.1):
+            spec["tolerations"] = [{"key": "spot", "operator": "Exists"}]
+        return {"spec": spec}
+
+    def _batch(self, meta: Manifest, count: int, *, elastic: bool) -> Manifest:
+        choices = self.choices
+        spec: Manifest = {"parallelism": count, "suspend": True, "template": self._pod()}
+        if choices.chance(0.4):
+            spec["completions"] = count + choices.below(3)
+        if self.on.partial and not elastic and count > 1 and choices.chance(0.3):
+            meta["annotations"][f"{PREFIX}job-min-parallelism"] = str(choices.between(1, count))
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+    def _own(self, meta: Manifest, count: int, *, elastic: bool) -> Manifest:
+        choices = self.choices
+        spec: Manifest = {}
+        if self.on.several_pod_sets and choices.chance(0.3):
+            groups = []
+            for n in range(choices.between(2, 3)):
+                group = {"name": f"s{n}", "command": ["true"], "replicas": choices.between(1, 2)}
+                groups.append({**group, "resources": self.resources()})
+            spec["podSets"] = groups
+        else:
+            spec |= {"command": ["true"], "replicas": count, "resources": self.resources()}
+            if self.on.partial and not elastic and count > 1 and choices.chance(0.3):
+                spec["minReplicas"] = choices.between(1, count)
+        if self.on.allowed_flavors and choices.chance(0.1):
+            spec["admissionConstraints"] = {"allowedResourceFlavors": [choices.pick(self.grammar.flavors)]}
+        return {"apiVersion": OWN, "kind": "Job", "metadata": meta, "spec": spec}
+
+    def _ray(self, meta: Manifest, count: int) -> Manifest:
+        template = self._pod()
+        groups = [
+            {
+                "groupName": "workers",
+                "replicas": count,
+                "minReplicas": 0,
+                "maxReplicas": 8,
+                "rayStartParams": {},
+                "template": template,
+            }
+        ]
+        spec = {
+            "headGroupSpec": {"rayStartParams": {}, "template": self._pod()},
+            "workerGroupSpecs": groups,
+        }
+        return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta, "spec": spec}
+
+    def _job_set(self, meta: Manifest, count: int) -> Manifest:
+        parts = [
+            {
+                "name": f"r{n}",
+                "replicas": 1 if n else self.choices.between(1, 2),
+                "template": {
+                    "spec": {
+                        "parallelism": min(count, 2),
+                        "completions": min(count, 2),
+                        "template": self._pod(),
+                    }
+                },
+            }
+            for n in range(self.choices.between(1, 2))
+        ]
+        spec = {"suspend": True, "replicatedJobs": parts}
+        return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec}
+
+    # Changes
+
+    def edited(self, before: Manifest) -> Manifest:
+        """Return the job with one thing changed."""
+        choices = self.choices
+        found = deepcopy(before)
+        meta, spec = found["metadata"], found["spec"]
+        match choices.below(9):
+            case 0 | 1 | 2 | 3:
+                self._resize(found, choices.between(0, 5))
+            case 4:
+                meta["labels"][f"{PREFIX}queue-name"] = choices.pick(self.grammar.locals)
+            case 5:
+                if self.on.priorities:
+                    meta["labels"][f"{PREFIX}priority-class"] = choices.pick(PRIORITIES)
+            case 6:
+                self._pods(found, self._pod())
+            case 7:
+                if found["kind"] == "Job" and found["apiVersion"] == OWN and "podSets" not in spec:
+                    spec["resources"] = self.resources()
+                elif self.on.constraints:
+                    key = f"{PREFIX}{choices.pick(('cannot-preempt', 'cannot-borrow'))}"
+                    meta["annotations"][key] = choices.pick(("true", "false"))
+            case _:
+                return self.job(meta["name"])
+        return found
+
+    def _resize(self, found: Manifest, count: int) -> None:
+        spec = found["spec"]
+        if found["kind"] == "RayCluster":
+            spec["workerGroupSpecs"][0]["replicas"] = count
+        elif found["kind"] == "JobSet":
+            spec["replicatedJobs"][0]["template"]["spec"]["parallelism"] = max(1, count)
+        elif found["apiVersion"] == "batch/v1":
+            spec["parallelism"] = count
+        elif "podSets" in spec:
+            self.choices.pick(spec["podSets"])["replicas"] = count
+        else:
+            spec["replicas"] = count
+
+    @staticmethod
+    def _pods(found: Manifest, template: Any) -> None:
+        if found["apiVersion"] == "batch/v1":
+            found["spec"]["template"] = template
+
+    def pod_sets(self, found: Manifest) -> dict[str, int]:
+        """Return new counts for some of a job's pod sets, as JobScaled has them."""
+        choices, spec = self.choices, found["spec"]
+        if found["kind"] == "RayCluster":
+            return {"workers": choices.between(0, 5)}
+        if "podSets" in spec:
+            return {choices.pick(spec["podSets"])["name"]: choices.between(0, 4)}
+        return {"main": choices.between(0, 6)}
+
+
+__all__ = ["JobGrammar"]

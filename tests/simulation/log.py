@@ -1,0 +1,99 @@
+"""The log: sequence numbers, one chain per writer, message ids with a window.
+
+Most runs keep commits as they were decided; `encoded` ones write and read bytes, as JetStream holds them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sluice.events.base import Micros
+from sluice.events.codec import decode_commit, encode_commit
+from sluice.events.commit import Step
+from sluice.log.contract import Entry
+from sluice.log.fold import Fold
+from sluice.log.subjects import COMMITS
+
+SECOND: Micros = 1_000_000
+START: Micros = 1_767_225_600_000_000
+WINDOW: Micros = 120 * SECOND
+"""How long a message id is remembered."""
+
+_COMMITS = frozenset(COMMITS)
+
+
+class Stale(Exception):
+    """The subject's last message is another one."""
+
+
+@dataclass
+class SimLog:
+    encoded: bool
+    entries: list[Entry] = field(default_factory=list)
+    heads: dict[str, int] = field(default_factory=dict)
+    """Writer -> sequence of its last commit."""
+    now: Micros = START
+    listeners: list[Callable[[Entry], None]] = field(default_factory=list)
+    _ids: dict[str, tuple[int, Micros]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    def commit(self, writer: str, steps: Sequence[Step], expected: int, message_id: str) -> int:
+        """Store a commit.
+
+        Raises:
+            Stale: *expected* is not where the chain ends.
+        """
+        if self.heads.get(writer, 0) != expected:
+            raise Stale(writer)
+        payload: Any = tuple(steps)
+        if self.encoded:
+            payload = encode_commit("main", writer, message_id, steps)
+        seq = self._store(writer, payload, message_id)
+        self.heads[writer] = seq
+        return seq
+
+    def message(self, suffix: str, payload: bytes, message_id: str) -> int | None:
+        """Store a message from outside; None if one of this id is there already."""
+        known = self._ids.get(message_id)
+        if known is not None and self.now - known[1] < WINDOW:
+            return None
+        seq = self._store(suffix, payload, message_id)
+        self._ids[message_id] = (seq, self.now)
+        return seq
+
+    def _store(self, suffix: str, payload: Any, message_id: str) -> int:
+        entry = Entry(len(self.entries) + 1, suffix, self.now, payload, message_id.encode())
+        self.entries.append(entry)
+        for listener in self.listeners:
+            listener(entry)
+        return entry.seq
+
+
+def steps_of(entry: Entry) -> tuple[Step, ...]:
+    """Return the steps of a commit, decoded if they are bytes."""
+    payload = cast(Any, entry.payload)
+    return cast(tuple[Step, ...], payload) if type(payload) is tuple else tuple(decode_commit(payload).steps)
+
+
+def as_bytes(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield entries as a cell would have written them."""
+    for entry in entries:
+        if entry.suffix in _COMMITS and type(cast(Any, entry.payload)) is tuple:
+            payload = encode_commit("main", entry.suffix, entry.header.decode(), steps_of(entry))
+            yield Entry(entry.seq, entry.suffix, entry.at, payload)
+        else:
+            yield Entry(entry.seq, entry.suffix, entry.at, entry.payload)
+
+
+class SimFold[S](Fold[S]):
+    """A fold that takes commits decoded."""
+
+    def _decode(self, entry: Entry) -> Sequence[Step]:
+        payload = cast(Any, entry.payload)
+        return cast(Sequence[Step], payload) if type(payload) is tuple else super()._decode(entry)
+
+
+__all__ = ["SECOND", "START", "SimFold", "SimLog", "Stale", "as_bytes", "steps_of"]

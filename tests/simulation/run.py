@@ -1,0 +1,127 @@
+"""One run: a seed, so many steps, and what came of them."""
+
+import time
+from dataclasses import dataclass, field
+
+from sluice.log.fold import FoldError
+
+from .actions import Actions, prepare
+from .calm import Calm, check_waiting
+from .cell import Cell
+from .choices import Choices, Steps
+from .replica import RoundError
+from .settled import check_settled
+from .swarm import features
+from .watchman import Broken
+
+ENCODED_EVERY = 20
+"""Every so many seeds everything is written and read as bytes."""
+
+
+@dataclass
+class Outcome:
+    seed: int
+    steps: int = 0
+    jobs: int = 0
+    messages: int = 0
+    attempts: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    actions: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    invariant: str = ""
+    """Which one broke, '' if none did."""
+    text: str = ""
+    at: int = 0
+    """In which step."""
+    choices: Steps = field(default_factory=list)
+    error: BaseException | None = None
+    run: "Run | None" = None
+
+    def __str__(self) -> str:
+        if not self.invariant:
+            return f"seed {self.seed}: {self.steps} steps, {self.jobs} jobs, no violation"
+        return f"seed {self.seed}: {self.invariant} in step {self.at}: {self.text}"
+
+
+@dataclass
+class Run:
+    """A run in the making; `play` goes to its end or to the first violation."""
+
+    seed: int
+    steps: int
+    script: Steps | None = None
+    encoded: bool | None = None
+    liveness: bool = True
+    """Whether the cell must come to rest in the end."""
+    without: frozenset[tuple[str, str]] = frozenset()
+    """(kind, name) of objects that the world does not begin with."""
+    cell: Cell = field(init=False)
+    actions: Actions = field(init=False)
+
+    def play(self) -> Outcome:
+        outcome = Outcome(self.seed, run=self)
+        began = time.process_time()
+        choices = Choices(self.seed, self.script)
+        step = 0
+        try:
+            choices.step()
+            encoded = self.seed % ENCODED_EVERY == 0 if self.encoded is None else self.encoded
+            self.cell = Cell(choices, features(choices), encoded)
+            self.actions = prepare(self.cell, self.without)
+            step = self._play(choices)
+            if self.liveness:
+                self._come_to_rest()
+        except Broken as error:
+            outcome.invariant, outcome.text, outcome.error = error.invariant, error.text, error
+        except RoundError as error:
+            outcome.invariant, outcome.text, outcome.error = "settles", str(error), error
+        except FoldError as error:
+            outcome.invariant, outcome.text, outcome.error = "no-exception", str(error), error
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            outcome.invariant, outcome.text, outcome.error = "no-exception", text, error
+        outcome.at = len(choices.recorded) - 1
+        outcome.choices = choices.recorded
+        outcome.seconds = time.process_time() - began
+        self._sum_up(outcome, step)
+        return outcome
+
+    def _come_to_rest(self) -> None:
+        cell = self.cell
+        calm = Calm(cell, self.actions)
+        calm.run()
+        cell.stats.actions["calm"] = calm.steps
+        check_settled(cell)
+        check_waiting(cell)
+
+    def _sum_up(self, outcome: Outcome, step: int) -> None:
+        cell = getattr(self, "cell", None)
+        if cell is None:
+            return
+        outcome.steps = step or cell.stats.steps
+        outcome.jobs, outcome.faults, outcome.actions = cell.stats.jobs, cell.stats.faults, cell.stats.actions
+        outcome.messages, outcome.attempts = cell.log.end, cell.truth.started
+
+    def _play(self, choices: Choices) -> int:
+        cell, actions, watchman = self.cell, self.actions, self.cell.watchman
+        stats, done, idle = cell.stats.actions, 0, 0
+        changed = cell.truth
+        while done < self.steps and not choices.exhausted:
+            choices.step()
+            name = actions.next()
+            if changed.changed:
+                watchman.ran()
+            if not name:
+                choices.recorded.pop()
+                idle += 1
+                if idle > 2000:
+                    break
+                continue
+            idle = 0
+            done += 1
+            stats[name] = stats.get(name, 0) + 1
+            cell.stats.steps = done
+        return done
+
+
+__all__ = ["Outcome", "Run"]

@@ -1,0 +1,87 @@
+"""What must hold once all is quiet: projections, view and rebuilt states agree with the leaders."""
+
+from typing import Any
+
+import msgspec
+
+from sluice.core.invariants import violations
+
+from .cell import Cell
+from .log import SimFold
+
+
+def check_settled(cell: Cell) -> None:
+    """Look at a cell in which nobody has anything to do."""
+    _answers(cell)
+    _states(cell)
+    _projections(cell)
+    _rebuilt(cell)
+    _truth(cell)
+
+
+def _answers(cell: Cell) -> None:
+    """Every accepted message has an answer."""
+    slices, checks = cell.services["slices"].holder, cell.services["checks"].holder
+    assert slices is not None
+    assert checks is not None
+    if slices.state.inbox or slices.state.presence:
+        left = list(slices.state.inbox_of)[:5]
+        cell.watchman.fail("every-message-answered", f"slices have not answered {left}")
+    if checks.state.verdicts or checks.state.presence:
+        cell.watchman.fail("every-message-answered", f"checks: {list(checks.state.verdict_of)[:5]}")
+
+
+def _states(cell: Cell) -> None:
+    scheduler = cell.services["scheduler"].holder
+    assert scheduler is not None
+    found = violations(scheduler.state)
+    if found:
+        cell.watchman.fail("state", found[0])
+
+
+def _projections(cell: Cell) -> None:
+    """What executors and controllers are told is what the leaders say."""
+    for writer, projector in cell.projectors.items():
+        holder = cell.services[writer].holder
+        assert holder is not None
+        wanted = dict(projector.everything(holder.state))
+        there = {
+            key: msgspec.structs.replace(kept.value, seq=0) for key, kept in projector.bucket.values.items()
+        }
+        if there != wanted:
+            wrong = [key for key in {**wanted, **there} if wanted.get(key) != there.get(key)]
+            key = wrong[0]
+            text = f"{writer}: {key} is {there.get(key)}, should be {wanted.get(key)}"
+            cell.watchman.fail("projections", text)
+
+
+def _rebuilt(cell: Cell) -> None:
+    """A state rebuilt from the log is the live one, byte for byte; so is a stand-by's (law 1)."""
+    for service in cell.services.values():
+        holder = service.holder
+        assert holder is not None
+        decider = service.decider()
+        live = decider.dump(holder.state)
+        fold: SimFold[Any] = SimFold(decider)
+        for _ in fold.take_in(service.entries):
+            pass
+        fold.release()
+        if decider.dump(fold.state) != live:
+            cell.watchman.fail("rebuild", f"{service.writer}: {_difference(live, decider.dump(fold.state))}")
+        if decider.dump(decider.load(live)) != live:
+            cell.watchman.fail("snapshot", f"{service.writer}: a snapshot does not come out as it went in")
+
+
+def _difference(live: bytes, rebuilt: bytes) -> str:
+    at = next((n for n, (a, b) in enumerate(zip(live, rebuilt, strict=False)) if a != b), 0)
+    return f"live {live[max(0, at - 60) : at + 60]!r}, rebuilt {rebuilt[max(0, at - 60) : at + 60]!r}"
+
+
+def _truth(cell: Cell) -> None:
+    """Nothing runs on that nobody knows of."""
+    left = cell.truth.all()
+    if left:
+        cell.watchman.fail("nothing-left-running", "; ".join(map(str, left[:3])))
+
+
+__all__ = ["check_settled"]

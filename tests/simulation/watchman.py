@@ -1,0 +1,162 @@
+"""What must hold: looked at as entries come into the log, as processes start and end, and when all is quiet.
+
+The log's own invariants (`sluice.replay.invariants`) look at stand-bys that fold every entry at once; those
+that need the truth about what runs are in `invariants`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.scheduler import Scheduler
+from sluice.core.slices import SliceAggregator
+from sluice.core.variants import VariantController
+from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.commit import Step
+from sluice.log.contract import Entry
+from sluice.replay.invariants import OBSERVERS, Watched
+
+from . import invariants
+from .log import SimFold, steps_of
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant, self.text = invariant, text
+
+
+RARELY = frozenset({"state"})
+"""Observers that look at whole states: left to `whole`."""
+
+
+class Stander:
+    """A stand-by that folds every entry of its service at once, under the eyes of the log's invariants."""
+
+    def __init__(self, decider: Any) -> None:
+        observers = [
+            observer()
+            for name, observer in OBSERVERS.items()
+            if observer.decider is type(decider) and name not in RARELY
+        ]
+        self.inner = decider
+        self.watched = Watched(decider, observers)
+        self.fold: SimFold[Any] = SimFold(self.watched)  # type: ignore[arg-type]
+        self.steps = 0
+
+    def take(self, entry: Entry) -> Iterable[tuple[str, str]]:
+        watched, fold = self.watched, self.fold
+        for seq, step in fold.take_in((entry,)):
+            self.steps += 1
+            watched.settle(fold.state, seq, step.at)
+        if watched.found:
+            found, watched.found = watched.found, []
+            return [(name, f"{text} (at {seq or entry.seq})") for name, seq, _, text in found]
+        return ()
+
+
+@dataclass
+class Watchman:
+    cell: "Cell"
+    jobs: dict[WorkloadKey, tuple[JobKey, str]] = field(default_factory=dict)
+    """Workload -> its job, and that one's uid."""
+    workloads: dict[JobKey, dict[WorkloadKey, None]] = field(default_factory=dict)
+    """Job -> its workloads, variants included."""
+    preempted: dict[JobKey, int] = field(default_factory=dict)
+    """How often the job was preempted since anybody submitted or edited anything."""
+    shrunk: dict[JobKey, list[tuple[int, dict[str, int]]]] = field(default_factory=dict)
+    """Job -> when it shrank (sequence), and how many pods of each set it had."""
+    seen: dict[str, int] = field(default_factory=dict)
+    """Types of events -> how many."""
+    trace: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.standers = {
+            "scheduler": Stander(Scheduler()),
+            "slices": Stander(SliceAggregator()),
+            "variants": Stander(VariantController()),
+        }
+        self._last: dict[str, Any] = {}
+
+    @property
+    def scheduler(self) -> Any:
+        """The scheduler's state, as the log has it."""
+        return self.standers["scheduler"].fold.state
+
+    @property
+    def slices(self) -> Any:
+        return self.standers["slices"].fold.state
+
+    def fail(self, invariant: str, text: str) -> None:
+        raise Broken(invariant, text)
+
+    # what the api asks before it deletes
+
+    def reserving(self, cluster_queue: str) -> int:
+        found = self.scheduler.world.cluster_queues.get(cluster_queue)
+        return 0 if found is None else len(found.workloads)
+
+    def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
+        return len(self.slices.jobs)
+
+    def touched_by_people(self, job: JobKey | None) -> None:
+        """Somebody has submitted or edited something: what circles is counted anew."""
+        if job is None:
+            self.preempted.clear()
+        else:
+            self.preempted.clear()
+
+    # entries
+
+    def appended(self, entry: Entry) -> None:
+        suffix = entry.suffix
+        steps: Iterable[Step] = ()
+        if "." not in suffix:
+            steps = steps_of(entry)
+            for step in steps:
+                for event in step.events:
+                    handler = invariants.ON_EVENT.get(type(event))
+                    if handler is not None:
+                        handler(self, event, entry)
+        elif suffix.startswith("presence.agent."):
+            invariants.presence(self, entry)
+        for writer, stander in self.standers.items():
+            if suffix == writer or self._reads(stander, suffix):
+                for name, text in stander.take(entry):
+                    self.fail(name, text)
+        if suffix == "scheduler":
+            invariants.all_run_with_quota(self)
+
+    _READS = {
+        "config": ("scheduler", "slices", "variants"),
+        "slices": ("scheduler", "slices", "variants"),
+        "variants": ("scheduler", "slices", "variants"),
+        "scheduler": ("scheduler", "slices", "variants"),
+        "checks": ("scheduler", "slices", "variants"),
+    }
+
+    def _reads(self, stander: Stander, suffix: str) -> bool:
+        key = f"{stander.inner.writer} {suffix.partition('.')[0]} {suffix.count('.')}"
+        found = self._last.get(key)
+        if found is None:
+            from sluice.log.subjects import matches_any
+
+            found = self._last[key] = matches_any(stander.inner.reads, suffix)
+        return bool(found)
+
+    def ran(self) -> None:
+        """Look at the jobs whose processes were started or resized."""
+        truth = self.cell.truth
+        if truth.changed:
+            changed, truth.changed = truth.changed, {}
+            for job in changed:
+                invariants.runs_with_quota(self, job)
+                invariants.runs_once(self, job)
+
+
+__all__ = ["Broken", "Stander", "Watchman"]

@@ -39,6 +39,18 @@ def holder(world: World, workload: Workload) -> Workload:
     return workload if old is None else old
 
 
+def added(world: World, workload: Workload) -> Mapping[FlavorResource, int]:
+    """Return what would not be charged but for the workload: nothing of what a sibling holds, too (CA10)."""
+    parent = workload.record.parent
+    if parent is None:
+        return workload.usage
+    most: dict[FlavorResource, int] = {}
+    for other in holders(world, parent, workload.cluster_queue):
+        if other is not workload:
+            _add(most, beyond(needs(world, other), most))
+    return beyond(needs(world, workload), most)
+
+
 def recharge(world: World, workload: Workload) -> bool:
     """Charge anew what the workload, and a slice beside it, need; return whether anything became free."""
     if workload.record.parent is not None:
@@ -119,4 +131,4 @@ def usage_of(
     return usage
 
 
-__all__ = ["charge", "holder", "needs", "recharge", "usage_of"]
+__all__ = ["added", "charge", "holder", "needs", "recharge", "usage_of"]

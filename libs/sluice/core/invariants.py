@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sluice.events.base import Event
 from sluice.events.scheduler import QuotaReserved
 
-from .charging import charge, holder
+from .charging import added, charge, holder
 from .claims import ISSUED
 from .model import Workload, World
 from .pending_queues import Peers, Queue
@@ -46,7 +46,7 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     if workload is None or workload.assignment is None:
         return []
     workload = holder(world, workload)
-    found = _exceeded(workload, world.cluster_queues[event.cluster_queue].node)
+    found = _exceeded(world, workload, world.cluster_queues[event.cluster_queue].node)
     if not found:
         return []
     # Victims and those who wait for them are charged: it need not mean that more is promised than there is.
@@ -61,7 +61,8 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
         found = [] if event.preemptions_pending else _now(world, workload, holders)
         if world.claims:
             keep_waiting(Promises(trial, tree.members), tree)
-            found += _exceeded(workload, world.cluster_queues[event.cluster_queue].node, "promises of ")
+            node = world.cluster_queues[event.cluster_queue].node
+            found += _exceeded(world, workload, node, "promises of ")
     return found
 
 
@@ -70,13 +71,13 @@ def _now(world: World, workload: Workload, holders: list[Workload]) -> list[str]
         for claimant in holders:
             if claimant.preemptions:
                 trial.remove(claimant)
-        return _exceeded(workload, world.cluster_queues[workload.cluster_queue].node)
+        return _exceeded(world, workload, world.cluster_queues[workload.cluster_queue].node)
 
 
-def _exceeded(workload: Workload, node: Node, what: str = "") -> list[str]:
+def _exceeded(world: World, workload: Workload, node: Node, what: str = "") -> list[str]:
     return [
         f"{workload.key}: {what}{fr} of {node.path()} are exceeded by {-available}"
-        for fr, amount in workload.usage.items()
+        for fr, amount in added(world, workload).items()
         if amount and (available := node.available(fr)) < 0
     ]
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from sluice.events.scheduler import BlockedOnPreemptionGates, WorkloadsParked
+from sluice.events.scheduler import BlockedOnPreemptionGates, QuotaReserved, WorkloadsParked
 from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
 from tests.bench.scenario import BASELINE
@@ -119,3 +119,32 @@ def test_jobs_that_preempt_and_migrate_all_end() -> None:
     )
     _, migrations = virtual(scenario)
     assert migrations
+
+
+def test_a_sibling_may_take_over_what_is_held_also_when_the_quota_was_cut() -> None:
+    """What a family holds already is not reserved anew: a cut below it is nobody's doing (CA10)."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {"name": "first", "allowedResourceFlavors": ["res"]},
+            {"name": "second", "allowedResourceFlavors": ["res"]},
+        ],
+    }
+    strategy = {"backoffLimitCount": 0, "backoffBaseSeconds": 1}
+    settings = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Configuration",
+        "metadata": {"name": "default"},
+        "spec": {"waitForPodsReady": {"enable": True, "timeoutSeconds": 30, "requeuingStrategy": strategy}},
+    }
+    world = cell(cluster_queue({"res": 2}, policy), settings)
+    world.submit("job", 2)
+    for writer in ("slices", "variants", "scheduler"):
+        world.step(writer)
+    world.apply(cluster_queue({"res": 1}, policy))
+    world.now += 40 * SECOND
+
+    world.step("scheduler")  # looks at every reservation
+
+    reserved = [event.workload.partition("-variant-")[2][:6] for event in world.events(QuotaReserved)]
+    assert reserved == ["first-", "second"]

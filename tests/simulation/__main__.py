@@ -7,22 +7,19 @@ python -m tests.simulation shrink 7            the shortest history that breaks 
 """
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import structlog
-
 from .known import known
 from .many import Progress, Total, many
-from .run import Run
+from .run import Run, quiet
 from .shrink import Shrinker
 from .story import golden, story
 
 
 def main(arguments: Sequence[str]) -> int:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    quiet()
     if arguments[:1] == ["shrink"]:
         return _shrink(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobDeleted, JobScaled
 from sluice.log.subjects import presence_suffix
@@ -12,10 +13,11 @@ from sluice.log.subjects import presence_suffix
 from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights
 from .controllers import Controller
-from .executors import DONE, NETWORK, REPORT, Attempt, Executor
+from .executors import Executor, Life
 from .grammar import CONTROLLERS, Grammar
 from .jobs import JobGrammar
 from .log import SECOND
+from .pods import Work
 from .replica import Fenced, Replica
 from .swarm import Features
 
@@ -23,6 +25,7 @@ NAMES = tuple(f"j{n}" for n in range(14))
 LOST_AFTER: Micros = 3 * SECOND
 TELL_AGAIN: Micros = 5 * SECOND
 EXPIRY: Micros = 5 * SECOND
+RUNS = frozenset({Pod.RUNNING})
 BACKLOG = 80
 """Nobody submits more while the service that answers is so far behind."""
 
@@ -48,9 +51,10 @@ class Actions:
             ("project", 8, self.project),
             ("tick", 2, self.tick),
             ("follow", 8, self.follow),
-            ("attempt", 14, self.attempt),
+            ("question", 16, self.question),
+            ("alarm", 6, self.alarm),
+            ("pods", 8, self.pods_move),
             ("work", 2.5, self.work_ends),
-            ("waiting", 4, self.start_waiting),
             ("control", 5 if on.checks else 0, self.control),
             ("time", 1.5, self.pass_time),
             ("presence", 1, self.presence),
@@ -63,7 +67,6 @@ class Actions:
             ("again", 0.25 if on.config_edits and on.deletions else 0, self.make_again),
             ("pod-ends", 0.7 if on.reclaimable else 0, self.pod_ends),
             ("unready", 0.3 if on.pods_ready else 0, self.unready),
-            ("check", 0.6, self.check_executor),
             ("crash", 0.35 if on.crashes else 0, self.crash),
             ("return", 0.5, self.come_back),
             ("pause", 0.25 if on.pauses else 0, self.pause),
@@ -74,6 +77,7 @@ class Actions:
             ("executor-crash", 0.2 if on.executor_crashes else 0, self.executor_crash),
             ("executor-cut", 0.2 if on.executor_cuts else 0, self.executor_cut),
             ("executor-back", 0.5, self.executor_back),
+            ("bucket-lost", 0.04 if on.lost_buckets else 0, self.bucket_lost),
             ("shutdown", 0.05 if on.shutdowns else 0, self.shutdown),
             ("controller-away", 0.15 if on.checks and on.controllers_away else 0, self.controller_away),
             ("controller-back", 0.4 if on.checks else 0, self.controller_back),
@@ -326,78 +330,73 @@ class Actions:
 
     # executors
 
-    def _able(self) -> list[Executor]:
-        return [each for each in self.cell.executors if each.able]
+    def _lives(self) -> list[Life]:
+        return [each.life for each in self.cell.executors if each.life is not None and not each.life.ended]
 
     def follow(self) -> bool:
-        able = [each for each in self._able() if each.watcher.lag and not each.earlier]
+        """Let an executor hear of what is wanted."""
+        able = [
+            life
+            for life in self._lives()
+            if life.executor.connected and life.watcher is not None and life.watcher.behind
+        ]
         if not able:
             return False
         return self.choices.pick(able).follow(self.choices.pick((1000, 1, 3)))
 
-    def attempt(self) -> bool:
-        """Let an attempt go on by one thing."""
-        found: list[tuple[Executor, Attempt]] = []
-        for each in self.cell.executors:
-            if not each.alive:
-                continue
-            if each.earlier:
-                if each.connected:
-                    return each.settle_earlier()
-                continue
-            found += [
-                (each, attempt)
-                for attempt in each.attempts.values()
-                if each.connected or attempt.stage not in NETWORK
-            ]
+    def question(self) -> bool:
+        """Answer something that an executor asks."""
+        found = [(life, ask) for life in self._lives() for ask in life.asked]
         if not found:
             return False
-        executor, attempt = self.choices.pick(found)
-        return executor.advance(attempt)
+        life, ask = self.choices.pick(found)
+        life.answer(ask)
+        return True
 
-    def start_waiting(self) -> bool:
-        able = [each for each in self._able() if each.waiting and not each.earlier]
-        return bool(able) and self.choices.pick(able).start_waiting()
+    def alarm(self) -> bool:
+        """Let an executor act because of the time."""
+        lives = self._lives()
+        return bool(lives) and self.choices.pick(lives).tick()
 
-    def running(self) -> list[tuple[Executor, Attempt]]:
-        return [
-            (each, attempt)
-            for each in self.cell.executors
-            if each.alive
-            for attempt in each.attempts.values()
-            if attempt.proc is not None and attempt.stage < REPORT
-        ]
+    def pods_move(self) -> bool:
+        lives = [life for life in self._lives() if life.works]
+        return bool(lives) and self.choices.pick(lives).pods_move(self.choices)
+
+    def _running(self) -> list[Work]:
+        return [work for life in self._lives() for work in life.works.values() if not work.over]
 
     def work_ends(self) -> bool:
-        found = self.running()
+        """All pods of a job that run end by themselves, most of them well."""
+        found = self._running()
         if not found:
             return False
-        executor, attempt = self.choices.pick(found)
-        success = not (self.cell.on.failures and self.choices.chance(0.15))
-        return executor.work_ends(attempt, success=success)
+        work = self.choices.pick(found)
+        fails = self.cell.on.failures and self.choices.chance(0.2)
+        pods = work.pods(RUNS)
+        for pod in pods:
+            if work.over or work.machine.state(pod) is not Pod.RUNNING:
+                break
+            work.exits(pod, 1 if fails else 0)
+        return bool(pods)
 
     def pod_ends(self) -> bool:
-        found = self.running()
+        """One pod ends by itself."""
+        found = self._running()
         if not found:
             return False
-        executor, attempt = self.choices.pick(found)
-        return executor.pod_ends(attempt, self.choices.below(8))
+        work = self.choices.pick(found)
+        pods = work.pods(RUNS)
+        if not pods:
+            return False
+        work.exits(self.choices.pick(pods), 1 if self.cell.on.failures and self.choices.chance(0.2) else 0)
+        return True
 
     def unready(self) -> bool:
-        found = [(e, a) for e, a in self.running() if e.connected]
+        found = [work for work in self._running() if work.readiness]
         if not found:
             return False
-        executor, attempt = self.choices.pick(found)
-        return executor.readiness_lost(attempt)
-
-    def check_executor(self) -> bool:
-        able = self._able()
-        if not able:
-            return False
-        executor = self.choices.pick(able)
-        if executor.was_away or self.choices.chance(0.3):
-            return executor.check()
-        return executor.look_for_lost()
+        self.choices.pick(found).unready()
+        return True
 
     def executor_crash(self) -> bool:
         able = [each for each in self.cell.executors if each.alive]
@@ -408,7 +407,7 @@ class Actions:
         return True
 
     def executor_cut(self) -> bool:
-        able = self._able()
+        able = [each for each in self.cell.executors if each.able]
         if not able:
             return False
         self.choices.pick(able).cut()
@@ -423,25 +422,29 @@ class Actions:
         if executor.alive:
             executor.reconnect()
         else:
-            executor.restart()
+            executor.begin()
         return True
 
     def shutdown(self) -> bool:
         """An executor ends in order: what runs is stopped and reported, so that it runs elsewhere."""
-        able = [each for each in self._able() if not each.earlier]
+        able = [life for life in self._lives() if life.executor.connected]
         if not able:
             return False
-        executor = self.choices.pick(able)
-        executor.stopping = True
-        for attempt in list(executor.attempts.values()):
-            executor._end(attempt, "stop")
-            for _ in range(12):
-                if attempt.stage > DONE or attempt.entry.job not in executor.attempts:
-                    break
-                executor.advance(attempt)
-        executor.crash()
-        executor.since = self.cell.now - EXPIRY
+        life = self.choices.pick(able)
+        life.do(life.machine.stop(life.now))
         self.cell.stats.fault("shutdown")
+        return True
+
+    def bucket_lost(self) -> bool:
+        """Somebody deletes a bucket; whoever writes it notices some time."""
+        which = self.choices.pick(("dispatch", "checks", "claims"))
+        if which == "claims":
+            self.cell.claims.lose()
+        else:
+            projector = self.cell.projectors["slices" if which == "dispatch" else "checks"]
+            projector.bucket.lose()
+            projector.compared = False
+        self.cell.stats.fault(f"{which}-lost")
         return True
 
     # controllers
@@ -451,7 +454,7 @@ class Actions:
         if not able:
             return False
         controller = self.choices.pick(able)
-        if controller.watcher.lag and not (controller.asked and self.choices.chance(0.3)):
+        if controller.watcher.behind and not (controller.asked and self.choices.chance(0.3)):
             return controller.follow(self.choices.pick((1000, 1)))
         return controller.answer(self.choices, calm=self.cell.calm)
 
@@ -593,8 +596,10 @@ def prepare(cell: Cell, without: frozenset[tuple[str, str]] = frozenset()) -> Ac
         flavors: tuple[str, ...] = ()
         if number and on.flavor_choice and choices.chance(0.3):
             flavors = (choices.pick(grammar.flavors),)
-        cell.executors.append(Executor(cell, f"e{number}", flavors))
-        cell.message(presence_suffix("agent", f"e{number}"), "Seen", {})
+        executor = Executor(cell, f"e{number}", flavors)
+        cell.executors.append(executor)
+        executor.begin()
+        cell.message(presence_suffix("agent", executor.name), "Seen", {})
     return Actions(cell, grammar, JobGrammar(choices, on, grammar))
 
 

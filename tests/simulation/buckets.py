@@ -1,4 +1,4 @@
-"""Key-value buckets: latest values, revisions, times to live, watchers that lag or miss changes."""
+"""Key-value buckets: latest values, revisions, times to live, watchers that lag or lose their place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,8 +21,12 @@ class Bucket[V]:
     values: dict[str, Kept[V]] = field(default_factory=dict)
     changes: list[tuple[str, V | None]] = field(default_factory=list)
     """All that was ever written, for watchers."""
+    deleted: dict[str, None] = field(default_factory=dict)
+    """Keys of which only a deletion is left."""
     life: int = 0
-    """Counts how often the bucket was deleted: whoever watched it begins anew."""
+    """Counts how often the bucket was lost: whoever watches it begins anew."""
+    whole: bool = True
+    """A projection's: False from when it was lost until all of it is written anew."""
 
     @property
     def revision(self) -> int:
@@ -45,29 +49,38 @@ class Bucket[V]:
                 return None
         self.changes.append((key, value))
         self.values[key] = Kept(value, self.revision, expires)
+        self.deleted.pop(key, None)
         return self.revision
 
     def delete(self, key: str) -> None:
         if self.values.pop(key, None) is not None:
             self.changes.append((key, None))
+            self.deleted[key] = None
 
-    def clear(self) -> None:
-        """The bucket is deleted, and made again by whoever needs it next; watchers are not told."""
+    def lose(self) -> None:
+        """The bucket is deleted, and made again by whoever needs it next; nobody is told."""
         self.values.clear()
+        self.deleted.clear()
         self.life += 1
+        self.whole = False
 
 
 @dataclass
 class Watcher[V]:
-    """Follows a bucket at its own pace: changes in order, or after a gap what there is now."""
+    """Follows a bucket at its own pace: changes in order, or after a gap the latest of each key."""
 
     bucket: Bucket[V]
     position: int = 0
-    life: int = 0
+    life: int = -1
 
     @property
-    def lag(self) -> int:
-        return self.bucket.revision - self.position
+    def lost(self) -> bool:
+        """Is there nothing to go on from: at the beginning, or because the bucket is another one?"""
+        return self.life != self.bucket.life
+
+    @property
+    def behind(self) -> bool:
+        return self.lost or self.position < self.bucket.revision
 
     def take(self, most: int) -> list[tuple[str, V | None]]:
         """Return the next changes."""
@@ -77,9 +90,11 @@ class Watcher[V]:
         return found
 
     def begin_anew(self) -> list[tuple[str, V | None]]:
-        """Return what there is now; deletions before it are not told."""
-        self.position, self.life = self.bucket.revision, self.bucket.life
-        return [(key, kept.value) for key, kept in self.bucket.values.items()]
+        """Return the latest of each key, deletions too; what a lost bucket had is not told."""
+        bucket = self.bucket
+        self.position, self.life = bucket.revision, bucket.life
+        found: list[tuple[str, V | None]] = [(key, kept.value) for key, kept in bucket.values.items()]
+        return [*found, *((key, None) for key in bucket.deleted)]
 
 
 __all__ = ["Bucket", "Kept", "Watcher"]

@@ -8,18 +8,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
+from sluice.sdk.execution.actions import Publish, PutClaim, Recover
 
-from .actions import Actions
+from .actions import RUNS, Actions
 from .cell import Cell
 from .choices import Choices
-from .executors import RUN
 from .log import SECOND
+from .pods import BEGINNING, ENDING, Work
 from .replica import Fenced, Replica
 from .swarm import FEATURES, Features
 
 ROUNDS = 600
 """So many rounds of everybody doing all there is to do; a cell that goes on then goes on for ever."""
+
+ALARMS = 6
+"""So often the executors' alarms are waited for before time is let run on."""
 
 HORIZON: Micros = 7 * 86_400 * SECOND
 """What is due later is not waited for."""
@@ -36,9 +41,16 @@ class Calm:
         """Play until nobody has anything to do any more."""
         self.begin()
         end = self.cell.now + HORIZON
+        idle = 0
         for _ in range(ROUNDS):
             self.rounds += 1
             if self._round():
+                idle = 0
+                continue
+            idle += 1
+            if idle <= ALARMS:
+                # Executors look around every few seconds, and wait before they take over.
+                self.cell.wait(3 * SECOND)
                 continue
             due = [at for at in self.cell.deadlines() if at > self.cell.now]
             if not due or min(due) > end:
@@ -61,9 +73,8 @@ class Calm:
                 self._fenced(replica)
         for executor in cell.executors:
             if not executor.alive:
-                executor.restart()
-            elif not executor.connected:
-                executor.reconnect()
+                executor.begin()
+            executor.reconnect()
         for controller in cell.controllers:
             if not controller.alive:
                 controller.come()
@@ -137,24 +148,37 @@ class Calm:
     def _executors(self) -> bool:
         found = False
         for executor in self.cell.executors:
-            while executor.earlier:
-                executor.settle_earlier()
-                found |= self._did(True)
-            found |= self._did(executor.follow(10_000))
-            if executor.was_away:
-                executor.check()
-            before = len(executor.foreign)
-            executor.look_for_lost()
-            found |= self._did(len(executor.foreign) != before)
-            while executor.start_waiting():
-                found |= self._did(True)
-            for attempt in list(executor.attempts.values()):
-                while executor.attempts.get(attempt.entry.job) is attempt and executor.advance(attempt):
-                    found |= self._did(True)
-                    self.cell.watchman.ran()
-                if attempt.stage == RUN and attempt.told_up and self.rounds % 3 == 0:
-                    found |= self._did(executor.work_ends(attempt, success=True))
+            life = executor.life
+            assert life is not None
+            if life.ended:
+                executor.begin()
+                continue
+            found |= self._did(life.follow(10_000))
+            while life.asked:
+                does = isinstance(life.asked[0].request, Publish | PutClaim | Recover)
+                life.answer(life.asked[0])
+                found |= self._did(does)
+            life.tick()
+            for work in list(life.works.values()):
+                found |= self._work(work)
+            self.cell.watchman.ran()
         return found
+
+    def _work(self, work: Work) -> bool:
+        """Pods begin, and end when they are told to; every third round what runs has done its work."""
+        found = self._did(work.tick())
+        for pod in work.pods(BEGINNING):
+            work.starts(pod)
+            found |= self._did(True)
+        for pod in work.pods(ENDING):
+            work.exits(pod, 0)
+            found |= self._did(True)
+        if self.rounds % 3 == 0:
+            for pod in work.pods(RUNS):
+                if not work.over and work.machine.state(pod) is Pod.RUNNING:
+                    work.exits(pod, 0)
+                    found |= self._did(True)
+        return found or bool(not work.over and work.pods(RUNS))
 
     def _busy(self) -> str:
         tail = self.cell.log.entries[-12:]
@@ -171,8 +195,14 @@ def _leader(cell: Cell, writer: str = "scheduler") -> Any:
 def waiting(cell: Cell) -> Iterator[JobKey]:
     """Yield the jobs that are not over and could be: those that are inactive wait for people."""
     for key, job in _leader(cell, "slices").jobs.items():
-        if job.record.active:
+        if job.record.active and not _paused(cell, key):
             yield key
+
+
+def _paused(cell: Cell, job: JobKey) -> bool:
+    """Does the job run without pods until somebody resizes it (parallelism 0)?"""
+    procs = cell.truth.of(job)
+    return bool(procs) and not any(pods.running for proc in procs for pods in proc.pods.values())
 
 
 def check_waiting(cell: Cell) -> None:
@@ -272,6 +302,7 @@ def idle(fresh: Cell, cell: Cell) -> Actions:
         fresh.controllers.append(Controller(fresh, controller.name))
     for executor in cell.executors:
         fresh.executors.append(Executor(fresh, executor.name, executor.flavors))
+        fresh.executors[-1].begin()
     grammar = Grammar(fresh.choices, fresh.on)
     actions = Actions(fresh, grammar, JobGrammar(fresh.choices, fresh.on, grammar))
     for kind in ("agent", "controller"):

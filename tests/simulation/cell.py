@@ -14,11 +14,13 @@ from sluice.events.base import Event, JobKey, Micros
 from sluice.events.check_protocol import CheckRequest
 from sluice.events.codec import encode_message
 from sluice.events.commit import Step
-from sluice.events.dispatch import Claim, DispatchEntry
+from sluice.events.dispatch import Claim, DispatchEntry, job_of_key
+from sluice.events.job import JobEvent
 from sluice.events.query import Reference
 from sluice.log.contract import Entry
 from sluice.log.subjects import job_suffix
 from sluice.replay.source import Matcher
+from sluice.sdk.execution.actions import Refused, Stored, Told
 
 from .buckets import Bucket
 from .choices import Choices
@@ -72,13 +74,15 @@ class Cell:
     """Jobs' names -> what was submitted last."""
     transit: list[tuple[str, bytes, str]] = field(default_factory=list)
     """Copies of messages that are still on their way."""
-    claimed: dict[str, tuple[str, JobKey, str, int]] = field(default_factory=dict)
-    """Key of a claim -> what it is of."""
+    told: dict[JobKey, list[Told]] = field(default_factory=dict)
+    """All messages about each job, as executors read them in the log."""
     stats: Stats = field(default_factory=Stats)
     calm: bool = False
     """Faults have ended."""
     ids: int = 0
     watchman: Watchman = field(init=False)
+    _said: JobEvent | None = None
+    """What the executor's report says that is just being published."""
 
     def __post_init__(self) -> None:
         self.log = SimLog(self.encoded)
@@ -127,6 +131,10 @@ class Cell:
             self._readers[root] = readers
         for service in readers:
             service.entries.append(entry)
+        if first == "job":
+            namespace, _, name = rest.partition(".")
+            told = Told(entry.seq, entry.header.decode(), self._said)
+            self.told.setdefault(JobKey(f"{namespace}/{name}"), []).append(told)
         self.watchman.appended(entry)
 
     def message(
@@ -208,14 +216,19 @@ class Cell:
 
     # jobs
 
-    def report(self, job: JobKey, data: Any, message_id: str) -> bool:
-        """Publish an executor's report; False if it is to be published again."""
+    def say(self, job: JobKey, data: JobEvent, message_id: str, after: int | None) -> Stored | Refused:
+        """Publish what an executor says of a job, behind the message *after* if that is given."""
+        known = self.log.known(message_id)
+        if known:
+            return Stored(known)
+        told = self.told.get(job, [])
+        if after is not None and after != (told[-1].seq if told else 0):
+            return Refused()
         namespace, _, name = job.partition("/")
-        lost = self.unanswered()
-        if lost != "lost":
-            suffix = job_suffix(namespace, name)
-            self.message(suffix, type(data).__name__, data, message_id, source="executor")
-        return not lost
+        self._said = data
+        self.message(job_suffix(namespace, name), type(data).__name__, data, message_id, source="executor")
+        self._said = None
+        return Stored(self.log.end)
 
     def submit(self, found: Manifest) -> None:
         name = found["metadata"]["name"]
@@ -229,9 +242,14 @@ class Cell:
     def beats(self, executor: str) -> bool:
         return any(each.beating for each in self.executors if each.name == executor)
 
-    def taken_over(self, entry: DispatchEntry, owner: str) -> None:
-        """An executor takes an attempt over from one that is gone."""
-        for proc in self.truth.of(entry.job):
+    def gone(self, key: str, taker: str) -> None:
+        """An executor claims an attempt; whoever else had it and is away has lost it."""
+        kept = self.claims.get(key)
+        owner = kept.value.executor if kept is not None else ""
+        if owner in ("", taker) or self.beats(owner):
+            return
+        job = job_of_key(key.rpartition(".")[0].rpartition(".")[0])
+        for proc in self.truth.of(job):
             if proc.executor == owner:
                 proc.lost = True
 
@@ -252,6 +270,11 @@ class Cell:
         for executor in self.executors:
             if not executor.able:
                 yield executor.since + 9 * SECOND
+            elif executor.life is not None:
+                for work in executor.life.works.values():
+                    due = work.machine.deadline()
+                    if due is not None:
+                        yield due
 
     def leader(self, writer: str) -> Replica | None:
         """Return who leads a service and is at work."""

@@ -47,9 +47,9 @@ class Controller:
 
     def follow(self, most: int) -> bool:
         watcher = self.watcher
-        if not watcher.lag:
+        if not watcher.behind:
             return False
-        anew = watcher.position == 0 or self.cell.gap()
+        anew = watcher.lost or self.cell.gap()
         changes = watcher.begin_anew() if anew else watcher.take(most)
         if anew:
             self.asked.clear()

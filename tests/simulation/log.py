@@ -64,6 +64,11 @@ class SimLog:
         self._ids[message_id] = (seq, self.now)
         return seq
 
+    def known(self, message_id: str) -> int:
+        """Return the sequence of a message of this id, 0 if the window has none."""
+        found = self._ids.get(message_id)
+        return found[0] if found is not None and self.now - found[1] < WINDOW else 0
+
     def _store(self, suffix: str, payload: Any, message_id: str) -> int:
         entry = Entry(len(self.entries) + 1, suffix, self.now, payload, message_id.encode())
         self.entries.append(entry)

@@ -98,7 +98,7 @@ class Projector:
             if kept is None or msgspec.structs.replace(kept.value, seq=0) != value:
                 self.bucket.put(key, msgspec.structs.replace(value, seq=owner.machine.fold.own))
         self.queue.clear()
-        self.compared = True
+        self.compared = self.bucket.whole = True
 
     def _put(self, key: str, value: Any) -> None:
         if value is None:

@@ -1,7 +1,10 @@
 """One run: a seed, so many steps, and what came of them."""
 
+import logging
 import time
 from dataclasses import dataclass, field
+
+import structlog
 
 from sluice.log.fold import FoldError
 
@@ -16,6 +19,11 @@ from .watchman import Broken
 
 ENCODED_EVERY = 20
 """Every so many seeds everything is written and read as bytes."""
+
+
+def quiet() -> None:
+    """Let nobody log: what runs here is wrong in many ways, all the time."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 @dataclass
@@ -124,4 +132,4 @@ class Run:
         return done
 
 
-__all__ = ["Outcome", "Run"]
+__all__ = ["Outcome", "Run", "quiet"]

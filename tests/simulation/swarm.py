@@ -52,6 +52,7 @@ class Features:
     executor_crashes: bool = True
     executor_cuts: bool = True
     shutdowns: bool = True
+    lost_buckets: bool = True
     failures: bool = True
     controllers_away: bool = True
     rare_verdicts: bool = True

@@ -3,10 +3,15 @@
 import pytest
 
 from .known import known
-from .run import Run
+from .run import Run, quiet
 
 STEPS = 2_000
 SEEDS = range(1, 51)
+
+
+@pytest.fixture(autouse=True)
+def silence() -> None:
+    quiet()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

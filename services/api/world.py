@@ -13,6 +13,7 @@ from sluice.core.status.view import View
 from sluice.events import job, scheduler, slices
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.commit import Step
 from sluice.events.envelope import Message
 from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
@@ -99,11 +100,15 @@ class World:
             # Readers of a newer writer's events go on; what they cannot read they cannot show.
             log.error("commit not readable", seq=entry.seq, writer=entry.suffix, error=str(error))
             return
+        self.steps(entry.seq, commit.steps)
+
+    def steps(self, seq: int, steps: Iterable[Step]) -> None:
+        """Fold the steps of the commit at *seq*."""
         # What changes has changed at the commit's sequence, however often it does.
         changed: Touched = defaultdict(dict)
-        for step in commit.steps:
+        for step in steps:
             for event in step.events:
-                self._event(event, entry.seq, step.at, changed)
+                self._event(event, seq, step.at, changed)
         for kind, keys in changed.items():
             places = self._places(kind)
             if len(places) == 1:
@@ -112,8 +117,8 @@ class World:
                 gone = [key for key in keys if not any(key in place for place in places)]
             for key in gone:
                 del keys[key]
-                self.changes.drop(kind, key, entry.seq)
-            self.changes.touch_all(kind, keys, entry.seq)
+                self.changes.drop(kind, key, seq)
+            self.changes.touch_all(kind, keys, seq)
 
     def _event(self, event: Event, seq: int, at: Micros, changed: Touched) -> None:
         kind = type(event)

@@ -18,6 +18,7 @@ from .grammar import CONTROLLERS, Grammar
 from .jobs import JobGrammar
 from .log import SECOND
 from .pods import Work
+from .queries import Queries
 from .replica import Fenced, Replica
 from .swarm import Features
 
@@ -31,6 +32,12 @@ BACKLOG = 80
 
 Action = Callable[[], bool]
 
+USUAL = frozenset(("deliver", "store", "project", "tick", "follow", "question", "pods", "control", "lead"))
+"""What happens all the time in a cell at work."""
+
+STEADY = frozenset(("return", "lead", "executor-back", "controller-back"))
+"""What ends faults: in no run so rare that nothing else happens any more."""
+
 
 @dataclass
 class Actions:
@@ -40,11 +47,16 @@ class Actions:
     quick: float = 0.7
     """How often a commit is stored and acknowledged at once."""
     told: dict[tuple[str, str, str], Micros] = field(default_factory=dict)
+    queries: Queries = field(init=False)
     table: list[tuple[str, Action]] = field(default_factory=list)
+    people: list[tuple[str, Action]] = field(default_factory=list)
+    """What may happen where all is quiet."""
+    usual: list[tuple[str, Action]] = field(default_factory=list)
     weights: Weights = field(init=False)
 
     def __post_init__(self) -> None:
         on, choices = self.cell.on, self.choices
+        self.queries = Queries(self.cell)
         rows: list[tuple[str, float, Action]] = [
             ("deliver", 40, self.deliver),
             ("store", 6, self.store),
@@ -60,7 +72,7 @@ class Actions:
             ("presence", 1, self.presence),
             ("submit", 3, self.submit),
             ("finalize", 0.2, self.cell.finalize),
-            ("edit-job", 1 if on.job_edits else 0, self.edit_job),
+            ("edit-job", 1.6 if on.job_edits else 0, self.edit_job),
             ("delete-job", 0.5 if on.deletions else 0, self.delete_job),
             ("edit", 0.7 if on.config_edits else 0, self.edit),
             ("delete", 0.12 if on.config_edits and on.deletions else 0, self.delete),
@@ -68,25 +80,35 @@ class Actions:
             ("pod-ends", 0.7 if on.reclaimable else 0, self.pod_ends),
             ("unready", 0.3 if on.pods_ready else 0, self.unready),
             ("crash", 0.35 if on.crashes else 0, self.crash),
-            ("return", 0.5, self.come_back),
+            ("return", 2, self.come_back),
             ("pause", 0.25 if on.pauses else 0, self.pause),
-            ("lead", 1, self.take_over),
+            ("lead", 2, self.take_over),
             ("depose", 0.15 if on.pauses and on.standby else 0, self.depose),
             ("skew", 0.1 if on.skews else 0, self.skew),
             ("snapshot", 0.25 if on.snapshots else 0, self.snapshot),
             ("executor-crash", 0.2 if on.executor_crashes else 0, self.executor_crash),
             ("executor-cut", 0.2 if on.executor_cuts else 0, self.executor_cut),
-            ("executor-back", 0.5, self.executor_back),
+            ("executor-back", 1, self.executor_back),
             ("bucket-lost", 0.04 if on.lost_buckets else 0, self.bucket_lost),
             ("shutdown", 0.05 if on.shutdowns else 0, self.shutdown),
             ("controller-away", 0.15 if on.checks and on.controllers_away else 0, self.controller_away),
             ("controller-back", 0.4 if on.checks else 0, self.controller_back),
             ("copy", 0.6 if on.late_copies else 0, self.late_copy),
+            ("query", 0.5 if on.queries else 0, self.queries.ask),
             ("garbage", 0.15 if on.garbage else 0, self.garbage),
         ]
         factors = (1.0, 1.0, 0.5, 2.0, 0.2, 4.0)
-        drawn = [weight * choices.pick(factors) if weight else 0.0 for _, weight, _ in rows]
+        drawn = [
+            weight if name in STEADY or not weight else weight * choices.pick(factors)
+            for name, weight, _ in rows
+        ]
         self.table = [(name, action) for name, _, action in rows]
+        self.usual = [(name, action) for name, action in self.table if name in USUAL]
+        self.people = [
+            (name, action)
+            for (name, action), weight in zip(self.table, drawn, strict=True)
+            if weight and name in ("delete-job", "edit-job", "work", "edit")
+        ]
         self.weights = Weights(drawn)
         self.quick = choices.pick((0.7, 0.95, 0.3)) if on.slow_services else 1.0
         self.most = choices.pick((1, 3, 100))
@@ -96,10 +118,21 @@ class Actions:
         return self.cell.choices
 
     def next(self) -> str:
-        """Do the next thing; '' if it is not possible as things are."""
-        name, action = self.table[self.choices.weighted(self.weights)]
+        """Do the next thing; what is not possible gives way to what keeps a cell going. '' if nothing is."""
         self.cell.log.now += STEP_TIME
-        return name if action() else ""
+        name, action = self.table[self.choices.weighted(self.weights)]
+        if action():
+            return name
+        first = self.choices.below(len(self.usual))
+        for name, action in (*self.usual[first:], *self.usual[:first]):
+            if action():
+                return name
+        quiet = (("submit", self.submit), ("alarm", self.alarm), ("time", self.pass_time), *self.people)
+        first = self.choices.below(len(quiet))
+        for name, action in (*quiet[first:], *quiet[:first]):
+            if action():
+                return name
+        return ""
 
     # services
 
@@ -350,7 +383,11 @@ class Actions:
         if not found:
             return False
         life, ask = self.choices.pick(found)
-        life.answer(ask)
+        if self.choices.chance(0.5):
+            life.answer(ask)
+        else:
+            for each in list(life.asked):
+                life.answer(each)
         return True
 
     def alarm(self) -> bool:
@@ -494,7 +531,12 @@ class Actions:
         return True
 
     def _some_job(self) -> str:
+        """Return a live job, one that runs as often as not."""
+        truth = self.cell.truth
         live = [key.partition("/")[2] for key in self.cell.watchman.slices.jobs]
+        running = [name for name in live if truth.of(JobKey(f"default/{name}"))]
+        if running and self.choices.chance(0.5):
+            live = running
         return self.choices.pick(live) if live else ""
 
     def edit_job(self) -> bool:
@@ -502,7 +544,8 @@ class Actions:
         before = self.cell.manifests.get(name)
         if before is None:
             return False
-        if self.choices.chance(0.35):
+        elastic = "kueue.x-k8s.io/elastic-job" in before["metadata"]["annotations"]
+        if self.choices.chance(0.8 if elastic else 0.25):
             data = JobScaled(pod_sets=self.jobs.pod_sets(before))
             self.cell.message(f"job.default.{name}", "JobScaled", data)
             self.cell.watchman.touched_by_people(None)

@@ -26,6 +26,9 @@ ROUNDS = 600
 ALARMS = 6
 """So often the executors' alarms are waited for before time is let run on."""
 
+ASKED = 4
+"""Of so many jobs that wait it is found out whether they would run alone."""
+
 HORIZON: Micros = 7 * 86_400 * SECOND
 """What is due later is not waited for."""
 
@@ -208,12 +211,11 @@ def _paused(cell: Cell, job: JobKey) -> bool:
 def check_waiting(cell: Cell) -> None:
     """Every job that is left could not be admitted alone either, or waits behind one that cannot."""
     stuck = list(waiting(cell))
-    if not stuck:
-        return
-    alone: dict[JobKey, bool] = {key: runs_alone(cell, key) for key in stuck}
-    blocked = {tree for key, can in alone.items() if not can for tree in _strict_trees(cell, key)}
-    for key, can in alone.items():
-        if can and not blocked.intersection(_trees(cell, key)):
+    # Who waits in such a tree may wait behind a head that can never run.
+    strict = {tree for key in stuck for tree in _strict_trees(cell, key)}
+    asked = [key for key in stuck if not strict.intersection(_trees(cell, key))]
+    for key in asked[-ASKED:]:
+        if runs_alone(cell, key):
             cell.watchman.fail("liveness", f"{key} waits for ever; alone it would run: {_why(cell, key)}")
 
 
@@ -243,7 +245,7 @@ def _trees(cell: Cell, job: JobKey) -> Iterator[str]:
 
 
 def _strict_trees(cell: Cell, job: JobKey) -> Iterator[str]:
-    """Yield the trees that a job which can never run keeps others of: StrictFIFO waits behind its head."""
+    """Yield the trees in which the job may be at the head of a StrictFIFO queue, and keep others waiting."""
     world = _leader(cell).world
     for key in cell.watchman.workloads.get(job, ()):
         workload = world.workloads.get(key)

@@ -45,7 +45,7 @@ class Life:
 
     def __post_init__(self) -> None:
         who = Identity(name=self.executor.name, instance=self.instance)
-        self.machine = Machine(who, ExecutorSettings(flavors=self.executor.flavors))
+        self.machine = Machine(who, ExecutorSettings(flavors=self.executor.flavors, heartbeat_s=3.0))
 
     @property
     def instance(self) -> str:

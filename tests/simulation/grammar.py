@@ -18,6 +18,7 @@ OWN = "sluice.dev/v1alpha1"
 CONTROLLERS = ("ctl-a", "ctl-b")
 CHECKS = ("check-a", "check-b", "check-c")
 PRIORITIES = ("low", "middle", "high")
+STOPS = ("None", "None", "None", "Hold", "HoldAndDrain")
 GATES = (
     "ConcurrentAdmission",
     "ElasticJobsViaWorkloadSlices",
@@ -127,7 +128,7 @@ class Grammar:
         target = self.queues[number] if number < len(self.queues) else choices.pick(self.queues)
         spec: Manifest = {"clusterQueue": target}
         if self.on.stop_policies and choices.chance(0.05):
-            spec["stopPolicy"] = choices.pick(("None", "Hold", "HoldAndDrain"))
+            spec["stopPolicy"] = choices.pick(STOPS)
         return manifest("LocalQueue", name, spec, namespace="default")
 
     def some_flavors(self) -> list[str]:
@@ -160,7 +161,7 @@ class Grammar:
 
     def quota(self, resource: str, *, limits: bool) -> Manifest:
         choices = self.choices
-        nominal = choices.between(0, 6)
+        nominal = choices.pick((3, 2, 4, 1, 6, 3, 5, 0))
         found: Manifest = {"name": resource, "nominalQuota": nominal}
         if limits and self.on.limits:
             if choices.chance(0.25):
@@ -175,7 +176,7 @@ class Grammar:
         if self.cohorts and choices.chance(0.75):
             spec["cohortName"] = choices.pick(self.cohorts)
         spec["resourceGroups"] = self.groups(self.some_flavors(), limits="cohortName" in spec)
-        racing = on.racing and choices.chance(0.5)
+        racing = on.racing and choices.chance(0.4)
         if racing:
             spec["concurrentAdmissionPolicy"] = self.policy(spec)
         elif on.strict and choices.chance(0.3):
@@ -351,9 +352,7 @@ class Grammar:
             case 4:
                 choices.pick(spec["resourceGroups"])["flavors"].reverse()
             case 5:
-                spec["stopPolicy"] = (
-                    choices.pick(("None", "Hold", "HoldAndDrain")) if on.stop_policies else "None"
-                )
+                spec["stopPolicy"] = choices.pick(STOPS) if on.stop_policies else "None"
             case 6:
                 if on.preemption:
                     spec["preemption"] = self.preemption()

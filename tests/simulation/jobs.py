@@ -17,10 +17,10 @@ class JobGrammar:
     on: Features
     grammar: Grammar
 
-    def job(self, name: str) -> Manifest:
-        """Return a new job of any kind."""
+    def job(self, name: str, kind: str = "", *, elastic: bool | None = None) -> Manifest:
+        """Return a new job, of any kind unless one is given."""
         choices = self.choices
-        kind = choices.pick(("Job", "Own", "Job", "Own", "RayCluster", "JobSet"))
+        kind = kind or choices.pick(("Job", "Own", "Job", "Own", "RayCluster", "JobSet"))
         labels: dict[str, str] = {}
         annotations: dict[str, str] = {}
         queue = choices.pick(self.grammar.locals)
@@ -34,11 +34,12 @@ class JobGrammar:
         if self.on.allowed_flavors and choices.chance(0.12):
             allowed = choices.pick(self.grammar.flavors)
             annotations[f"{PREFIX}workload-allowed-resource-flavors"] = allowed
-        elastic = self.on.elastic and choices.chance(0.45)
+        if elastic is None:
+            elastic = self.on.elastic and choices.chance(0.4)
         if elastic:
             annotations[f"{PREFIX}elastic-job"] = "true"
         meta = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
-        count = choices.between(1, 4)
+        count = choices.pick((1, 1, 2, 1, 2, 3, 4))
         match kind:
             case "Own":
                 return self._own(meta, count, elastic=elastic)
@@ -51,7 +52,7 @@ class JobGrammar:
 
     def resources(self) -> dict[str, str]:
         choices = self.choices
-        found = {"cpu": str(choices.between(1, 3))}
+        found = {"cpu": str(choices.pick((1, 1, 1, 1, 2, 3)))}
         if len(self.grammar.resources) > 1 and choices.chance(0.5):
             found["gpu"] = str(choices.between(0, 2))
         return found
@@ -141,7 +142,7 @@ class JobGrammar:
         meta, spec = found["metadata"], found["spec"]
         match choices.below(9):
             case 0 | 1 | 2 | 3:
-                self._resize(found, choices.between(0, 5))
+                self._resize(found, choices.pick((1, 2, 3, 4, 5, 0)))
             case 4:
                 meta["labels"][f"{PREFIX}queue-name"] = choices.pick(self.grammar.locals)
             case 5:
@@ -156,7 +157,9 @@ class JobGrammar:
                     key = f"{PREFIX}{choices.pick(('cannot-preempt', 'cannot-borrow'))}"
                     meta["annotations"][key] = choices.pick(("true", "false"))
             case _:
-                return self.job(meta["name"])
+                kind = "Own" if found["apiVersion"] == OWN else found["kind"]
+                elastic = f"{PREFIX}elastic-job" in meta["annotations"]
+                return self.job(meta["name"], kind, elastic=elastic)
         return found
 
     def _resize(self, found: Manifest, count: int) -> None:
@@ -181,10 +184,12 @@ class JobGrammar:
         """Return new counts for some of a job's pod sets, as JobScaled has them."""
         choices, spec = self.choices, found["spec"]
         if found["kind"] == "RayCluster":
-            return {"workers": choices.between(0, 5)}
+            return {"workers": choices.pick((1, 2, 3, 4, 0))}
         if "podSets" in spec:
-            return {choices.pick(spec["podSets"])["name"]: choices.between(0, 4)}
-        return {"main": choices.between(0, 6)}
+            return {choices.pick(spec["podSets"])["name"]: choices.pick((1, 2, 3, 4, 0))}
+        if found["kind"] == "JobSet":
+            return {"r0": choices.between(1, 3)}
+        return {"main": choices.pick((1, 2, 3, 4, 5, 0))}
 
 
 __all__ = ["JobGrammar"]

@@ -12,6 +12,7 @@ import msgspec
 from services.agent.errors import PlanError
 from services.agent.plan import Plan, PodSetPlan, make_plan
 from services.agent.pods import (
+    COUNTED,
     Command,
     End,
     Ended,
@@ -71,6 +72,8 @@ class Work:
     plan: Plan = field(init=False)
     done: dict[str, set[int]] = field(default_factory=dict)
     """Pod set -> indexes that have exited 0 by themselves."""
+    dropped: set[PodId] = field(default_factory=set)
+    """Told to end because the job got smaller: their quota was free from when it was said (WS3)."""
     readiness: int = 0
     reports: list[tuple[JobEvent, str]] = field(default_factory=list)
     """Waiting to be published, one after another."""
@@ -130,6 +133,8 @@ class Work:
         """Bring the truth up to date: a pod counts from when it may have been started until it is gone."""
         counts: dict[str, int] = {}
         for pod in self.machine.running():
+            if pod in self.dropped:
+                continue
             counts[pod.pod_set] = counts.get(pod.pod_set, 0) + 1
         for name, pods in self.proc.pods.items():
             pods.running = counts.get(name, 0)
@@ -172,7 +177,9 @@ class Work:
         for name, pods in pods_of(entry).items():
             self.proc.pods[name].flavors = pods.flavors
         self.plan = plan_of(self.manifest, entry)
-        self._do(self.machine.resize(self.plan, self.now))
+        commands = self.machine.resize(self.plan, self.now)
+        self.dropped |= {pod for pod, state in self.machine.running().items() if state not in COUNTED}
+        self._do(commands)
 
     def cancel(self) -> None:
         if not self.over:
@@ -187,6 +194,7 @@ class Work:
     def exits(self, pod: PodId, code: int) -> None:
         if self.machine.state(pod) is Pod.RUNNING and code == 0:
             self.done.setdefault(pod.pod_set, set()).add(pod.index)
+        self.dropped.discard(pod)
         self._do(self.machine.exited(pod, code, self.now))
 
     def tick(self) -> bool:

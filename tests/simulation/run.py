@@ -99,7 +99,7 @@ class Run:
         calm = Calm(cell, self.actions)
         calm.run()
         cell.stats.actions["calm"] = calm.steps
-        check_settled(cell)
+        check_settled(cell, self.actions.queries)
         check_waiting(cell)
 
     def _sum_up(self, outcome: Outcome, step: int) -> None:

@@ -8,10 +8,14 @@ from sluice.core.invariants import violations
 
 from .cell import Cell
 from .log import SimFold
+from .queries import Queries
 
 
-def check_settled(cell: Cell) -> None:
+def check_settled(cell: Cell, queries: Queries) -> None:
     """Look at a cell in which nobody has anything to do."""
+    for difference in queries.differences():
+        cell.watchman.fail("view", difference)
+    queries.everything()
     _answers(cell)
     _states(cell)
     _projections(cell)

@@ -491,16 +491,23 @@ class Actions:
         if not able:
             return False
         controller = self.choices.pick(able)
-        if controller.watcher.behind and not (controller.asked and self.choices.chance(0.3)):
-            return controller.follow(self.choices.pick((1000, 1)))
-        return controller.answer(self.choices, calm=self.cell.calm)
+        if self.choices.chance(0.5) and controller.follow(self.choices.pick((1000, 1))):
+            return True
+        if self.cell.on.rare_verdicts and self.choices.chance(0.02):
+            return controller.odd(self.choices)
+        return controller.term.step(self.choices) or controller.follow(1000)
 
     def controller_away(self) -> bool:
         able = [each for each in self.cell.controllers if each.alive]
         if not able:
             return False
-        self.choices.pick(able).leave()
-        self.cell.stats.fault("controller-away")
+        controller = self.choices.pick(able)
+        if self.choices.chance(0.5):
+            controller.replace()
+            self.cell.stats.fault("controller-replaced")
+        else:
+            controller.leave()
+            self.cell.stats.fault("controller-away")
         return True
 
     def controller_back(self) -> bool:

@@ -139,13 +139,9 @@ class Calm:
     def _controllers(self) -> bool:
         cell, found = self.cell, False
         for controller in cell.controllers:
-            found |= self._did(controller.follow(10_000))
-            for request in controller.open:
-                controller.say(request, "PreemptionRequired" if request.preemptions_pending else "Ready")
+            while controller.follow(10_000):
                 found |= self._did(True)
-            # What it has said it does not say again, unless it is asked again.
-            for key in [key for key, request in controller.asked.items() if request.state == "Pending"]:
-                del controller.asked[key]
+            found |= self._did(controller.term.calm())
         return found
 
     def _executors(self) -> bool:

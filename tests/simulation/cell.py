@@ -24,7 +24,7 @@ from sluice.sdk.execution.actions import Refused, Stored, Told
 
 from .buckets import Bucket
 from .choices import Choices
-from .controllers import Controller
+from .controllers import WHOLE, Controller
 from .executors import GUARDIAN, Executor
 from .grammar import Manifest
 from .log import SECOND, SimLog
@@ -267,6 +267,14 @@ class Cell:
         for replica in self.replicas:
             if replica.able and replica.leading and replica.machine.due is not None:
                 yield replica.machine.due - replica.skew
+        for controller in self.controllers:
+            term = controller.term
+            if self.now < term.begins:
+                yield term.begins
+            elif term.unwhole:
+                yield term.unwhole + WHOLE
+            if term.machine.deadline is not None:
+                yield int(term.machine.deadline * SECOND) + 1
         for executor in self.executors:
             if not executor.able:
                 yield executor.since + 9 * SECOND

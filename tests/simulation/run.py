@@ -12,6 +12,7 @@ from .actions import Actions, prepare
 from .calm import Calm, check_waiting
 from .cell import Cell
 from .choices import Choices, Steps
+from .controllers import check_settled_controllers
 from .replica import RoundError
 from .settled import check_settled
 from .swarm import features
@@ -100,6 +101,7 @@ class Run:
         calm.run()
         cell.stats.actions["calm"] = calm.steps
         check_settled(cell, self.actions.queries)
+        check_settled_controllers(cell)
         check_waiting(cell)
 
     def _sum_up(self, outcome: Outcome, step: int) -> None:

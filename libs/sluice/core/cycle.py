@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
+from sluice.events.base import WorkloadKey
+
 from .assignment import Mode
 from .entry import Entry, Order, Ordering, Outcome
 from .model import ClusterQueue, World
@@ -85,6 +87,7 @@ class Cycle:
         "_ordering",
         "_process",
         "_rests",
+        "_served",
         "_taken",
         "_tree",
         "_world",
@@ -101,6 +104,8 @@ class Cycle:
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
+        self._served: set[WorkloadKey] = set()
+        """Preemptors that waited, and have got in."""
         self._rests: dict[Entry, Iterator[Peers]] = {}
         """Woken classes that come after an entry which has been put off within the cycle."""
         self.entries: list[Entry] = []
@@ -307,7 +312,15 @@ class Cycle:
         for peers in classes:
             if after is not None and _rank(peers) <= after:
                 continue
-            if (all_of_it or tree.concerns(peers.least)) and peers.indexed and may_fit(world, cq, peers):
+            if not ((all_of_it or tree.concerns(peers.least)) and peers.indexed):
+                continue
+            if queue.waiting and queue.is_kept_from(
+                peers.head(), (fr for fr, _ in peers.least), self._served
+            ):
+                could_fit = may_be_free(world, cq, peers)
+            else:
+                could_fit = may_fit(world, cq, peers)
+            if could_fit:
                 yield peers
 
     # Without fair sharing
@@ -445,6 +458,11 @@ class Cycle:
         self._process.unreserve_all()
         tree = self._tree
         found: dict[str, Queue] = {}
+        self._served.update(
+            entry.workload.key
+            for entry in self.entries
+            if entry.peers.waiting is not None and entry.outcome is Outcome.ADMITTED
+        )
         for entry in self.entries:
             queue = entry.queue
             if not queue.parked or queue.name in found:

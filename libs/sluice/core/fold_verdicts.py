@@ -271,7 +271,9 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     victims = [
         key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
     ]
-    state.pending.activate(peers)
+    if peers.queue.strict or peers.waiting is not None:
+        # Else its equals stay as they are: they would preempt for the same capacity.
+        state.pending.activate(peers)
     peers.scan = None
     state.pending.wait(Waiting(workload, victims, usage, event.borrowing))
     workload.peers.reason, workload.peers.message = event.reason, event.message

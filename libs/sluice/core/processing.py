@@ -123,6 +123,9 @@ class Processing:
             # Whether it has to leave it to its sibling is known when that is recorded (CA11).
             entry.finish(Outcome.SKIPPED, texts.PENDING_EVALUATION, MAY_PREEMPT)
             return
+        if entry.mode is Mode.PREEMPT and entry.queue.is_kept_from(entry.workload, entry.usage):
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)
+            return
         found = entry.deferred
         if found:
             if self._search(entry):

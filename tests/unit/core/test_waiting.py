@@ -49,20 +49,65 @@ def test_what_is_kept_is_nobody_elses() -> None:
     assert admitted(cell.settle()) == ["m"]
 
 
-def test_preemptors_of_one_queue_wait_side_by_side() -> None:
-    """One whose victim never stops keeps no other from preempting."""
+def test_preemptors_of_one_queue_wait_side_by_side_for_different_flavors() -> None:
+    """One whose victim never stops keeps no other from preempting for another flavor (CA6)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 2, "two": 4}, preemption=RECLAIMS)
+    for name, cpu in (("stuck", 2), ("fine", 4)):
+        cell.submit(name, "a", cpu=cpu)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    assert preempting(cell.settle()) == {"first": ["stuck"]}
+    cell.submit("second", "a", cpu=4, priority=10)
+    assert preempting(cell.settle()) == {"second": ["fine"]}
+    cell.stopped("fine")
+    assert admitted(cell.settle()) == ["second"]
+
+
+def test_preemptors_of_one_queue_go_one_after_the_other_for_the_same_capacity() -> None:
+    """What the second one lacks may be there when the first one runs: nobody is preempted for nothing."""
     cell = Cell()
     cell.queue("a", cpu=4, preemption=RECLAIMS)
-    for name in ("stuck", "fine"):
+    for name in ("one", "two"):
         cell.submit(name, "a", cpu=2)
     cell.settle()
     cell.submit("first", "a", cpu=2, priority=10)
     cell.submit("second", "a", cpu=2, priority=10)
-    found = preempting(cell.settle())
-    assert sorted(victim for victims in found.values() for victim in victims) == ["fine", "stuck"]
-    (lucky,) = (name for name, victims in found.items() if victims == ["fine"])
-    cell.stopped("fine")
-    assert admitted(cell.settle()) == [lucky]
+    ((preemptor, (victim,)),) = preempting(cell.settle()).items()
+    assert preemptor == "first"
+    (other,) = {"one", "two"} - {victim}
+    cell.finish(other)
+    cell.stopped(victim)
+    assert sorted(admitted(cell.settle())) == ["first", "second"]
+
+
+def test_who_preempts_next_is_asked_when_the_first_one_runs() -> None:
+    """With nothing freed but what the first one got, the second one preempts in its turn."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    for name in ("first", "second"):
+        cell.submit(name, "a", cpu=2, priority=10)
+        cell.settle()
+    (victim,) = cell.waits_for("a")
+    cell.stopped(victim)
+    events = cell.settle()
+    assert admitted(events) == ["first"]
+    assert list(preempting(events)) == ["second"]
+
+
+def test_a_preemptor_that_comes_first_does_not_wait_for_one_behind_it() -> None:
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    assert list(preempting(cell.settle())) == ["first"]
+    cell.submit("urgent", "a", cpu=2, priority=20)
+    assert list(preempting(cell.settle())) == ["urgent"]
 
 
 def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
@@ -106,13 +151,14 @@ def test_a_woken_class_that_fits_is_not_left_behind() -> None:
 
 def test_preemptors_that_wait_survive_a_snapshot() -> None:
     cell = Cell()
-    cell.queue("a", cpu=4, preemption=RECLAIMS)
-    for number in range(4):
-        cell.submit(f"low-{number}", "a")
+    flavors = {"one": 1, "two": 2, "three": 3}
+    cell.queue("a", cpu=flavors, preemption=RECLAIMS)
+    for cpu in flavors.values():
+        cell.submit(f"low-{cpu}", "a", cpu=cpu)
     cell.settle()
-    for number in range(3):
-        cell.submit(f"high-{number}", "a", priority=10)
-    cell.settle()
+    for cpu in flavors.values():
+        cell.submit(f"high-{cpu}", "a", cpu=cpu, priority=10)
+        cell.settle()
     scheduler = Scheduler()
     data = scheduler.dump(cell.state)
     cell.state = scheduler.load(data)

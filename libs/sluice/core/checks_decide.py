@@ -124,12 +124,15 @@ def _together(
         return events
     if retried:
         requeue_at = max_retry_at(retried) or 0
-        if live.outcome != RETRY or requeue_at > live.requeue_at:
+        names = [found.name for found in retried]
+        # One more is told of when the wait stays as it is, too: the eviction that is to come names them all.
+        unnamed = any(name not in live.retried for name in names)
+        if live.outcome != RETRY or requeue_at > live.requeue_at or unnamed:
             events.append(
                 ChecksRetry(
                     cause=cause,
                     workload=key,
-                    checks=[found.name for found in retried],
+                    checks=names,
                     requeue_at=requeue_at,
                     message=retried[-1].message,
                     attempt=attempt,

@@ -398,6 +398,7 @@ def _outcome(
         case ChecksRetry():
             reservation.outcome = RETRY
             reservation.requeue_at = event.requeue_at
+            reservation.retried = tuple(event.checks)
     state.touch(tracked, event.cause)
 
 

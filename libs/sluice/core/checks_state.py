@@ -93,7 +93,8 @@ class Reservation:
     outcome: str = ""
     """What was said of all checks together: Ready, Retry, Rejected; '' if nothing yet."""
     requeue_at: Micros = 0
-    """As ChecksRetry has said."""
+    retried: tuple[str, ...] = ()
+    """When, and because of which checks, as ChecksRetry has said."""
     told_admitted: bool = False
     told_pending: bool = False
     """What the requests say of `admitted` and `preemptions_pending`."""

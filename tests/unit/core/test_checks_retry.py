@@ -164,6 +164,23 @@ def test_all_checks_in_retry_are_named_with_their_messages() -> None:
     assert ("EvictedDueToAdmissionCheck", text) in lines(cell)
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("delays", [(40, 2), (2, 40), (5, 5)], ids=["longer-first", "shorter-first", "equal"])
+@pytest.mark.parametrize("lag", ["together", "decided"])
+def test_the_eviction_names_all_whatever_their_order(delays: tuple[int, int], order: str, lag: str) -> None:
+    """Also one that asks for less than the others, as long as the scheduler has not heard of them."""
+    cell = reserved_cell()
+    for check, delay in zip(order, delays, strict=True):
+        cell.say("w", check, "Retry", message=f"no {check}", requeueAfterSeconds=delay)
+        if lag == "decided":
+            cell.step("checks")
+    cell.settle()
+    (evicted,) = cell.events(Evicted)
+    assert evicted.message == 'Evicted due to AdmissionChecks in Retry state: "a" (no a); "b" (no b)'
+    assert len(cell.events(ChecksRetry)) == (2 if lag == "decided" else 1)
+    cell.verify()
+
+
 def test_a_short_delay_does_not_read_as_none() -> None:
     """Seconds are rounded up."""
     cell = reserved_cell()

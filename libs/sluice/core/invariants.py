@@ -186,12 +186,23 @@ def _queueing(state: SchedulerState) -> Iterator[str]:
 
 def _lists(state: SchedulerState) -> Iterator[str]:
     """Derived lists agree with what they are derived from."""
+    yield from _lifecycle(state)
     for queue in state.pending.queues.values():
         yield from _queue(queue)
     for tree in state.pending.trees.values():
         busy = bool(tree.ready or tree.dirty or tree.open)
         if busy != (tree.root in state.pending.busy):
             yield f"tree {tree.name}: busy is not {busy}"
+
+
+def _lifecycle(state: SchedulerState) -> Iterator[str]:
+    """Nobody who is gone is on a list, and who is held is so in one queue."""
+    lc, known = state.lifecycle, state.world.workloads
+    for table in (lc.due, lc.armed, lc.held_in):
+        yield from (f"{key} is gone, and still on a list" for key in table if key not in known)
+    held = {key: queue for queue, keys in lc.held.items() for key in keys}
+    if held != lc.held_in:
+        yield f"held {held}, said to be {lc.held_in}"
 
 
 def _queue(queue: Queue) -> Iterator[str]:

@@ -51,7 +51,7 @@ _STALE_LIMIT = 64
 class Lifecycle:
     """What is due and what will be. Only `note` and `rebuild` change it."""
 
-    __slots__ = ("armed", "due", "heap", "held")
+    __slots__ = ("armed", "due", "heap", "held", "held_in")
 
     def __init__(self) -> None:
         self.due: dict[WorkloadKey, int] = {}
@@ -61,6 +61,8 @@ class Lifecycle:
         self.heap: list[tuple[Micros, WorkloadKey]] = []
         self.held: dict[str, dict[WorkloadKey, None]] = {}
         """Local queue -> workloads that wait for it, or for its cluster queue, to be started again."""
+        self.held_in: dict[WorkloadKey, str] = {}
+        """Each of these -> its queue there, whatever it names by now."""
 
 
 def rebuild(world: World, at: Micros) -> Lifecycle:
@@ -137,8 +139,6 @@ def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> N
     workload = world.workloads.get(event.workload)
     if workload is not None:
         fold_lifecycle(workload, event, at)
-        if lc.held:
-            _unhold(lc, workload)
     forget(lc, event.workload)
 
 
@@ -218,9 +218,9 @@ def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros
         ev.CLUSTER_QUEUE_STOPPED,
         ev.LOCAL_QUEUE_STOPPED,
     ):
-        lc.held.setdefault(_local_queue(workload), {})[key] = None
-    elif lc.held:
-        _unhold(lc, workload)
+        _hold(lc, key, _local_queue(workload))
+    elif lc.held_in:
+        _unhold(lc, key)
     if transitions(world, workload, at, cause):
         lc.due[key] = cause
     else:
@@ -250,15 +250,25 @@ def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:
 
 
 def forget(lc: Lifecycle, key: WorkloadKey) -> None:
+    """Take a workload that is gone off all lists."""
     lc.due.pop(key, None)
     lc.armed.pop(key, None)
+    if lc.held_in:
+        _unhold(lc, key)
 
 
-def _unhold(lc: Lifecycle, workload: Workload) -> None:
-    queue = _local_queue(workload)
-    held = lc.held.get(queue)
-    if held is not None:
-        held.pop(workload.key, None)
+def _hold(lc: Lifecycle, key: WorkloadKey, queue: str) -> None:
+    if lc.held_in.get(key) != queue:
+        _unhold(lc, key)
+        lc.held_in[key] = queue
+        lc.held.setdefault(queue, {})[key] = None
+
+
+def _unhold(lc: Lifecycle, key: WorkloadKey) -> None:
+    queue = lc.held_in.pop(key, None)
+    if queue is not None:
+        held = lc.held[queue]
+        del held[key]
         if not held:
             del lc.held[queue]
 

@@ -58,17 +58,19 @@ def _gate(family: Family, variant: Variant, timeout: Micros) -> str:
         return ""
     if variant.gate_at is not None:
         return f"It may preempt since {rfc3339(variant.gate_at)}."
+    order = family.ordered()
+    holder = next((other for other in order if other.gate_at is not None), None)
+    if holder is not None and holder.gate_at is not None:
+        # Those behind it leave it to try, whether or not they were blocked themselves (CA11).
+        if not variant.blocked and order.index(variant) < order.index(holder):
+            return ""
+        turn = rfc3339(holder.gate_at + timeout)
+        return f"It may not preempt now: {holder.name} may, and has until {turn} to get in by it."
     if not variant.blocked:
         return ""
-    holder = next((other for other in family.ordered() if other.gate_at is not None), None)
-    if holder is None or holder.gate_at is None:
-        first = next(
-            (v for v in family.ordered() if v.active and v.assignment is None and not v.evaluated), None
-        )
-        behind = f" {first.name} must be looked at first." if first is not None else ""
-        return f"It may not preempt yet: its gate is closed.{behind}"
-    turn = rfc3339(holder.gate_at + timeout)
-    return f"It may not preempt now: {holder.name} may, and has until {turn} to get in by it."
+    first = next((v for v in order if v.active and v.assignment is None and not v.evaluated), None)
+    behind = f" {first.name} must be looked at first." if first is not None else ""
+    return f"It may not preempt yet: its gate is closed.{behind}"
 
 
 __all__ = ["VariantNote", "notes"]

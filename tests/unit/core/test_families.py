@@ -148,6 +148,25 @@ def test_who_is_switched_on_again_is_asked_again() -> None:
 # Several pod sets and resource groups
 
 
+def test_variants_that_a_stopped_queue_holds_go_with_their_job() -> None:
+    """The queue can be edited, and started again, after the job is gone: nobody is left on a list of it."""
+    queue = {"res": 1, "od": 1}
+    world = cell(cluster_queue(queue))
+    world.submit("a")
+    world.settle_all()
+    world.apply(cluster_queue(queue, stopPolicy="HoldAndDrain"))
+    world.settle_all()
+    assert world.services["scheduler"].state.lifecycle.held
+    world.message("job.default.a", "JobDeleted", {})
+    world.settle_all()
+    world.apply(cluster_queue(queue))
+    world.settle_all()
+    world.submit("b")
+    world.settle_all()
+    assert world.flavor_of("b") == "res"
+    world.verify()
+
+
 def test_explicit_variants_span_resource_groups_and_pod_sets() -> None:
     """Each attempt has a flavor of every group, for every pod set; the job moves in one group only."""
 

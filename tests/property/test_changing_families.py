@@ -118,9 +118,13 @@ class Changing:
     def configure(self) -> None:
         world, choice = self.world, self.random.choice
         name = choice(QUEUES)
-        match choice(("gate", "local queue", "local queue", "cluster queue", "edit", "edit", "edit")):
+        match choice(
+            ("gate", "gate", "blink", "local queue", "local queue", "cluster queue", "edit", "edit", "edit")
+        ):
             case "gate":
                 world.apply(configuration(featureGates={"ConcurrentAdmission": choice((True, False))}))
+            case "blink":
+                self.blink()
             case "local queue":
                 world.delete("LocalQueue", name, "default")
                 if choice((True, True, False)):
@@ -131,6 +135,15 @@ class Changing:
                     world.apply(self.queue(name))
             case _:
                 world.apply(self.queue(name))
+
+    def blink(self) -> None:
+        """The gate goes off and on again before the variant-controller has heard of it."""
+        for on in (False, True):
+            self.world.apply(configuration(featureGates={"ConcurrentAdmission": on}))
+            for _ in range(self.random.choice((1, 3))):
+                for name in ("slices", "scheduler"):
+                    self.world.step(name, self.random.choice((1, 3, None)))
+                    self.world.check()
 
     def end(self) -> None:
         """Bring everything back, and let it come to rest."""

@@ -9,7 +9,9 @@ with those that matter:
 
 Creation time is left out on purpose: the queue looks at the oldest first, and what the older one may
 preempt includes what a newer one may. So is the concurrent-admission parent: variants of different jobs are
-equal, and what rests on siblings must be in the combined key (`state.peer_key`).
+equal, and what rests on siblings must be in the combined key (`state.peer_key`). A variant is never equal to
+a workload of its own, as it alone has variants' preemption gate: what each may use differs while the feature
+gate is off.
 """
 
 import sys

@@ -4,6 +4,7 @@ A family is the variants of one parent. At any time at most one of them is admit
 by evicting the other first.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -11,6 +12,7 @@ from sluice.api import kueue
 from sluice.api.features import enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.events.base import Micros, WorkloadKey
+from sluice.events.slices import WorkloadRecord
 
 from .eviction import PODS_READY_TIMEOUT
 from .model import ClusterQueue, Workload, World
@@ -19,6 +21,7 @@ from .quota import FlavorResource
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
 RETAINED: Final = "Another variant is admitted, and the first admission is retained"
+RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no concurrent admission any more"
 
 MAY_PREEMPT: Final = "A more favorable variant may preempt first"
 
@@ -38,6 +41,26 @@ class Standing(Enum):
     """It may evict the sibling and take over."""
 
 
+def policy_in_force(
+    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec | None
+) -> kueue.ConcurrentAdmissionPolicy | None:
+    """Return by what policy the jobs of a queue race; None when they do not, or the gate is off (CA1)."""
+    policy = spec.concurrent_admission_policy if spec is not None else None
+    return policy if policy is not None and enabled(config.feature_gates, "ConcurrentAdmission") else None
+
+
+def allowed_flavors(config: kueue.ConfigurationSpec, record: WorkloadRecord) -> Sequence[str]:
+    """Return the flavors that the workload is restricted to; () if to none (CA4).
+
+    A variant is made for its flavors, so it keeps to them whatever the gate says now: that its family is not
+    wanted any more is for the variant-controller to act on. What a job asks for itself counts with the gate.
+    """
+    allowed = record.allowed_flavors
+    if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):
+        return ()
+    return allowed
+
+
 def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQueue) -> bool:
     """Does a workload of this queue have variants, instead of being queued itself (CA4)?
 
@@ -46,8 +69,7 @@ def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQu
     return (
         workload.record.parent is None
         and workload.record.replaces is None
-        and cq.spec.concurrent_admission_policy is not None
-        and enabled(config.feature_gates, "ConcurrentAdmission")
+        and policy_in_force(config, cq.spec) is not None
     )
 
 
@@ -144,20 +166,24 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     if other.evicted_at is not None:
         return Standing.WAITS, other, ""
     cq = world.cluster_queues.get(workload.cluster_queue)
-    why = bars(cq.spec if cq is not None else None, workload.record.preference, other.record.preference)
+    spec = cq.spec if cq is not None else None
+    why = bars(world.config, spec, workload.record.preference, other.record.preference)
     return (Standing.BARRED if why else Standing.MIGRATES), other, why
 
 
-def bars(spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int) -> str:
+def bars(
+    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int
+) -> str:
     """Return why a variant may not take over from the admitted one, '' if it may (CA9, CA10).
 
-    Both are given by their preference, 0 being the best; `spec` is that of their queue.
+    Both are given by their preference, 0 being the best; `spec` is that of their queue. Where nobody races
+    any more, nobody migrates: the variant-controller stops the job, for what has become of its queue.
     """
     if admitted <= preference:  # the same: one that is on its way out, as its queue was edited
         return BETTER_ADMITTED
-    policy = spec.concurrent_admission_policy if spec is not None else None
+    policy = policy_in_force(config, spec)
     if spec is None or policy is None:
-        return ""
+        return RACE_OVER
     if policy.migration.mode == RETAIN_FIRST:
         return RETAINED
     if policy.migration.constraints is None:
@@ -271,6 +297,7 @@ def queue_time(workload: Workload, at: Micros) -> Micros:
 __all__ = [
     "Standing",
     "admitted_sibling",
+    "allowed_flavors",
     "backs_off",
     "bars",
     "family_usage",
@@ -282,6 +309,7 @@ __all__ = [
     "must_race",
     "parent_holds",
     "past_execution_s",
+    "policy_in_force",
     "queue_identity",
     "queue_time",
     "siblings",

@@ -28,7 +28,7 @@ from .assignment import (
     slice_text,
     unused_text,
 )
-from .families import family_usage
+from .families import allowed_flavors, family_usage
 from .flavor_plan import FlavorPlan, GroupPlan, plan_of
 from .model import ClusterQueue, Workload, World
 from .preemption import Possibility
@@ -127,9 +127,7 @@ class Search:
         self._cannot_preempt = record.cannot_preempt and constrained
         self._fungible = enabled(gates, "FlavorFungibility")
         """Else the first flavor that fits is taken, or the first that could after preemption."""
-        self._allowed = (
-            record.allowed_flavors if record.allowed_flavors and enabled(gates, "ConcurrentAdmission") else ()
-        )
+        self._allowed = allowed_flavors(config, record) if record.allowed_flavors else ()
         # With fair sharing, preempting while borrowing is what evens out shares.
         self._preempts_borrowing = self.plan.preempts_borrowing or (
             self.plan.reclaims and config.fair_sharing.enable

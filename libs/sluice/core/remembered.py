@@ -7,10 +7,10 @@ saves time and never changes a result.
 
 from typing import Final
 
-from sluice.api.features import enabled
 from sluice.events.base import PodSetAssignment
 
 from .assignment import Assignment, Mode
+from .families import allowed_flavors
 from .model import ClusterQueue, Workload, World
 from .quota import find_height_of_lowest_subtree_that_fits
 
@@ -80,8 +80,8 @@ class Remembered:
 
     def _has_no_choice(self, workload: Workload, cq: ClusterQueue) -> bool:
         """Is the workload, as a variant, restricted to one flavor of each resource?"""
-        allowed = workload.record.allowed_flavors
-        if not allowed or not enabled(self._config.feature_gates, "ConcurrentAdmission"):
+        allowed = allowed_flavors(self._config, workload.record)
+        if not allowed:
             return False
         return all(sum(flavor in allowed for flavor in group.flavors) == 1 for group in cq.groups)
 

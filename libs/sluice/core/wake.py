@@ -7,11 +7,9 @@ could preempt are `hopeful`, since that does not depend on what is free. `least_
 of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
-from collections.abc import Sequence
-
 from sluice.api import kueue
-from sluice.api.features import enabled
 
+from .families import allowed_flavors
 from .flavor_plan import plan_of
 from .model import ClusterQueue, Workload, World
 from .pending_queues import Peers, Queue, TreeQueues
@@ -30,7 +28,7 @@ def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
     record = workload.record
     if record.replaces is not None:
         return ()  # only the difference to the slice that it replaces is needed (WS3)
-    allowed = _allowed(world, workload)
+    allowed = allowed_flavors(world.config, record)
     sums: dict[FlavorResource, int] = {}
     for pod_set in record.pod_sets:
         count = pod_set.count - workload.reclaimable.get(pod_set.name, 0)
@@ -54,12 +52,6 @@ def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
                 fr = (ANY, resource)
                 sums[fr] = max(sums.get(fr, 0), amount * count)
     return tuple(sorted(sums.items()))
-
-
-def _allowed(world: World, workload: Workload) -> Sequence[str]:
-    """Return the flavors that the workload is restricted to; () if to none."""
-    allowed = workload.record.allowed_flavors
-    return allowed if allowed and enabled(world.config.feature_gates, "ConcurrentAdmission") else ()
 
 
 def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
@@ -102,7 +94,7 @@ def _could_get(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool) 
                 return False
             continue
         resource = fr[1]
-        allowed = _allowed(world, head)
+        allowed = allowed_flavors(world.config, head.record)
         for flavor in cq.group_of[resource].flavors if resource in cq.group_of else ():
             if allowed and flavor not in allowed:
                 continue

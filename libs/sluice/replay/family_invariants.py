@@ -8,11 +8,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from sluice.core.eviction import FLAVOR_MIGRATION
+from sluice.core.families import allowed_flavors, policy_in_force, siblings
+from sluice.core.scheduler import Scheduler
+from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
 from sluice.core.variants_decide import family_deadline
-from sluice.core.variants_state import Family, State, restricted
+from sluice.core.variants_state import Family, State, restricted, within
 from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, WorkloadDeactivated
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted, ParentMarked, ParentUnmarked, VariantCreated
 
@@ -123,20 +127,48 @@ class OrphanObserver(Observer):
 
 
 class AllowedObserver(Observer):
-    """A job's own allowed flavors hold for its variants, too (CA4)."""
+    """A job's own allowed flavors hold for its variants, and quota is of flavors that are allowed (CA4)."""
 
     name: ClassVar[str] = "allowed-flavors"
-    decider = VariantController
+    decider = Scheduler
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {VariantCreated: self._created}
+        return {VariantCreated: self._created, QuotaReserved: self._reserved}
 
-    def _created(self, state: State, event: VariantCreated) -> Iterator[str]:
+    def _created(self, state: SchedulerState, event: VariantCreated) -> Iterator[str]:
         record = event.workload
-        family = state.families.get(record.parent) if record.parent is not None else None
-        allowed = family.record.allowed_flavors if family is not None else ()
+        parent = state.world.workloads.get(record.parent) if record.parent is not None else None
+        allowed = parent.record.allowed_flavors if parent is not None else ()
         if allowed and not set(record.allowed_flavors) <= set(allowed):
             yield f"{record.key} may use {list(record.allowed_flavors)}, its job allows {list(allowed)}"
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        """By the flavors that the scheduler knew of: an edit may have been on its way."""
+        workload = state.world.workloads.get(event.workload)
+        allowed = allowed_flavors(state.world.config, workload.record) if workload is not None else ()
+        if allowed and not within(event.pod_sets, allowed):
+            given = sorted({name for pods in event.pod_sets for name in pods.flavors.values()})
+            yield f"{event.workload} has quota of {given}, it may use {list(allowed)}"
+
+
+class MigrationObserver(Observer):
+    """Jobs migrate only where they race: not without a policy, nor without the gate (CA1, CA10)."""
+
+    name: ClassVar[str] = "migration"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {Evicted: self._evicted}
+
+    def _evicted(self, state: SchedulerState, event: Evicted) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        if event.reason != FLAVOR_MIGRATION or workload is None:
+            return
+        # It may leave a queue that is its local queue's no more: what counts is where the other one races.
+        names = [other.cluster_queue for other in siblings(state.world, workload)]
+        queues = [queue for name in names if (queue := state.world.cluster_queues.get(name)) is not None]
+        if all(policy_in_force(state.world.config, queue.spec) is None for queue in queues):
+            yield f"{event.workload} was evicted to migrate, and its job races nowhere"
 
 
 class MarkObserver(Observer):
@@ -181,6 +213,7 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     ParentObserver,
     OrphanObserver,
     AllowedObserver,
+    MigrationObserver,
     MarkObserver,
     ChanceObserver,
 )

@@ -7,6 +7,7 @@ import msgspec
 
 from sluice.api.quantity import format_value
 from sluice.core.eligibility import FlavorRule
+from sluice.core.families import allowed_flavors
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.quota import FlavorResource
 from sluice.core.slicing import beyond, replaced_slice
@@ -182,7 +183,7 @@ def _choices(state: SchedulerState, workload: Workload, cq: ClusterQueue) -> lis
 
 def _usable(state: SchedulerState, workload: Workload, flavor: str) -> bool:
     manifest = state.world.flavors.get(flavor)
-    allowed = workload.record.allowed_flavors
+    allowed = allowed_flavors(state.world.config, workload.record)
     if manifest is None or (allowed and flavor not in allowed):
         return False
     rule = FlavorRule(manifest)

@@ -6,6 +6,7 @@ from typing import Any
 from sluice.api.quantity import format_value
 from sluice.core.circles import actor
 from sluice.core.eligibility import FlavorRule
+from sluice.core.families import allowed_flavors
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.preemption_candidates import Search
 from sluice.core.slicing import charged, replaced_slice
@@ -55,7 +56,7 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
 
 def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set: Any) -> str:
     """Return why the pods may not run on a flavor, whatever its quota; "" when they may."""
-    allowed = workload.record.allowed_flavors
+    allowed = allowed_flavors(state.world.config, workload.record)
     if allowed and flavor not in allowed:
         return f"flavor {flavor} is not in allowedResourceFlavors"
     manifest = state.world.flavors.get(flavor)

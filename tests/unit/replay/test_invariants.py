@@ -10,6 +10,7 @@ from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRetry
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
+from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -266,6 +267,42 @@ def not_asked(entries: list[Entry]) -> tuple[list[Entry], int]:
     return altered(entries, lambda event: (other,) if event == made else (event,)), seq
 
 
+def migrates() -> list[Entry]:
+    """A job moves up to the flavor that another one leaves."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle_all()
+    world.report("a", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+def another_flavor(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A variant has quota of a flavor that it was not made for, and the gate is off."""
+    seq, reserved = first(entries, QuotaReserved)
+    pods = [msgspec.structs.replace(pods, flavors={"cpu": "od"}) for pods in reserved.pod_sets]
+    other = msgspec.structs.replace(reserved, pod_sets=pods)
+    return without_gate(altered(entries, lambda e: (other,) if e == reserved else (e,))), seq
+
+
+def migrates_without_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """There was no concurrent admission when it was told to go."""
+    return without_gate(entries), first(entries, Evicted)[0]
+
+
+def without_gate(entries: list[Entry]) -> list[Entry]:
+    """Return the log with the gate off when its first local queue came."""
+    off = configuration(featureGates={"ConcurrentAdmission": False})
+    found = ObjectApplied(
+        cause=0, kind="Configuration", name="default", object=msgspec.Raw(msgspec.json.encode(off))
+    )
+    _, applied = next(
+        (s, e) for s, e in events_of(entries) if isinstance(e, ObjectApplied) and e.kind == "LocalQueue"
+    )
+    return followed(entries, applied, found)
+
+
 def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
     """The controller does not wait until the job has stopped."""
     _, marked = first(entries, ParentMarked)
@@ -385,6 +422,8 @@ BROKEN = [
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),
     ("allowed-flavors", picky, not_asked),
+    ("allowed-flavors", migrates, another_flavor),
+    ("migration", migrates, migrates_without_gate),
     ("stopped-first", gated, marked_as_it_runs),
     ("stopped-first", gated, unmarked_as_it_runs),
     ("reservations", gated, quota_of_both),

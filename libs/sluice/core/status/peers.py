@@ -37,7 +37,7 @@ def why_barred(view: State, variant: WorkloadView) -> str:
     spec = queue.spec if queue is not None else None
     for other in parent.variants.values() if parent is not None else ():
         if other is not variant and other.admitted_at is not None and not other.evicted:
-            return bars(spec, variant.record.preference, other.record.preference)
+            return bars(view.config, spec, variant.record.preference, other.record.preference)
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluice.core.status import View, notices
+from sluice.core.status import View, notices, why_pending
 from sluice.core.status.totals import series
 from sluice.events.base import JobKey
 from sluice.events.scheduler import Admitted, Evicted, Preempted
@@ -358,3 +358,28 @@ def test_a_job_that_comes_from_an_ordinary_queue_becomes_a_parent() -> None:
     world.message("job.default.a", "JobSubmitted", job("a"))
     world.settle_all()
     assert world.flavor_of("a") == "res"
+
+
+def test_a_job_that_comes_to_race_says_what_its_variants_wait_for() -> None:
+    """Its variants join those of others, on which the verdict was passed before their own queue changed."""
+    world = cell(cluster_queue({"res": 1, "od": 1}), flavor("plain"))
+    world.apply(cluster_queue({"plain": 1}, {}, name="plain"), local_queue("moving", "plain"))
+    world.settle_all()
+    for name in ("a", "b", "waits"):
+        world.submit(name)
+        world.settle_all()
+    moving = job("p")
+    moving["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "moving"
+    world.message("job.default.p", "JobSubmitted", moving)
+    world.settle_all()
+    assert world.flavor_of("p") == "plain"
+    world.delete("LocalQueue", "moving", "default")
+    world.apply(local_queue("moving", "main"))
+    world.settle_all()
+    view, jobs = view_of(world), world.services["slices"].state.jobs
+    waits, moved = (
+        why_pending(view, view.workloads[jobs[JobKey(f"default/{name}")].record.key])
+        for name in ("waits", "p")
+    )
+    assert waits[0] == "WaitingForQuota"
+    assert moved == waits

@@ -239,6 +239,13 @@ def test_a_restarted_queue_shows_no_old_reason():
     assert view.shown("QuotaReserved")[1] == "PendingEvaluation"
 
 
+def test_a_local_queue_that_leads_where_it_led_keeps_its_verdicts():
+    """Nobody is looked at anew for it, so what was said stands."""
+    view = cell(created(), parked("w"))
+    view.tell(local_queue(fairSharing={"weight": "2"}))
+    assert view.shown("QuotaReserved") == ("False", "WaitingForQuota", "insufficient quota")
+
+
 def test_equal_workloads_share_a_verdict():
     """Those to come included; others do not (SC2)."""
     view = cell(created("w", 1), parked("w"), created("same", 2), created("other", 3, priority=7))

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.core.inadmissible import stopped
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
+from .peers import peers_of
 from .records import ActiveState, LocalQueueView
 from .state import State
 
@@ -33,8 +35,11 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
             queue.terminating = manifest.metadata.deletion_timestamp is not None
         case kueue.LocalQueue():
             local = state.local_queue(f"{event.namespace}/{event.name}")
+            if _moves(local.spec, manifest.spec):
+                _forget(state, local)
+                local.changed_seq = seq
             _detach(state, local)
-            local.spec, local.changed_seq = manifest.spec, seq
+            local.spec = manifest.spec
             queue = local.cluster_queue = state.cluster_queue(manifest.spec.cluster_queue)
             queue.local_queues[local.key] = local
             queue.order = None
@@ -52,6 +57,7 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
             state.drop_queue_if_unused(queue)
         case "LocalQueue":
             local = state.local_queue(f"{event.namespace}/{event.name}")
+            _forget(state, local)
             _detach(state, local)
             local.spec, local.changed_seq, local.active = None, seq, None
             state.drop_if_unused(local)
@@ -61,6 +67,29 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
             state.cohorts.pop(event.name, None)
         case "Configuration":
             state.config = kueue.ConfigurationSpec()
+
+
+def _moves(old: kueue.LocalQueueSpec | None, new: kueue.LocalQueueSpec) -> bool:
+    """Do workloads come to a cluster queue, or leave it? Else they are not looked at anew."""
+    before = None if old is None else (old.cluster_queue, stopped(old.stop_policy))
+    return before != (new.cluster_queue, stopped(new.stop_policy))
+
+
+def _forget(state: State, local: LocalQueueView) -> None:
+    """Forget what was said of those that leave the cluster queue, unless others wait by the same verdict."""
+    queue = local.cluster_queue
+    if queue is None or not queue.verdicts or not local.pending:
+        return
+    left = {peers_of(state, state.workloads[key]): None for key in local.pending}
+    for other in queue.local_queues.values():
+        if other is local or other.spec is None or stopped(other.spec.stop_policy):
+            continue
+        for key in other.pending:
+            left.pop(peers_of(state, state.workloads[key]), None)
+            if not left:
+                return
+    for peers in left:
+        queue.verdicts.pop(peers, None)
 
 
 def _detach(state: State, local: LocalQueueView) -> None:

@@ -47,7 +47,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         if recorded is not None and recorded.reason == derived[0]:
             return (recorded.reason, recorded.message)
         return _delayed(view, workload) or derived
-    if recorded is None or recorded.reason in _ALWAYS_DERIVED or recorded.seq < _queues_changed(workload):
+    if recorded is None or recorded.reason in _ALWAYS_DERIVED:
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     return (recorded.reason, recorded.message)
 
@@ -77,11 +77,21 @@ def _no_variant(parent: WorkloadView) -> Reason | None:
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
+    """Return what the scheduler said last, of the workload or of an equal one in its cluster queue.
+
+    Not what it said before a queue changed. Verdicts of a cluster queue stay when a local queue changes: they
+    may have been passed on workloads of another one, and who comes to those is not looked at anew (SC2).
+    """
     own = workload.pending
-    queue = workload.local_queue.cluster_queue
-    if queue is None or not queue.verdicts:
-        return own
-    shared = queue.verdicts.get(peers_of(view, workload))
+    local = workload.local_queue
+    queue = local.cluster_queue
+    if queue is None:
+        return own if own is not None and own.seq >= local.changed_seq else None
+    shared = queue.verdicts.get(peers_of(view, workload)) if queue.verdicts else None
+    if own is not None and own.seq < max(local.changed_seq, queue.changed_seq):
+        own = None
+    if shared is not None and shared.seq < queue.changed_seq:
+        shared = None
     if shared is None or (own is not None and own.seq > shared.seq):
         return own
     return shared
@@ -119,12 +129,6 @@ def _delayed(view: State, variant: WorkloadView) -> Reason | None:
             delay = explicit.create_delay_seconds
             return (DEACTIVATED, f"Variant Workload is activated after createDelaySeconds: {delay}")
     return None
-
-
-def _queues_changed(workload: WorkloadView) -> int:
-    """Return when a manifest of its queues was last applied: an older verdict may be out of date."""
-    queue = workload.local_queue.cluster_queue
-    return max(workload.local_queue.changed_seq, queue.changed_seq if queue is not None else 0)
 
 
 def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:

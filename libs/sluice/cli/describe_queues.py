@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluice.api.features import enabled
 from sluice.api.quantity import format_value
 from sluice.core.inadmissible import without_other_flavors
 from sluice.events.query import ListRequest, Object
@@ -58,7 +59,7 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
     lines = [
         field("Cohort", spec.get("cohortName") or "<none>"),
         field("Strategy", spec.get("queueingStrategy")),
-        *_policy(spec),
+        *await _policy(api, spec),
         field("Preemption", f"within queue {preemption.get('withinClusterQueue', 'Never')}, "
               f"reclaim {preemption.get('reclaimWithinCohort', 'Never')}, borrow {borrow}"),
         field("Stop policy", spec.get("stopPolicy", "None")),
@@ -72,11 +73,14 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
     return lines + _usage_bars(obj) + conditions(obj) + await _waiting(api, obj)
 
 
-def _policy(spec: Object) -> Lines:
+async def _policy(api: Api, spec: Object) -> Lines:
     """Return how jobs race in the queue (CA1): where they move to, and their variants, the best first."""
     policy = spec.get("concurrentAdmissionPolicy")
     if policy is None:
         return []
+    settings = await api.get("Configuration", "default") or {}
+    if not enabled(dig(settings, "spec", "featureGates", default={}), "ConcurrentAdmission"):
+        return [field("Migration", "none: the ConcurrentAdmission gate is off, jobs queue without variants")]
     mode = dig(policy, "migration", "mode", default="TryPreferredFlavors")
     limits = dig(policy, "migration", "constraints", default={})
     limit = limits.get("lastAcceptableFlavorName") or limits.get("lastAcceptableVariantName")

@@ -21,7 +21,13 @@ CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onF
 
 
 class _Quiet:
-    """An api that knows of nothing else."""
+    """An api that knows of nothing else, but maybe of settings."""
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = settings
+
+    async def get(self, _kind: str, _name: str) -> Any:
+        return self.settings
 
     async def history(self, _request: Any) -> Any:
         return _Nothing
@@ -242,6 +248,10 @@ async def test_describe_tells_of_policies_and_variants() -> None:
     lines = await cluster_queue_lines(_Quiet(), plain(api, "ClusterQueue", "main"))  # type: ignore[arg-type]
     text = "\n".join(lines)
     assert "TryPreferredFlavors: jobs move up, to best or better only" in text
+    off = {"spec": {"featureGates": {"ConcurrentAdmission": False}}}
+    gated = await cluster_queue_lines(_Quiet(off), plain(api, "ClusterQueue", "main"))  # type: ignore[arg-type]
+    assert "none: the ConcurrentAdmission gate is off" in "\n".join(gated)
+    assert not any("best" in line for line in gated)
     assert "  best  [res]  gives up 24h after another one was admitted" in text
     assert "  rest  [res, od]  races 120m after the job's creation" in text
     (best, rest) = keys(api, "Variant")

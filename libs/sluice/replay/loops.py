@@ -119,7 +119,9 @@ def _because(name: str, strikes: list[tuple[int, Micros, str]]) -> str:
 
 
 def _advice(reasons: dict[str, int]) -> str:
-    most = max(reasons, key=lambda reason: (reasons[reason], reason))
+    most, *others = (reason for reason, count in reasons.items() if count == max(reasons.values()))
+    if others:
+        return f"See what {', '.join([most, *others[:-1]])} and {others[-1]} come from with `sluice trace`."
     if most == PREEMPTED:
         return "A higher priority, less borrowing, or a quota of its own would keep it running."
     if most == FLAVOR_MIGRATION:

@@ -18,7 +18,7 @@ class Kind:
 
     `prepare` turns an accepted spelling into the canonical one before decoding, and adds to its errors what
     cannot be turned; None where there is but one spelling. `plural` is the word of the command line and of
-    messages.
+    messages, `aliases` are what else people may call it.
     """
 
     api_version: str
@@ -39,10 +39,21 @@ class Kind:
         return self.type in JOB_TYPES
 
 
+VIEWS = (
+    "agent", "agents", "slice", "slices", "workloadslice", "workloadslices", "variant", "variants",
+)  # fmt: skip
+"""Words for what can be looked at and is no kind of manifest."""
+
 JOB_TYPES = (batch_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet, sluice_v1.Job)
 
 KINDS: tuple[Kind, ...] = (
-    Kind(kueue.API_VERSION, "ResourceFlavor", kueue.ResourceFlavor, "resourceflavors", aliases=("rf",)),
+    Kind(
+        kueue.API_VERSION,
+        "ResourceFlavor",
+        kueue.ResourceFlavor,
+        "resourceflavors",
+        aliases=("rf", "flavor", "flavors"),
+    ),
     Kind(
         kueue.API_VERSION,
         "ClusterQueue",
@@ -51,15 +62,28 @@ KINDS: tuple[Kind, ...] = (
         prepare=convert.cluster_queue,
         aliases=("cq",),
     ),
-    Kind(kueue.API_VERSION, "Cohort", kueue.Cohort, "cohorts"),
-    Kind(kueue.API_VERSION, "LocalQueue", kueue.LocalQueue, "localqueues", namespaced=True, aliases=("lq",)),
-    Kind(kueue.API_VERSION, "AdmissionCheck", kueue.AdmissionCheck, "admissionchecks", aliases=("ac",)),
+    Kind(kueue.API_VERSION, "Cohort", kueue.Cohort, "cohorts", aliases=("co",)),
+    Kind(
+        kueue.API_VERSION,
+        "LocalQueue",
+        kueue.LocalQueue,
+        "localqueues",
+        namespaced=True,
+        aliases=("lq", "queue", "queues"),
+    ),
+    Kind(
+        kueue.API_VERSION,
+        "AdmissionCheck",
+        kueue.AdmissionCheck,
+        "admissionchecks",
+        aliases=("ac", "check", "checks"),
+    ),
     Kind(
         kueue.API_VERSION,
         "WorkloadPriorityClass",
         kueue.WorkloadPriorityClass,
         "workloadpriorityclasses",
-        aliases=("wpc",),
+        aliases=("pc", "wpc", "priorityclass", "priorityclasses"),
     ),
     Kind(
         kueue.API_VERSION,
@@ -75,7 +99,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(ray.API_VERSION, "RayJob", ray.RayJob, "rayjobs", namespaced=True),
     Kind(jobset.API_VERSION, "JobSet", jobset.JobSet, "jobsets", namespaced=True),
     Kind(sluice_v1.API_VERSION, "Job", sluice_v1.Job, "jobs", namespaced=True),
-    Kind(sluice_v1.API_VERSION, "Budget", check_parameters.Budget, "budgets"),
+    Kind(sluice_v1.API_VERSION, "Budget", check_parameters.Budget, "budgets", aliases=("bg",)),
     Kind(
         sluice_v1.API_VERSION,
         "WebhookCheckConfig",
@@ -88,7 +112,7 @@ KINDS: tuple[Kind, ...] = (
         "CustomResourceDefinition",
         custom.CustomResourceDefinition,
         "customresourcedefinitions",
-        aliases=("crd",),
+        aliases=("crd", "crds"),
     ),
     Kind(sluice_v1.API_VERSION, "Configuration", kueue.Configuration, "configurations", aliases=("config",)),
 )
@@ -107,6 +131,11 @@ BY_GVK: dict[tuple[str, str], Kind] = {
     for kind in (canonical, *(_older(canonical) if canonical.api_version == kueue.API_VERSION else ()))
 }
 """Every accepted (apiVersion, kind), older spellings included."""
+
+WORDS: frozenset[str] = frozenset(
+    [*VIEWS, *(word for kind in KINDS for word in (kind.kind.lower(), kind.plural, *kind.aliases))]
+)
+"""Every word that people have for a kind of ours: no kind of theirs is called so."""
 
 BY_TYPE: dict[type[Manifest], Kind] = {kind.type: kind for kind in KINDS}
 

@@ -13,7 +13,7 @@ from sluice.api.defaults import default
 from sluice.api.errors import FieldError, invalid
 from sluice.api.features import NONE
 from sluice.api.meta import ObjectMeta
-from sluice.api.scheme import BY_GVK
+from sluice.api.scheme import BY_GVK, WORDS
 from sluice.api.spelling import as_written
 from sluice.api.validation import custom, validate, validate_update
 from sluice.events.query import Cause, Reference, Result, Status, StatusDetails
@@ -226,7 +226,39 @@ def _taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldError]:
         return [invalid("spec.names.kind", kind, f"is registered by {other.metadata.name}")]
     if any(name.lower() == kind.lower() for _, name in BY_GVK):
         return [invalid("spec.names.kind", kind, "is a kind of Kubernetes, Kueue or Sluice")]
-    return []
+    return _words_taken(draft, desired)
+
+
+def _words_taken(draft: Draft, desired: CustomResourceDefinition) -> list[FieldError]:
+    """What people type for a kind has one meaning, too: its plural, singular and short names.
+
+    A definition that has lost a name to another one before this was refused may still be applied as it is.
+    """
+    own = {word for _, word in _words(desired)}
+    before = draft.get(DEFINITION, desired.metadata.name)
+    kept = {word for _, word in _words(before)} if isinstance(before, CustomResourceDefinition) else set()
+    taken = dict.fromkeys(sorted(own & WORDS), "is a name of a kind of Kubernetes, Kueue or Sluice")
+    for other in draft.all(DEFINITION):
+        if isinstance(other, CustomResourceDefinition) and other.metadata.name != desired.metadata.name:
+            for _, word in _words(other):
+                taken.setdefault(word, f"is registered by {other.metadata.name}")
+    return [
+        invalid(field, word, taken[word])
+        for field, word in _words(desired)
+        if word in taken and word not in kept
+    ]
+
+
+def _words(definition: CustomResourceDefinition) -> list[tuple[str, str]]:
+    """Return every word that names the definition's kind on the command line, with its field."""
+    names = definition.spec.names
+    listed = [("kind", names.kind), ("plural", names.plural), ("singular", names.singular)]
+    listed += [(f"shortNames[{i}]", word) for i, word in enumerate(names.short_names)]
+    fields: dict[str, str] = {}
+    for field, word in listed:
+        if word:
+            fields.setdefault(word.lower(), f"spec.names.{field}")
+    return [(field, word) for word, field in fields.items()]
 
 
 def _warnings(draft: Draft, kind: str, desired: ConfigObject, before: ConfigObject | None) -> Iterator[str]:

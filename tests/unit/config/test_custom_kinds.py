@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.api.scheme import WORDS
 from sluice.api.validation.custom import MAX_STEPS
 from sluice.core.config import Objects, order
 from sluice.events.config import ObjectApplied
@@ -173,6 +174,47 @@ def test_kinds_and_versions_that_nobody_has_registered(cell: Cell, changed: Any,
 def test_definitions_that_are_refused(found: dict[str, Any], field: str) -> None:
     """Each with the field at fault."""
     assert any(field in place for place, _ in causes(Cell().apply(found)))
+
+
+@pytest.mark.parametrize(
+    ("names", "field"),
+    [
+        ({"shortNames": ["th", "tb"]}, "spec.names.shortNames[1]"),
+        ({"shortNames": ["teambudgets"]}, "spec.names.shortNames[0]"),
+        ({"shortNames": ["TeamBudget"]}, "spec.names.shortNames[0]"),
+        ({"singular": "tb"}, "spec.names.singular"),
+        ({"plural": "tb"}, "spec.names.plural"),
+        ({"shortNames": ["th", "cq"]}, "spec.names.shortNames[1]"),
+        ({"shortNames": ["variants"]}, "spec.names.shortNames[0]"),
+        ({"singular": "check"}, "spec.names.singular"),
+        ({"plural": "jobs"}, "spec.names.plural"),
+    ],
+)
+def test_a_word_names_one_kind_only(cell: Cell, names: dict[str, Any], field: str) -> None:
+    """Kinds, plurals, singulars and short names are all typed in the same place."""
+    all_names = {"kind": "Thing", "plural": "things", "singular": "thing", **names}
+    found = definition(kind="Thing", group="evil.example.com", names=all_names)
+    found["metadata"]["name"] = f"{all_names['plural']}.evil.example.com"
+    refused = cell.apply(found)
+    assert refused.outcome == "refused"
+    assert [place for place, _ in causes(refused)] == [field]
+
+
+def test_the_owner_of_a_word_keeps_it(cell: Cell) -> None:
+    """Also when its definition changes; a word given up is free for others."""
+    changed = definition()
+    changed["metadata"]["labels"] = {"a": "b"}
+    assert cell.apply(changed).outcome == "configured"
+    changed["spec"]["names"] = {**changed["spec"]["names"], "shortNames": ["tbu"]}
+    assert cell.apply(changed).outcome == "configured"
+    thing = definition(kind="Thing", group="evil.example.com")
+    assert cell.apply(thing).outcome == "created"
+
+
+def test_every_word_of_the_command_line_is_taken() -> None:
+    from sluice.cli.resources import RESOURCES
+
+    assert {word for r in RESOURCES for word in (r.singular, r.plural, *r.short)} <= WORDS
 
 
 def test_a_property_may_be_called_like_a_keyword() -> None:

@@ -25,6 +25,9 @@ def test_a_kind_of_our_own(run):
     assert "hours: 4" in run("describe", "teambudget", "research").ok().out
     assert "TeamBudget" in run("get", "crd").ok().out
     assert run("get", "teambugdets").code == 2
+    listed = [line.split() for line in run("api-resources").ok().lines]
+    verbs = "get,list,watch,apply,delete"
+    assert ["teambudgets", "tb", "finance.example.com/v1", "false", "TeamBudget", verbs] in listed
     assert "terminating" in run("delete", "tb", "research").ok().out
     run("delete", "ac", "gate").ok()
     run("delete", "-f", "-", "--ignore-not-found", stdin=yaml.safe_dump(budget())).ok()

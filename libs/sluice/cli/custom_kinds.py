@@ -21,13 +21,28 @@ def with_registered[T](ctx: click.Context, parse: Callable[[], T]) -> T:
         return parse()
 
 
+def registered_kinds(ctx: click.Context) -> list[Resource]:
+    """Return the kinds that teams have registered, by name.
+
+    Raises:
+        CliError: no cell answers.
+    """
+    return run(ctx, _registered)
+
+
 async def _register(api: Api) -> None:
+    for resource in await _registered(api):
+        register(resource)
+
+
+async def _registered(api: Api) -> list[Resource]:
+    found = []
     for definition in (await api.list(ListRequest(kind=DEFINITION, whole=True))).items:
         names = dig(definition, "spec", "names", default={})
         versions = [
             v["name"] for v in dig(definition, "spec", "versions", default=()) if v.get("served", True)
         ]
-        register(
+        found.append(
             Resource(
                 str(names.get("kind", "")),
                 str(names.get("plural", "")),
@@ -37,6 +52,7 @@ async def _register(api: Api) -> None:
                 verbs="get,list,watch,apply,delete",
             )
         )
+    return sorted(found, key=lambda resource: resource.plural)
 
 
-__all__ = ["with_registered"]
+__all__ = ["registered_kinds", "with_registered"]

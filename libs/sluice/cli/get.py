@@ -10,8 +10,8 @@ from .asked import Asked
 from .client import Api, run
 from .columns import key
 from .complete import complete_targets
-from .custom_kinds import with_registered
-from .errors import CliError
+from .custom_kinds import registered_kinds, with_registered
+from .errors import EXIT_UNAVAILABLE, CliError
 from .live import add_live
 from .output import field_of, output_option, prefixed, print_objects, table_lines
 from .resources import RESOURCES, Resource
@@ -197,8 +197,19 @@ async def not_found(api: Api, resource: Resource, name: str, namespace: str) -> 
 
 
 @click.command("api-resources")
-def api_resources() -> None:
-    """List the kinds of objects, their short names, and what can be done with them."""
+@click.pass_context
+def api_resources(ctx: click.Context) -> None:
+    """List the kinds of objects, their short names, and what can be done with them.
+
+    Kinds that teams have registered come last; they are left out when no cell answers.
+    """
+    registered: list[Resource] = []
+    try:
+        registered = registered_kinds(ctx)
+    except CliError as error:
+        if error.code != EXIT_UNAVAILABLE:
+            raise
+        click.echo(f"Kinds that teams have registered are left out: {error.message}", err=True)
     columns = [
         Column[Resource]("NAME", lambda r: r.plural),
         Column[Resource]("SHORTNAMES", lambda r: ",".join(r.short)),
@@ -207,4 +218,4 @@ def api_resources() -> None:
         Column[Resource]("KIND", lambda r: r.kind),
         Column[Resource]("VERBS", lambda r: r.verbs),
     ]
-    click.echo("\n".join(render(RESOURCES, columns)))
+    click.echo("\n".join(render([*RESOURCES, *registered], columns)))

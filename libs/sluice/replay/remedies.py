@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sluice.api.quantity import format_value
+from sluice.core.check_states import checks_for
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import allowed_flavors
 from sluice.core.model import ClusterQueue, Workload
@@ -23,6 +24,7 @@ from sluice.events.slices import (
 
 from .remedies_outside import outside_changes
 from .trying import Laboratory, with_quota
+from .why_activity import activate_command
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
@@ -62,7 +64,7 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
             return waiting
     found: list[Remedy] = []
     if not workload.active:
-        found += _if(laboratory, key, "active", "setting spec.active to true", _updated(key, active=True))
+        found += _activation(laboratory, state, workload)
     found += _constraints(laboratory, workload)
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     for kind, text, events in outside_changes(state, workload, cq):
@@ -97,6 +99,21 @@ def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) 
     victims = len(outcome.preempted)
     suffix = f" (it would preempt {victims})" if victims else ""
     return [Remedy(kind, text + suffix, preempts=victims)]
+
+
+def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Try it as an active workload; quota is not yet all that it needs where checks have a say."""
+    outcome = laboratory.attempt((_updated(workload.key, active=True),), workload.key)
+    if outcome.reserved is None:
+        return []
+    text = activate_command(workload) or "setting spec.active to true"
+    if outcome.preempted:
+        text += f" (it would preempt {len(outcome.preempted)})"
+    queue = state.world.cluster_queues.get(outcome.reserved.cluster_queue)
+    names = [] if queue is None else checks_for(queue.spec, outcome.reserved.pod_sets)
+    if names:
+        text += f", and Ready from its checks ({', '.join(names)})"
+    return [Remedy("active", text, preempts=len(outcome.preempted))]
 
 
 def _updated(key: str, *, priority: int | None = None, active: bool | None = None) -> Event:

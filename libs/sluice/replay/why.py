@@ -11,7 +11,7 @@ from sluice.core.assignment import Mode
 from sluice.core.check_states import READY
 from sluice.core.checks_state import State as ChecksState
 from sluice.core.entry import Entry
-from sluice.core.inadmissible import stopped, without_other_flavors
+from sluice.core.inadmissible import without_other_flavors
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.nomination import matches_namespace, nominate
 from sluice.core.slicing import replaced_slice
@@ -26,6 +26,7 @@ from .remedies_checks import giving_up, passing
 from .remedies_outside import waits_until
 from .summary import phase_of
 from .trying import Laboratory
+from .why_activity import deactivated_words, queue_words
 from .why_checks import checks_of
 from .why_claims import (
     available,
@@ -307,23 +308,17 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
             return "WaitingForPreemptedWorkloads", f"It has quota, and its checks are Ready. {claim}"
         return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
     if not workload.active:
-        return "Deactivated", workload.deactivated_message or "spec.active is false."
-    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
-    if local is None:
-        return "Misconfigured", f"LocalQueue {record.queue_name} doesn't exist"
-    if local.cluster_queue not in world.cluster_queues:
-        return "Misconfigured", f"ClusterQueue {local.cluster_queue} doesn't exist"
-    if stopped(local.stop_policy):
-        return "Suspended", f"LocalQueue {local.key} is stopped ({local.stop_policy})"
-    cq = world.cluster_queues[local.cluster_queue]
-    if not cq.active:
-        _, reason, message = state.statuses.get(cq.name, (False, "", ""))
-        return "Suspended", f"ClusterQueue {cq.name} is inactive: {reason} {message}".rstrip()
+        return "Deactivated", deactivated_words(workload)
+    queue_closed = queue_words(state, record)
+    if queue_closed is not None:
+        return queue_closed
     if workload.held_for:
         when = f" until {rfc3339(workload.requeue_at)}" if workload.requeue_at else ""
         return "OnHold", f"It was evicted ({workload.held_for}) and is held back{when}."
     if workload.peers is None:
         return "AdmissionGated", "It is not queued: its admission is gated."
+    local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
+    cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
     del at

@@ -1,11 +1,13 @@
 """`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 import yaml
 
+from sluice.core.inadmissible import ADMISSION_GATED, GATED_BY_ANNOTATION
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_submission import parse, read
 from sluice.core.state import SchedulerState
@@ -19,6 +21,7 @@ from sluice.replay.source import Source
 from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
 from sluice.replay.trying import Laboratory, Outcome
 from sluice.replay.why import Others, explain, find
+from sluice.replay.why_activity import queue_words
 from sluice.replay.why_text import plain_words
 
 from .errors import EXIT_USAGE, CliError
@@ -191,21 +194,34 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
     if output == "json":
         show_json(msgspec.to_builtins(outcome))
         return
+    click.echo("\n".join(told(fold.state, record, outcome)))
+
+
+def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Iterator[str]:
+    """Yield what would become of the job, as lines for people."""
     name = f"{record.namespace}/{record.name}"
     if outcome.reserved is None:
-        click.echo(f"{name} would wait: {_waits_for(fold.state, record, outcome)}")
+        yield f"{name} would wait: {_waits_for(state, record, outcome)}"
     else:
         done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
         where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
-        click.echo(f"{name} would {done} in {where}: {_flavors(outcome.reserved)}")
+        yield f"{name} would {done} in {where}: {_flavors(outcome.reserved)}"
+        yield from _later(outcome.reserved)
     for event in outcome.preempted:
-        click.echo(f"  It would preempt {event.workload} ({event.rule}).")
+        yield f"  It would preempt {event.workload} ({event.rule})."
     for variant, reserved in outcome.reserving.items():
         if variant != outcome.variant:
             where = _flavors(reserved)
-            click.echo(f"  Variant {variant} would have quota reserved, and wait for checks: {where}")
+            yield f"  Variant {variant} would have quota reserved, and wait for checks: {where}"
+            yield from _later(reserved)
     for variant, why in outcome.waiting.items():
-        click.echo(f"  Variant {variant} would wait: {why}")
+        yield f"  Variant {variant} would wait: {why}"
+
+
+def _later(reserved: QuotaReserved) -> Iterator[str]:
+    """Yield whom the reservation waits for, to be preempted when its checks allow it (AC6)."""
+    for victim in reserved.pending_victims if reserved.preemptions_pending else ():
+        yield f"  It would preempt {victim}, once its admission checks allow it; until then that one runs on."
 
 
 def _as_variant(variant: str) -> str:
@@ -222,12 +238,13 @@ def _flavors(reserved: QuotaReserved) -> str:
 def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> str:
     """Return reason and message; who never comes to a queue is told why not."""
     queues = state.world.local_queues
-    local = queues.get(f"{record.namespace}/{record.queue_name}")
-    if local is None:
-        near = did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
-        return f"Misconfigured: LocalQueue {record.queue_name} doesn't exist.{near}"
-    if local.cluster_queue not in state.world.cluster_queues:
-        return f"Misconfigured: ClusterQueue {local.cluster_queue} doesn't exist"
+    closed = queue_words(state, record)
+    if closed is not None:
+        known = f"{record.namespace}/{record.queue_name}" in queues
+        near = "" if known else did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
+        return f"{': '.join(closed)}{f'.{near}' if near else ''}"
+    if gated_by := record.annotations.get(GATED_BY_ANNOTATION):
+        return f"{ADMISSION_GATED}: Admission is gated by: {gated_by}"
     return ": ".join(filter(None, (outcome.reason or "PendingEvaluation", outcome.message)))
 
 

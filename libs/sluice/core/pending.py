@@ -138,6 +138,7 @@ class Pending:
         self._put_in(peers)
         peers.aside = aside
         peers.reserves = reserves
+        peers.searched = peers.scan is not None
         peers.scan = None
         self.refresh(peers.queue)
 
@@ -145,7 +146,7 @@ class Pending:
         """Let the class compete again."""
         if peers.parked:
             self._take_out(peers)
-            peers.parked = peers.aside = peers.reserves = peers.indexed = False
+            peers.parked = peers.aside = peers.reserves = peers.indexed = peers.searched = False
             self._put_in(peers)
             self.refresh(peers.queue)
 

@@ -40,6 +40,7 @@ class Peers:
         "reason",
         "reserves",
         "scan",
+        "searched",
         "size",
         "waiting",
     )
@@ -62,6 +63,9 @@ class Peers:
         self.message = ""
         self.scan: tuple[dict[str, int], ...] | None = None
         """How far the search for a flavor came, when it is to go on from there (SC4)."""
+        self.searched = False
+        """While parked: the search for a flavor has gone through all of them; there is nothing to look
+        at again before something is freed."""
         self.least: Least = ()
         """While parked: what it needs at least."""
         self.waiting: Waiting | None = None

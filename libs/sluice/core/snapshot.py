@@ -96,6 +96,7 @@ class _Class(_Part, frozen=True):
     scan: tuple[dict[str, int], ...] | None
     circling: bool
     indexed: bool
+    searched: bool
 
 
 class _Waiting(_Part, frozen=True):
@@ -220,6 +221,7 @@ def _freeze_classes(queue: Queue) -> Iterator[_Class]:
             peers.scan,
             peers.circling,
             peers.indexed,
+            peers.searched,
         )
         for peers in queue.classes.values()
         if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
@@ -355,6 +357,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         assert isinstance(peers, Peers)
         if part.parked:
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
+            peers.searched = part.searched
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
         peers.circling = part.circling
         if part.circling:

@@ -148,3 +148,42 @@ def test_a_sibling_may_take_over_what_is_held_also_when_the_quota_was_cut() -> N
 
     reserved = [event.workload.partition("-variant-")[2][:6] for event in world.events(QuotaReserved)]
     assert reserved == ["first-", "second"]
+
+
+def test_a_search_that_is_over_is_taken_up_when_something_is_freed() -> None:
+    """While siblings wait for pods to be ready, their queue is not looked at for ever (SC2, SC4)."""
+    settings = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Configuration",
+        "metadata": {"name": "default"},
+        "spec": {"waitForPodsReady": {"enable": True, "timeoutSeconds": 300, "blockAdmission": True}},
+    }
+    world = cell(cluster_queue({"res": 6, "od": 5, "spot": 3}), settings)
+    for name, cpu in (("small", 1), ("large", 4)):
+        world.submit(name, cpu)
+        world.settle()
+        if name == "small":
+            world.report(name, "JobPodsReady")
+            world.settle()
+    # Of two sets of pods the first fits what is left of "res", the second does not.
+    groups = [
+        {"name": name, "command": ["true"], "replicas": 1, "resources": {"cpu": cpu}}
+        for name, cpu in (("head", 1), ("workers", 2))
+    ]
+    manifest = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "both", "namespace": "default", "labels": {QUEUE: "main"}},
+        "spec": {"podSets": groups},
+    }
+    world.message("job.default.both", "JobSubmitted", manifest)
+    world.settle()
+    world.submit("one-more", 1)
+    world.settle()
+
+    world.report("small", "JobFinished", success=True)
+    world.settle()  # says so if it does not
+
+    world.report("large", "JobPodsReady")
+    world.settle()
+    assert world.flavor_of("both")

@@ -114,6 +114,11 @@ class Cycle:
         """Queues that lost their head and have a parked class that could fit now; by name."""
 
     @property
+    def blocks(self) -> bool:
+        """Must the pods of somebody be ready before anybody else is admitted, in any tree?"""
+        return self._process.blocked
+
+    @property
     def skipped_preemptions(self) -> dict[str, int]:
         """Cluster queue -> how many preemptions were not issued because others of this cycle came first."""
         return self._process.skipped_preemptions

@@ -32,7 +32,6 @@ class Processing:
     """
 
     __slots__ = (
-        "_blocked",
         "_blocks",
         "_changed",
         "_families",
@@ -41,6 +40,7 @@ class Processing:
         "_recompute_overlaps",
         "_reserved",
         "_world",
+        "blocked",
         "promises",
         "recomputations",
         "skipped_preemptions",
@@ -53,7 +53,8 @@ class Processing:
             world.config.feature_gates, "RecomputeAssignmentUponPreemptionTargetsOverlap"
         )
         self._blocks = blocks_admission(world.config)
-        self._blocked = blocked
+        self.blocked = blocked
+        """Must the pods of somebody be ready before the next one is admitted (waitForPodsReady)?"""
         self._preempted: dict[str, Workload] = {}
         """Victims of entries of this cycle."""
         self._changed = False
@@ -178,14 +179,16 @@ class Processing:
             why, count = entry.assignment.message, len(entry.targets)
             message = f"{why}. Pending the preemption of {count} workload(s)"
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
-        elif self._blocked:
+        elif self.blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
         else:
             if entry.workload.record.parent is not None:
                 self._beside_sibling(entry)
             self.trial.charge(entry.cq.node, entry.usage)
             entry.finish(Outcome.ADMITTED)
-            self._blocked = self._blocks
+            # Who is not admitted in this step is none whose pods are waited for: its end would wake nobody.
+            at_once = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)
+            self.blocked = self._blocks and at_once
 
     def _closes_circle(self, entry: Entry) -> bool:
         """Would its preemptions close a circle with those of entries before it? Else they are planned now."""
@@ -221,7 +224,7 @@ class Processing:
 
         Those that were themselves promised quota only lose it at once: nothing of theirs runs.
         """
-        if self._blocked:
+        if self.blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
             return
         targets = [target.workload for target in entry.targets]
@@ -238,7 +241,6 @@ class Processing:
         entry.pod_sets = pod_sets
         entry.victims = running
         entry.finish(Outcome.PROMISED)
-        self._blocked = self._blocks
 
     def _beside_sibling(self, entry: Entry) -> None:
         """CA10: quota beside that of an admitted sibling, which has to go before the variant is admitted.

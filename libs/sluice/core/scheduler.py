@@ -12,7 +12,6 @@ from sluice.events.base import Event, Micros
 from . import lifecycle, queues
 from .cycle import Cycle
 from .decisions import decisions
-from .entry import Outcome
 from .fold import fold
 from .issuing import issue
 from .pending_queues import TreeQueues
@@ -62,14 +61,12 @@ def run_cycles(state: SchedulerState) -> list[tuple[TreeQueues, Cycle]]:
     Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next.
     """
     cycles = []
-    one_by_one = blocks_admission(state.world.config)
-    blocked = one_by_one and bool(state.not_ready)
+    blocked = blocks_admission(state.world.config) and bool(state.not_ready)
     for tree in sorted(state.pending.busy.values(), key=_tree_order):
         cycle = Cycle(state.world, tree, blocked=blocked)
         cycle.run()
         cycles.append((tree, cycle))
-        if one_by_one:
-            blocked = blocked or any(entry.outcome is Outcome.ADMITTED for entry in cycle.entries)
+        blocked = cycle.blocks
     return cycles
 
 

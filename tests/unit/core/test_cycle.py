@@ -242,6 +242,21 @@ def test_one_at_a_time_until_pods_are_ready() -> None:
     assert admitted(cell.settle()) == ["two"]
 
 
+def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
+    """A reservation that waits for checks has no pods: were it given up, nobody would wake those behind (SC7)."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True})
+    cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})
+    cell.queue("a", cpu=4, admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]})
+    cell.queue("b", cpu=4)
+    cell.submit("checked", "a")
+    cell.submit("plain", "b")
+
+    assert admitted(cell.settle()) == ["plain"]
+    cell.put(WorkloadDeleted(cause=0, workload=key("checked")))
+    cell.settle()
+
+
 def test_the_search_goes_on_with_the_next_flavor() -> None:
     """A search that stopped at a flavor without candidates goes on behind it in the next cycle (SC4)."""
     cell = Cell()

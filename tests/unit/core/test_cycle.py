@@ -243,7 +243,7 @@ def test_one_at_a_time_until_pods_are_ready() -> None:
 
 
 def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
-    """A reservation that waits for checks has no pods: were it given up, nobody would wake those behind (SC7)."""
+    """A reservation that waits for checks has no pods: when it ends, nobody would wake those behind (SC7)."""
     cell = Cell()
     cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True})
     cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})

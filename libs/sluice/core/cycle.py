@@ -294,22 +294,22 @@ class Cycle:
         """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
         world = self._world
         cq = world.cluster_queues[queue.name]
-        freed = self._tree.dirty
+        tree = self._tree
+        freed = tree.dirty
         if queue.strict:
             blocker = queue.blocker()
             # What a blocker waits for may be kept for it, so it is looked at although it cannot fit.
             if (
                 blocker is not None
                 and blocker.indexed
-                and (freed or not blocker.searched)
+                and (freed or not tree.is_searched(blocker))
                 and (lends_for_good(cq) or may_fit(world, cq, blocker))
             ):
                 yield blocker
             return
         if lends_for_good(cq):
-            yield from (p for p in queue.parked if p.indexed and (freed or not p.searched))
+            yield from (p for p in queue.parked if p.indexed and (freed or not tree.is_searched(p)))
             return
-        tree = self._tree
         all_of_it = queue.name in tree.open or not freed
         classes: Iterable[Peers] = queue.parked
         if len(queue.parked) > FEW:
@@ -317,7 +317,7 @@ class Cycle:
             assert first is not None
             classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
         for peers in classes:
-            if (after is not None and _rank(peers) <= after) or (peers.searched and not freed):
+            if (after is not None and _rank(peers) <= after) or (not freed and tree.is_searched(peers)):
                 continue
             if not ((all_of_it or tree.concerns(peers.least)) and peers.indexed):
                 continue

@@ -138,7 +138,12 @@ class Pending:
         self._put_in(peers)
         peers.aside = aside
         peers.reserves = reserves
-        peers.searched = peers.scan is not None
+        tree = peers.queue.tree
+        if peers.scan is not None and tree is not None and not tree.dirty:
+            peers.searched = tree.epoch
+        else:
+            # What was freed in the same step, the search has not seen.
+            peers.searched = 0
         peers.scan = None
         self.refresh(peers.queue)
 
@@ -146,7 +151,8 @@ class Pending:
         """Let the class compete again."""
         if peers.parked:
             self._take_out(peers)
-            peers.parked = peers.aside = peers.reserves = peers.indexed = peers.searched = False
+            peers.parked = peers.aside = peers.reserves = peers.indexed = False
+            peers.searched = 0
             self._put_in(peers)
             self.refresh(peers.queue)
 
@@ -274,6 +280,7 @@ class Pending:
             tree.cause = cause
         if tree.dirty or tree.parked or tree.waiting:
             tree.dirty = True
+            tree.epoch += 1
             for flavor in (ANY,) if tree.wary else flavors:
                 tree.freed[flavor] = None
             self.busy[tree.root] = tree
@@ -327,6 +334,7 @@ class Pending:
         queue.tree = tree
         for peers in queue.parked:
             self._put_in(peers)
+            peers.searched = 0
         if before is not None:
             tree.dirty = tree.dirty or before.dirty
             if tree.dirty:

@@ -63,9 +63,9 @@ class Peers:
         self.message = ""
         self.scan: tuple[dict[str, int], ...] | None = None
         """How far the search for a flavor came, when it is to go on from there (SC4)."""
-        self.searched = False
-        """While parked: the search for a flavor has gone through all of them; there is nothing to look
-        at again before something is freed."""
+        self.searched = 0
+        """While parked: the tree's `epoch` in which the search for a flavor has gone through all of them, so
+        that there is nothing to look at again before something is freed; 0: it has not."""
         self.least: Least = ()
         """While parked: what it needs at least."""
         self.waiting: Waiting | None = None
@@ -256,6 +256,7 @@ class TreeQueues:
     __slots__ = (
         "cause",
         "dirty",
+        "epoch",
         "freed",
         "hopeful",
         "is_cohort",
@@ -302,6 +303,8 @@ class TreeQueues:
         serve is free again without having been freed."""
         self.cause = 0
         """Sequence of the newest input that freed something here."""
+        self.epoch = 1
+        """Grows when something is freed."""
 
     @property
     def sort_key(self) -> tuple[str, bool]:
@@ -313,6 +316,10 @@ class TreeQueues:
         if ANY in freed or not least:
             return True
         return any(flavor == ANY or flavor in freed for (flavor, _), _ in least)
+
+    def is_searched(self, peers: Peers) -> bool:
+        """Has the class looked at all flavors since something was freed last?"""
+        return peers.searched == self.epoch
 
     def forget(self, name: str) -> None:
         """Take a queue off all lists."""

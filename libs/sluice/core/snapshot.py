@@ -221,7 +221,7 @@ def _freeze_classes(queue: Queue) -> Iterator[_Class]:
             peers.scan,
             peers.circling,
             peers.indexed,
-            peers.searched,
+            queue.tree is not None and queue.tree.is_searched(peers),
         )
         for peers in queue.classes.values()
         if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
@@ -357,7 +357,8 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         assert isinstance(peers, Peers)
         if part.parked:
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
-            peers.searched = part.searched
+            tree = peers.queue.tree
+            peers.searched = tree.epoch if part.searched and tree is not None else 0
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
         peers.circling = part.circling
         if part.circling:

@@ -187,8 +187,9 @@ def still_fits(world: World, workload: Workload) -> bool:
     workload = holder(world, workload)
     tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
     constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-    may_borrow = not (constrained and workload.record.cannot_borrow)
-    if _within_quota(workload, node, may_borrow=may_borrow):
+    if constrained and workload.record.cannot_borrow and _borrows(world, workload):
+        return False
+    if _within_quota(workload, node):
         return True
     if not world.claims:
         return False
@@ -200,17 +201,33 @@ def still_fits(world: World, workload: Workload) -> bool:
             for claimant in claimants.values():
                 if claimant is not workload:
                     tree.remove(other, claimant.usage)
-    fits = _within_quota(workload, node, may_borrow=may_borrow)
+    fits = _within_quota(workload, node)
     tree.rollback(mark)
     return fits
 
 
-def _within_quota(workload: Workload, node: Node, *, may_borrow: bool) -> bool:
-    return all(
-        node.available(fr) >= 0 and (may_borrow or not node.borrowing(fr))
-        for fr, amount in workload.usage.items()
-        if amount
-    )
+def _within_quota(workload: Workload, node: Node) -> bool:
+    return all(node.available(fr) >= 0 for fr, amount in workload.usage.items() if amount)
+
+
+def _borrows(world: World, workload: Workload) -> bool:
+    """Is any of what a workload charges that cannot borrow (AX6) above its queue's own quota?
+
+    Those that may borrow, and reserved no earlier, are the ones that borrow then. What is promised to others
+    is not in use yet.
+    """
+    queue = world.cluster_queues[workload.cluster_queue]
+    if not any(queue.node.borrowing(fr) for fr, amount in workload.usage.items() if amount):
+        return False
+    mine = workload.reserved_at or 0
+    mark = world.tree.mark()
+    for other in queue.workloads.values():
+        later = (other.reserved_at or 0) >= mine and not other.record.cannot_borrow
+        if other is not workload and (later or other.preemptions):
+            world.tree.remove(queue.node, other.usage)
+    found = any(queue.node.borrowing(fr) for fr, amount in workload.usage.items() if amount)
+    world.tree.rollback(mark)
+    return found
 
 
 __all__ = ["Promises", "keep_waiting", "still_fits"]

@@ -1,6 +1,7 @@
 """One cycle: who gets what, in which order, and what becomes of the others (SC1, SC5)."""
 
 from sluice.events.base import PodSet
+from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
 from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady
 from tests.unit.core.scheduler_cell import (
@@ -255,6 +256,24 @@ def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
     assert admitted(cell.settle()) == ["plain"]
     cell.put(WorkloadDeleted(cause=0, workload=key("checked")))
     cell.settle()
+
+
+def test_who_cannot_borrow_keeps_its_reservation_beside_those_that_borrow() -> None:
+    """Those that came after it, within the cohort's quota, are above the queue's own; not it (AX6, AC7)."""
+    cell = Cell()
+    cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})
+    checked = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    cell.queue("a", cpu=4, cohort="c", preemption={"withinClusterQueue": "LowerPriority"}, **checked)
+    cell.queue("b", cpu=1, cohort="c")
+    cell.submit("high", "a", cpu=3, priority=10, cannot_borrow=True)
+    cell.submit("low", "a", cpu=2)
+    cell.settle()
+    for name in ("low", "high"):
+        cell.put(ChecksReady(cause=0, workload=key(name)))
+
+    events = cell.settle()
+    assert sorted(admitted(events)) == ["high", "low"]
+    assert evicted(events) == []
 
 
 def test_the_search_goes_on_with_the_next_flavor() -> None:

@@ -1,14 +1,24 @@
-"""What must hold of workload slices, as the scheduler saw them. See `invariants`."""
+"""What must hold of workload slices, as the deciders saw them. See `invariants`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from sluice.api.features import enabled
 from sluice.core.scheduler import Scheduler
+from sluice.core.slices import SliceAggregator
+from sluice.core.slices_resize import counts, out_of
+from sluice.core.slices_state import State
 from sluice.core.slicing import asks_for_more
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceWithdrawn
-from sluice.events.slices import WorkloadDeleted, WorkloadFinished
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced, WorkloadSliceWithdrawn
+from sluice.events.slices import (
+    JobResumed,
+    ReclaimablePodsUpdated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadUpdated,
+)
 
 from .observing import Observer
 
@@ -52,6 +62,82 @@ class GrowthObserver(Observer):
         return ()
 
 
-SLICE_OBSERVERS = (GrowthObserver,)
+class EndedPodsObserver(Observer):
+    """Quota is given back only for pods that are sure not to run: fewer, when a slice has shrunk (SC7, WS7).
+
+    When a slice shrinks, executors end its highest indexes, and nobody knows which pods had ended by
+    themselves. So of the pods given back before, as many are taken to be among those that go as can be.
+    """
+
+    name = "ended-pods"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.sure: dict[WorkloadKey, dict[str, int]] = {}
+        """Workload -> pod set -> how many of its pods have ended; only workloads of which some have."""
+        self.sizes: dict[WorkloadKey, dict[str, int]] = {}
+        """Workload -> pod set -> out of how many."""
+        self.due: dict[WorkloadKey, bool] = {}
+        """What this step is about; whether it shrinks: then what it says of ended pods is no report."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            ReclaimablePodsUpdated: self._reported,
+            WorkloadUpdated: self._resized,
+            JobResumed: self._began,
+            WorkloadSliceReplaced: self._gone,
+            WorkloadFinished: self._gone,
+            WorkloadDeleted: self._gone,
+        }
+
+    def settled(self, state: State) -> Iterator[str]:
+        gives_back = enabled(state.config.feature_gates, "ReclaimablePods")
+        for key in self.due:
+            job, sure = state.by_workload.get(key), self.sure.get(key)
+            if job is None or sure is None or job.record.key != key or not job.reserved or not gives_back:
+                continue
+            for name, size in counts(job.record.pod_sets).items():
+                most, said = sure.get(name, 0), job.reclaimable.get(name, 0)
+                if said > most:
+                    charged = max(0, size - said)
+                    yield f"{key} is charged for {charged} pods of {name}, and {size - most} may run"
+        self.due.clear()
+
+    def _reported(self, state: State, event: ReclaimablePodsUpdated) -> Iterable[str]:
+        job = state.by_workload.get(event.workload)
+        if job is not None and not self.due.get(event.workload):
+            self.sure[event.workload] = dict(event.pods)
+            self.sizes[event.workload] = counts(job.record.pod_sets)
+        self.due.setdefault(event.workload, False)
+        return ()
+
+    def _resized(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+        sure = self.sure.get(event.workload)
+        if sure is not None and event.pod_sets is not None:
+            had, now = self.sizes[event.workload], counts(event.pod_sets)
+            self.sure[event.workload] = {
+                name: out_of(n, had.get(name, 0), now.get(name, 0)) for name, n in sure.items()
+            }
+            self.sizes[event.workload] = now
+            self.due[event.workload] = True
+        return ()
+
+    def _began(self, state: State, event: JobResumed) -> Iterable[str]:
+        """With a new attempt all pods run again."""
+        job = state.jobs.get(event.job)
+        if job is not None:
+            self.sure.pop(job.record.key, None)
+            self.sizes.pop(job.record.key, None)
+        return ()
+
+    def _gone(
+        self, _: State, event: WorkloadSliceReplaced | WorkloadFinished | WorkloadDeleted
+    ) -> Iterable[str]:
+        self.sure.pop(event.workload, None)
+        self.sizes.pop(event.workload, None)
+        return ()
+
+
+SLICE_OBSERVERS: tuple[type[Observer], ...] = (GrowthObserver, EndedPodsObserver)
 
 __all__ = ["SLICE_OBSERVERS"]

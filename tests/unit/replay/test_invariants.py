@@ -20,7 +20,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadSliceReplaced,
 )
-from sluice.events.slices import Rejected, WorkloadCreated
+from sluice.events.slices import ReclaimablePodsUpdated, Rejected, WorkloadCreated
 from sluice.events.variants import (
     ParentAdmitted,
     ParentMarked,
@@ -184,6 +184,36 @@ def no_growth(entries: list[Entry]) -> tuple[list[Entry], int]:
         return (WorkloadCreated(cause=0, workload=msgspec.structs.replace(event.workload, pod_sets=fewer)),)
 
     return altered(entries, change), seq
+
+
+def shrunk() -> list[Entry]:
+    """Of five pods three have ended when the job is to have two; another one would need the rest."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 6)
+    world.submit("a", "left", 5)
+    world.settle()
+    world.message("a", "JobPodsReclaimable", {"pods": {"main": 3}, "counts": {"main": 5}})
+    world.settle()
+    world.scale("a", 2)
+    world.settle()
+    world.submit("b", "left", 6)
+    world.settle()
+    return world.entries()
+
+
+def given_back_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Nobody says that of the two pods none has ended for sure."""
+    seq, said = first(entries, ReclaimablePodsUpdated, 1)
+    return without(entries, said), seq
+
+
+def given_back_once_more(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """What is said with the new size is what was said of the old one."""
+    seq, said = first(entries, ReclaimablePodsUpdated, 1)
+    _, old = first(entries, ReclaimablePodsUpdated)
+    wrong = msgspec.structs.replace(said, pods=old.pods)
+    return altered(entries, lambda event: (wrong,) if event == said else (event,)), seq
 
 
 def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
@@ -434,6 +464,8 @@ BROKEN = [
     ("no-circles", families, over_and_over),
     ("two-slices", elastic, three_slices),
     ("growth", elastic, no_growth),
+    ("ended-pods", shrunk, given_back_twice),
+    ("ended-pods", shrunk, given_back_once_more),
     ("ungated", elastic, more_pods),
     ("no-lost-job", families, no_answer),
     ("chain", families, cause_in_the_future),
@@ -452,7 +484,7 @@ def test_what_breaks_an_invariant_is_found(name, story, damage):
     assert found.seq > seq if damage in LATE else found.seq == seq, found.text
 
 
-@pytest.mark.parametrize("story", [families, elastic, checked], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("story", [families, elastic, shrunk, checked], ids=lambda each: each.__name__)
 def test_sound_logs_break_none(story):
     """And they decide themselves again."""
     entries = story()

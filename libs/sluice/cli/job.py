@@ -52,9 +52,27 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
             raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
         seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))
         remark = await settle(api, seq, f"job/{name} was not scaled (event {seq})")
-        click.echo(f"job/{name} scaled ({_shown(pod_sets)}), event {seq}{aside(remark)}")
+        done = f"{_shown(pod_sets)}), event {seq}{aside(remark)}"
+        if await _deactivated(api, name, namespace, seq):
+            click.echo(f"job/{name} is deactivated, and has another size ({done}")
+            click.echo(f"It will not run until `sluice job activate {name}{_elsewhere(namespace)}`.")
+        else:
+            click.echo(f"job/{name} scaled ({done}")
 
     run(ctx, work)
+
+
+async def _deactivated(api: Api, name: str, namespace: str, seq: int) -> bool:
+    """Tell whether the job kept out of its queue at *seq*; one that runs may have growth that is inactive."""
+    job = await api.get("Job", name, namespace, seq)
+    workload = str(dig(job, "status", "workload", default="")) if job is not None else ""
+    found = await api.get("Workload", workload, namespace, seq) if workload else None
+    return found is not None and dig(found, "spec", "active", default=True) is False
+
+
+def _elsewhere(namespace: str) -> str:
+    """Return the option that names a namespace which is not the default one."""
+    return "" if namespace == "default" else f" -n {namespace}"
 
 
 def _counts(counts: Sequence[str]) -> dict[str, int]:

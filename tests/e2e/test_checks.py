@@ -392,6 +392,55 @@ def test_people_answer(cell: System) -> None:
     queue.run("job", "delete", job).ok()
 
 
+def test_what_people_say_of_a_job_is_for_its_growth(cell: System) -> None:
+    """A rejection ends the growth that asks; what runs is stopped by its own name only (AC9, WS4)."""
+    queue = Queue(cell, "a")
+    check = queue.full("a")
+    job = f"{queue.name}-grows"
+    manifest = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": job, "annotations": {"kueue.x-k8s.io/elastic-job": "true"}},
+        "spec": {
+            "queueName": queue.name,
+            "replicas": 1,
+            "resources": {"cpu": 1},
+            "command": ["sleep", "60"],
+        },
+    }
+
+    def growth() -> str:
+        """Return the slice that waits for its check."""
+        slices = queue.job(job).get("slices", ())
+        return next((each["name"] for each in slices if each["state"] == "QuotaReserved"), "")
+
+    with queue.play("a") as a:
+        queue.run("submit", "-f", "-", stdin=json.dumps(manifest)).ok()
+        queue.request(a, job)
+        queue.run("check", "approve", job, check).ok()
+        queue.is_in(job, "Running")
+        running = queue.job(job)["workload"]
+        queue.run("job", "scale", job, "2").ok()
+        rejected = queue.wait(growth)
+        queue.wait(lambda: any(each["workload"]["name"] == rejected for each in a.requests.values()))
+        assert rejected in queue.run("check", "reject", job, check, "-m", "too large").ok().out
+        queue.wait(lambda: not growth())
+        assert queue.job(job)["phase"] == "Running"
+        # Nobody waits now: what runs is not hit because it is what is left.
+        refused = queue.run("check", "reject", job, check)
+        assert refused.code == 1
+        assert f"{running}: Ready" in refused.err
+        queue.run("job", "scale", job, "3").ok()
+        queue.wait(growth)
+        queue.wait(lambda: queue.run("check", "approve", job, check).code == 0)
+        queue.wait(lambda: queue.job(job).get("pods") == 3)
+        queue.wait(lambda: queue.job(job)["workload"] != running)
+    queue.run("job", "deactivate", job).ok()
+    scaled = queue.run("job", "scale", job, "2").ok().out
+    assert f"sluice job activate {job}" in scaled
+    queue.run("job", "delete", job).ok()
+
+
 def test_bad_input_is_recorded_and_stops_nobody(cell: System) -> None:
     """Unknown workload, check, controller, old attempts, rubbish, updates that contradict: all visible."""
     queue = Queue(cell, "a", "b")

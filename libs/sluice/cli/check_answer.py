@@ -1,5 +1,7 @@
 """`sluice check approve|reject|retry`: people answer for the controller of a check."""
 
+from collections.abc import Sequence
+
 import click
 
 from sluice.events.base import WorkloadKey
@@ -9,8 +11,8 @@ from sluice.log.subjects import verdict_suffix
 
 from . import durations
 from .answer import aside, settle
+from .check_choice import asking, known_of, live_workloads, variants_of
 from .client import Api, run
-from .columns import dig
 from .complete import complete_checks, complete_workloads
 from .errors import CliError
 from .get import not_found
@@ -30,7 +32,7 @@ _message = click.option("-m", "--message", default="", help="Why, for people.")
 @_message
 @click.pass_context
 def approve(ctx: click.Context, workload: str, name: str, namespace: str, message: str) -> None:
-    """Say that a check is Ready for a workload (or for a job's workload).
+    """Say that a check is Ready for a workload, or for the one of a job that asks.
 
     \b
     Examples:
@@ -47,7 +49,11 @@ def approve(ctx: click.Context, workload: str, name: str, namespace: str, messag
 @_message
 @click.pass_context
 def reject(ctx: click.Context, workload: str, name: str, namespace: str, message: str) -> None:
-    """Say that a check will never pass: the workload is deactivated, stopped if it runs."""
+    """Say that a check will never pass: the workload is deactivated, stopped if it runs.
+
+    Of a job, it is said of the workload that asks: its growth, or the variant that waits for this check.
+    What runs is hit when you name it, or when the job has no other.
+    """
     _answer(ctx, namespace, workload, name, "Rejected", message)
 
 
@@ -81,8 +87,8 @@ def _answer(
     delay: int | None = None,
 ) -> None:
     async def work(api: Api) -> None:
-        workload = await _find(api, named, namespace)
-        found = _state_of(workload, name)
+        workload = await _find(api, named, name, namespace)
+        found = known_of(workload, name)
         key = WorkloadKey(f"{namespace}/{workload['metadata']['name']}")
         verdict = CheckVerdict(
             workload=key,
@@ -105,36 +111,22 @@ def _answer(
     run(ctx, work)
 
 
-async def _find(api: Api, named: str, namespace: str) -> Object:
-    """Return the workload of this name, or the workload of the job of this name."""
+async def _find(api: Api, named: str, name: str, namespace: str) -> Object:
+    """Return the workload of this name, or of the job of this name the one that check *name* is asked for."""
     workload = await api.get("Workload", named, namespace)
     if workload is not None:
-        return workload
-    job = await api.get("Job", named, namespace)
-    of_job = dig(job, "status", "workload", default="") if job is not None else ""
-    workload = await api.get("Workload", of_job, namespace) if of_job else None
-    if workload is None:
+        found = [workload]
+    else:
+        job = await api.get("Job", named, namespace)
+        found = await _of_names(api, live_workloads(job) if job is not None else [], namespace)
+    if not found:
         raise await not_found(api, BY_KIND["Workload"], named, namespace)
-    return workload
+    # A parent is admitted as one of its variants, which have the checks.
+    concerned: list[Object] = []
+    for each in found:
+        concerned += await _of_names(api, variants_of(each), namespace) or [each]
+    return asking(named, name, concerned)
 
 
-def _state_of(workload: Object, name: str) -> Object:
-    """Return what is known of the check of a workload that waits for it, or was admitted with it.
-
-    Raises:
-        CliError: the check does not concern the workload, or nobody may answer now.
-    """
-    title = workload["metadata"]["name"]
-    checks = {each["name"]: each for each in dig(workload, "status", "admissionChecks", default=())}
-    variants = [each["name"] for each in dig(workload, "status", "variants", default=())]
-    if name not in checks:
-        hint = f"It has {', '.join(sorted(checks)) or 'no checks'}."
-        if variants:
-            hint = f"Its variants have checks of their own: {', '.join(variants)}."
-        raise CliError(f"check {name!r} does not concern {title}", hint=hint)
-    if dig(workload, "status", "admission", default=None) is None:
-        raise CliError(f"{title} has no quota, so its checks are not being performed")
-    found: Object = checks[name]
-    if not found.get("attempt") or not found.get("controller"):
-        raise CliError(f"check {name!r} of {title} has not been asked for yet")
-    return found
+async def _of_names(api: Api, names: Sequence[str], namespace: str) -> list[Object]:
+    return [found for each in names if (found := await api.get("Workload", each, namespace)) is not None]

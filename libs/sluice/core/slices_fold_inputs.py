@@ -4,7 +4,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.events.base import Event, Micros
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import ChecksRejected, CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
 from sluice.events.scheduler import (
@@ -24,6 +24,7 @@ from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
 from .slices_resize import counts, granted, grows, low_since, was_refused
 from .slices_state import Job, Phase, State, Todo
+from .slicing import scaled
 
 
 def _message(state: State, event: Message, seq: int, at: Micros) -> None:
@@ -222,6 +223,15 @@ def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, s
             state.set_pending_todo(job, Todo.REACTIVATE, seq)
 
 
+def _checks_rejected(state: State, event: ChecksRejected, _seq: int, _at: Micros) -> None:
+    """The size that was asked for by then is refused, also when it was less than what was reserved first."""
+    job = state.by_workload.get(event.workload)
+    if job is None or job.pending is None or job.pending.key != event.workload:
+        return
+    size = counts(job.pending.pod_sets)
+    job.pending_assignment = tuple(scaled(a, min(a.count, size[a.name])) for a in job.pending_assignment)
+
+
 def _check_state(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
@@ -248,6 +258,7 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     ParentDeactivated: _deactivated,
     ParentEvicted: _evicted,
     ParentReleased: _quota_released,
+    ChecksRejected: _checks_rejected,
     CheckStateChanged: _check_state,
 }
 

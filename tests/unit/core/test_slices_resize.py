@@ -8,7 +8,7 @@ import pytest
 
 from sluice.core.slices_state import Phase
 from sluice.events.base import Event, PodSetAssignment, WorkloadKey
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import ChecksRejected, CheckStateChanged
 from sluice.events.dispatch import DispatchPodSet
 from sluice.events.scheduler import (
     Admitted,
@@ -369,6 +369,31 @@ def test_a_rejection_of_another_size_than_is_asked_for_by_now(world: Elastic) ->
     assert activated(world.settle()) == [second]
     refuse(world)
     assert world.settle() == [], "whatever was reserved for it last is not known any more"
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("heard", "again"),
+    [
+        pytest.param(True, False, id="the check had said no to a request that stood for it, too"),
+        pytest.param(False, True, id="it was asked for only then"),
+    ],
+)
+def test_a_rejection_of_growth_that_had_shrunk(world: Elastic, heard: bool, again: bool) -> None:
+    """WS3: what is rejected is asked again by the next resize only, not since more was reserved at first."""
+    running(world)
+    second = created(world.scale(main=6)).workload.key
+    world.give()
+    no = ChecksRejected(cause=0, workload=second, checks=("gpu",))
+    if heard:
+        world.scale(main=5)
+        world.fold(no)
+    else:
+        world.fold(no)
+        world.scale(main=5)
+    refuse(world)
+    assert activated(world.settle()) == ([second] if again else [])
+    assert activated(world.scale(main=4)) == ([] if again else [second])
     world.check()
 
 

@@ -101,6 +101,10 @@ class Watchman:
         found = self.scheduler.world.cluster_queues.get(cluster_queue)
         return 0 if found is None else len(found.workloads)
 
+    def unadmitted(self, cluster_queue: str) -> int:
+        found = self.scheduler.world.cluster_queues.get(cluster_queue)
+        return 0 if found is None else sum(w.admitted_at is None for w in found.workloads.values())
+
     def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
         return len(self.slices.jobs)
 

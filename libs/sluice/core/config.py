@@ -241,6 +241,9 @@ class Usage(Protocol):
     def reserving(self, cluster_queue: str) -> int:
         """Return how many workloads hold quota of the queue."""
 
+    def unadmitted(self, cluster_queue: str) -> int:
+        """Return how many of these are not admitted yet."""
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
 

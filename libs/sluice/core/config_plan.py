@@ -312,7 +312,16 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
     if target.metadata.deletion_timestamp is None:
         target = draft.terminate(kind, target)
     few = [*waits_for[:3], *([f"{len(waits_for) - 3} more"] if len(waits_for) > 3 else [])]
-    return _result("terminating", kind, target, [f"in use by {', '.join(few)}; it goes when they have gone"])
+    warnings = [f"in use by {', '.join(few)}; it goes when they have gone"]
+    if kind == "ClusterQueue" and (count := usage.unadmitted(name)):
+        # As in Kueue: what is admitted runs on, a mere reservation ends with its queue.
+        who = (
+            "1 of them is not admitted yet: it gives"
+            if count == 1
+            else f"{count} of them are not admitted yet: they give"
+        )
+        warnings.append(f"{who} the quota up now, and what checks have said of it is withdrawn")
+    return _result("terminating", kind, target, warnings)
 
 
 def _namespace_refusal(draft: Draft, usage: Usage, name: str) -> Status | None:

@@ -18,9 +18,13 @@ class Usage:
 
     reserved: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)
 
     def reserving(self, cluster_queue):
         return self.reserved.get(cluster_queue, 0)
+
+    def unadmitted(self, cluster_queue):
+        return self.waiting.get(cluster_queue, 0)
 
     def unfinished_jobs(self, namespace):
         return self.jobs.get(namespace, 0)
@@ -243,6 +247,17 @@ def test_a_queue_with_reservations_terminates(cell):
     cell.objects.let_go("ClusterQueue", "a", 41)
     assert cell.finalize() == [ObjectDeleted(cause=41, kind="ClusterQueue", name="a")]
     assert cell.finalize() == ()
+
+
+@pytest.mark.parametrize(("waiting", "warned"), [(0, ""), (1, "1 of them is not"), (2, "2 of them are not")])
+def test_the_deletion_of_a_queue_warns_of_reservations_that_end(waiting, warned):
+    """What is admitted runs on; what only has a reservation loses it, as in Kueue."""
+    cell = Cell()
+    cell.apply(queue("a"))
+    cell.usage.reserved["a"], cell.usage.waiting["a"] = 3, waiting
+    used, *ending = cell.delete("ClusterQueue", "a").warnings
+    assert used == "in use by 3 workloads holding its quota; it goes when they have gone"
+    assert [text.startswith(warned) for text in ending] == ([True] if waiting else [])
 
 
 def test_applying_does_not_bring_back(cell):

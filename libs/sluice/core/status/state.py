@@ -40,6 +40,11 @@ class State:
         queue = self.cluster_queues.get(cluster_queue)
         return len(queue.workloads) if queue is not None else 0
 
+    def unadmitted(self, cluster_queue: str) -> int:
+        """Return how many of these are not admitted yet."""
+        queue = self.cluster_queues.get(cluster_queue)
+        return len(queue.workloads) - queue.admitted if queue is not None else 0
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
         prefix = f"{namespace}/"

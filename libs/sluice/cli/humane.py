@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluice.api.quantity import format_value
+from sluice.events.codec import rfc3339
 
 Fields = Mapping[str, Any]
 
@@ -224,7 +225,7 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "PreemptionIssued": lambda e: f"waits for {_names(e)} to stop, {_needed(e)} in all",
     "PreemptionWaitEnded": lambda _: "waits for its victims no more",
     "ReclaimablePodsUpdated": lambda e: f"pods that have ended: {_sizes(e)}",
-    "RequeueBackoffStarted": lambda e: f"held back, for the {e.get('count')}. time",
+    "RequeueBackoffStarted": lambda e: _held_back(e),
     "TreesSettled": lambda e: f"whoever waits in {_trees(e)} has been looked at",
     "VariantActivated": lambda e: _said(e, "message") or "active",
     "VariantCreated": lambda e: f"variant {e.get('variant')} of {e['workload'].get('parent')}",
@@ -237,6 +238,15 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "WorkloadSliceWithdrawn": lambda e: f"not needed beside {e.get('running')}",
     "InputsIgnored": lambda e: f"messages {_short(e.get('seqs'))}: {e.get('reason')}",
 }
+
+
+def _held_back(event: Fields) -> str:
+    """Counted are attempts whose pods were not ready in time; a check's Retry is none."""
+    until = event.get("requeueAt")
+    parts = [f"held back until {rfc3339(until)}" if isinstance(until, int) else "held back"]
+    if event.get("count"):
+        parts.append(f"failed attempts: {event['count']}")
+    return ", ".join(parts)
 
 
 def _status(event: Fields) -> str:

@@ -22,6 +22,24 @@ def test_every_event_has_a_line(tag):
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [
+        (0, "held back until 2026-01-06T14:03:00.000000Z"),
+        (2, "held back until 2026-01-06T14:03:00.000000Z, failed attempts: 2"),
+    ],
+)
+def test_a_backoff_says_until_when(count, line):
+    """A check's Retry is no failed attempt."""
+    event = {
+        "type": "RequeueBackoffStarted",
+        "workload": "default/w",
+        "count": count,
+        "requeueAt": 1_767_708_180_000_000,
+    }
+    assert describe(event) == line
+
+
 def test_a_preemption_names_both_sides():
     """Victim, preemptor and rule stand in one line."""
     event = {

@@ -120,7 +120,7 @@ def test_a_definition_and_its_objects_may_come_together() -> None:
         ({"huors": 4}, [("spec.huors", "FieldUnknown")]),
         ({"limits": [{"cpu": 1}, {"cpu": "two"}]}, [("spec.limits[1].cpu", "FieldValueTypeInvalid")]),
         ({"limits": [{"cpus": 1}]}, [("spec.limits[0].cpus", "FieldUnknown")]),
-        ({"limits": [{}] * 4}, [("spec.limits", "FieldValueInvalid")]),
+        ({"limits": [{}] * 4}, [("spec.limits", "FieldValueTooMany")]),
         ({"free": {"any": {"thing": 1}}, "notes": "a" * 40 + "!"}, []),
     ],
 )
@@ -128,6 +128,32 @@ def test_errors_name_the_fields(cell: Cell, spec: dict[str, Any], expected: list
     """With Kubernetes' types, and the paths that the author wrote; no regular expression is run."""
     result = cell.apply(budget(**spec))
     assert (causes(result) if result.status else []) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"limits": [{}] * 4}, "Too many: 4: must have at most 3 items"),
+        ({"notes": 3}, "Invalid value: 3: must be string or null"),
+        ({"team": []}, 'Invalid value: "array": must be string'),
+        ({"mode": {}}, '"object"'),
+        ({"code": "abcde"}, 'Invalid value: "abcde": may not be more than 4 characters'),
+    ],
+)
+def test_errors_speak_of_json(spec: dict[str, Any], message: str) -> None:
+    """In Kubernetes' words, not in those of the library that looks."""
+    cell = Cell()
+    properties = {**SCHEMA["properties"]["spec"]["properties"], "code": {"type": "string", "maxLength": 4}}
+    cell.apply(with_schema({"type": "object", "properties": properties}))
+    status = cell.apply(budget(**spec)).status
+    assert status is not None
+    assert message in status.message
+    assert "[]" not in status.message
+
+
+def test_unique_items_may_be_said_to_be_off() -> None:
+    """Kubernetes forbids only `true`."""
+    assert Cell().apply(with_schema({"type": "array", "uniqueItems": False})).outcome == "created"
 
 
 def test_what_is_missing_is_named(cell: Cell) -> None:

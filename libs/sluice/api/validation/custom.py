@@ -107,7 +107,7 @@ def _check_schema(field: str, schema: object, depth: int) -> Iterator[FieldError
         return
     for word, value in schema.items():
         place = f"{field}.{word}"
-        if word in _FORBIDDEN:
+        if word in _FORBIDDEN and not (word == "uniqueItems" and value is False):
             yield forbidden(place, "may not be used in the schema of a kind")
         elif word == "properties" and isinstance(value, dict):
             for name, one in value.items():
@@ -186,15 +186,26 @@ def _field_errors(error: Any) -> Iterator[FieldError]:
                 if name not in known:
                     yield unknown_field(f"{place}.{name}".lstrip("."))
         case "type":
-            yield type_invalid(place, _shown(error.instance), f"must be {error.validator_value}")
+            types = error.validator_value
+            text = " or ".join(types) if isinstance(types, list) else types
+            yield type_invalid(place, _shown(error.instance), f"must be {text}")
         case "enum":
             yield not_supported(place, _shown(error.instance), [str(v) for v in error.validator_value])
+        case "maxItems":
+            yield too_many(place, len(error.instance), error.validator_value)
+        case "maxLength":
+            yield invalid(
+                place, _shown(error.instance), f"may not be more than {error.validator_value} characters"
+            )
         case _:
             yield invalid(place, _shown(error.instance), message)
 
 
 def _shown(value: object) -> object:
-    return value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    return value if isinstance(value, str | int | float | bool | None) else _JSON.get(type(value), "object")
+
+
+_JSON: Final[dict[type, str]] = {list: "array", dict: "object"}
 
 
 @lru_cache(1)

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .coverage import report
 from .known import known
 from .many import Progress, Total, many
+from .mutants import MENDED, Mutant, random_mutants, table
 from .run import Run, quiet
 from .shrink import Shrinker
 from .story import golden, story
@@ -22,6 +24,10 @@ def main(arguments: Sequence[str]) -> int:
     quiet()
     if arguments[:1] == ["shrink"]:
         return _shrink(arguments[1:])
+    if arguments[:1] == ["coverage"]:
+        return _coverage(arguments[1:])
+    if arguments[:1] == ["mutants"]:
+        return _mutants(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", help="from-to")
@@ -33,8 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         return _one(options.seed, options.steps)
     seeds = None
     if options.seeds:
-        first, _, last = options.seeds.partition("-")
-        seeds = range(int(first), int(last or first) + 1)
+        seeds = _range(options.seeds)
     seconds = None if seeds is not None else options.minutes * 60
     return _many(seeds, options.steps, seconds, options.workers)
 
@@ -90,6 +95,37 @@ def _shrink(arguments: Sequence[str]) -> int:
         golden(found.run, options.output)
         print(f"sluice replay --file {options.output} shows it")
     return 1
+
+
+def _coverage(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation coverage")
+    parser.add_argument("--seeds", default="1-50", help="from-to")
+    parser.add_argument("--steps", type=int, default=2_000)
+    options = parser.parse_args(arguments)
+    for line in report(_range(options.seeds), options.steps):
+        print(line, flush=True)
+    return 0
+
+
+def _mutants(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation mutants")
+    parser.add_argument("names", nargs="*", help="those of these names only")
+    parser.add_argument("--random", type=int, default=0, help="so many random changes of the core instead")
+    parser.add_argument("--seeds", default="1-100", help="from-to")
+    parser.add_argument("--steps", type=int, default=2_000)
+    options = parser.parse_args(arguments)
+    mutants: Sequence[Mutant] = MENDED
+    if options.random:
+        mutants = list(random_mutants(1, options.random))
+    wanted = [mutant for mutant in mutants if not options.names or mutant.name in options.names]
+    for line in table(wanted, _range(options.seeds), options.steps):
+        print(line, flush=True)
+    return 0
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cell: log, services, buckets, executors, controllers and people, in one process and virtual time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,13 @@ class Stats:
     faults: dict[str, int] = field(default_factory=dict)
     actions: dict[str, int] = field(default_factory=dict)
 
+    fault_at: list[tuple[int, str]] = field(default_factory=list)
+    """(end of the log then, fault), in order."""
+    end: Callable[[], int] = int
+
     def fault(self, name: str) -> None:
         self.faults[name] = self.faults.get(name, 0) + 1
+        self.fault_at.append((self.end(), name))
 
 
 @dataclass
@@ -86,6 +91,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         self.log = SimLog(self.encoded)
+        self.stats.end = lambda: self.log.end
         self.dispatch: Bucket[DispatchEntry] = Bucket(lambda: self.log.now)
         self.requests: Bucket[CheckRequest] = Bucket(lambda: self.log.now)
         self.claims: Bucket[Claim] = Bucket(lambda: self.log.now)

@@ -1,0 +1,137 @@
+"""What the simulator reaches: branches of the core (by `sys.monitoring`), events, events after faults.
+
+What is never reached is a gap: in the grammar, in the faults, or code that nobody needs.
+"""
+
+import dis
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import sluice.core
+from sluice.events.catalogue import EVENTS
+
+from .log import steps_of
+from .run import Run
+
+CORE = str(Path(sluice.core.__file__).parent)
+TOOL = sys.monitoring.COVERAGE_ID
+NEAR = 3
+"""A fault and an event are a pair when so few messages lie between them."""
+
+Branch = tuple[CodeType, int, int]
+
+
+class Branches:
+    """Notes each way that a branch of the core went, once."""
+
+    def __init__(self) -> None:
+        self.taken: set[Branch] = set()
+
+    def __enter__(self) -> "Branches":
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(TOOL, "simulation")
+        monitoring.register_callback(TOOL, monitoring.events.PY_START, self._start)
+        monitoring.register_callback(TOOL, monitoring.events.BRANCH, self._branch)
+        monitoring.set_events(TOOL, monitoring.events.PY_START)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.monitoring.set_events(TOOL, 0)
+        sys.monitoring.free_tool_id(TOOL)
+
+    def _start(self, code: CodeType, _offset: int) -> Any:
+        if code.co_filename.startswith(CORE):
+            sys.monitoring.set_local_events(TOOL, code, sys.monitoring.events.BRANCH)
+        return sys.monitoring.DISABLE
+
+    def _branch(self, code: CodeType, offset: int, destination: int) -> Any:
+        branch = (code, offset, destination)
+        if branch not in self.taken:
+            self.taken.add(branch)
+        return None
+
+    def by_file(self) -> Iterator[tuple[str, int, int, list[str]]]:
+        """Yield (module, branch ways taken, of how many, functions that were never entered)."""
+        entered: dict[str, set[str]] = {}
+        ways: Counter[str] = Counter()
+        places: dict[str, set[tuple[str, int]]] = {}
+        for code, offset, _ in self.taken:
+            name = code.co_filename
+            entered.setdefault(name, set()).add(code.co_qualname)
+            ways[name] += 1
+            places.setdefault(name, set()).add((code.co_qualname, offset))
+        for path in sorted(Path(CORE).rglob("*.py")):
+            all_places = list(_branches(compile(path.read_text(), str(path), "exec")))
+            names = {function for function, _ in all_places}
+            never = sorted(names - entered.get(str(path), set()))
+            if all_places:
+                yield str(path.relative_to(CORE)), ways[str(path)], 2 * len(all_places), never
+
+
+def _branches(code: CodeType) -> Iterator[tuple[str, int]]:
+    """Yield the places in a module where the way can fork."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.startswith(("POP_JUMP_IF", "FOR_ITER")):
+            yield code.co_qualname, instruction.offset
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _branches(constant)
+
+
+def pairs(run: Run) -> Counter[tuple[str, str]]:
+    """Return how often an event of each type came soon after a fault of each kind."""
+    found: Counter[tuple[str, str]] = Counter()
+    faults = run.cell.stats.fault_at
+    at = 0
+    recent: list[tuple[int, str]] = []
+    for entry in run.cell.log.entries:
+        while at < len(faults) and faults[at][0] <= entry.seq:
+            recent.append(faults[at])
+            at += 1
+        recent = [fault for fault in recent if entry.seq - fault[0] <= NEAR]
+        if recent and "." not in entry.suffix:
+            for step in steps_of(entry):
+                for event in step.events:
+                    found.update((type(event).__name__, name) for _, name in recent)
+    return found
+
+
+def report(seeds: Sequence[int], steps: int) -> Iterator[str]:
+    """Play *seeds*, and yield the tables line by line."""
+    seen: Counter[str] = Counter()
+    near: Counter[tuple[str, str]] = Counter()
+    faults: Counter[str] = Counter()
+    with Branches() as branches:
+        for seed in seeds:
+            run = Run(seed, steps)
+            outcome = run.play()
+            faults.update(outcome.faults)
+            near.update(pairs(run))
+            for entry in run.cell.log.entries:
+                if "." not in entry.suffix:
+                    seen.update(type(event).__name__ for step in steps_of(entry) for event in step.events)
+    rows = list(branches.by_file())
+    taken, ways = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    yield f"{len(seeds)} seeds of {steps} steps"
+    yield ""
+    yield f"branches of the core: {taken} of about {ways} ways ({taken / ways:.0%})"
+    for module, went, of, never in rows:
+        yield f"  {module:<28} {went:>5} of {of:>5} {went / of:>5.0%}  {', '.join(never)}"
+    yield ""
+    kinds = sorted(EVENTS)
+    yield f"events: {sum(1 for kind in kinds if seen[kind])} of {len(kinds)}"
+    yield "  " + ", ".join(f"{kind} {seen[kind]}" for kind in sorted(seen, key=lambda k: -seen[k]))
+    yield "  never: " + (", ".join(kind for kind in kinds if not seen[kind]) or "none")
+    yield ""
+    possible = len(faults) * sum(1 for kind in kinds if seen[kind])
+    yield f"event soon after fault: {len(near)} of {possible} pairs"
+    for fault in sorted(faults):
+        reached = sum(1 for kind, name in near if name == fault)
+        yield f"  {fault:<18} {faults[fault]:>6} times, {reached} events after it"
+
+
+__all__ = ["Branches", "pairs", "report"]

@@ -139,7 +139,7 @@ class Pending:
         peers.aside = aside
         peers.reserves = reserves
         tree = peers.queue.tree
-        if peers.scan is not None and tree is not None and not tree.dirty:
+        if tree is not None and not tree.dirty and (peers.scan is not None or tree.is_searched(peers)):
             peers.searched = tree.epoch
         else:
             # What was freed in the same step, the search has not seen.

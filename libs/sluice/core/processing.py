@@ -416,7 +416,10 @@ class Processing:
 
 def _set_aside(entry: Entry, reason: str) -> None:
     assert entry.assignment is not None
-    outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) else Outcome.PARKED
+    tree = entry.queue.tree
+    # A blocker that reserves takes part in every cycle, but need not search again each time.
+    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)
+    outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) and not over else Outcome.PARKED
     message = entry.assignment.message
     entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
-from sluice.events.job import JobDeleted, JobScaled
+from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.log.subjects import presence_suffix
 
 from .cell import STEP_TIME, Cell
@@ -73,6 +73,7 @@ class Actions:
             ("submit", 3, self.submit),
             ("finalize", 0.2, self.cell.finalize),
             ("edit-job", 1.6 if on.job_edits else 0, self.edit_job),
+            ("switch-job", 0.3 if on.inactive else 0, self.switch_job),
             ("delete-job", 0.5 if on.deletions else 0, self.delete_job),
             ("edit", 0.7 if on.config_edits else 0, self.edit),
             ("delete", 0.12 if on.config_edits and on.deletions else 0, self.delete),
@@ -558,6 +559,17 @@ class Actions:
             self.cell.watchman.touched_by_people(None)
             return True
         self.cell.submit(self.jobs.edited(before))
+        return True
+
+    def switch_job(self) -> bool:
+        """Stop a job without deleting it, or let it go on."""
+        name = self._some_job()
+        if not name:
+            return False
+        job = self.cell.watchman.slices.jobs[JobKey(f"default/{name}")]
+        data = JobDeactivated() if job.record.active else JobActivated()
+        self.cell.message(f"job.default.{name}", type(data).__name__, data)
+        self.cell.watchman.touched_by_people(None)
         return True
 
     def delete_job(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.agent.pods import Pod
-from sluice.events.base import JobKey, Micros
+from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.sdk.execution.actions import Publish, PutClaim, Recover
 
 from .actions import RUNS, Actions
@@ -194,8 +194,14 @@ def _leader(cell: Cell, writer: str = "scheduler") -> Any:
 def waiting(cell: Cell) -> Iterator[JobKey]:
     """Yield the jobs that are not over and could be: those that are inactive wait for people."""
     for key, job in _leader(cell, "slices").jobs.items():
-        if job.record.active and not _paused(cell, key):
+        if job.record.active and not _paused(cell, key) and not _failed(cell, job.record.key):
             yield key
+
+
+def _failed(cell: Cell, key: WorkloadKey) -> bool:
+    """Has a variant of the job been given up for good, by a check or after too many tries?"""
+    family = _leader(cell, "variants").families.get(key)
+    return family is not None and any(variant.failed for variant in family.variants.values())
 
 
 def _paused(cell: Cell, job: JobKey) -> bool:

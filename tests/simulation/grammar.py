@@ -161,7 +161,7 @@ class Grammar:
 
     def quota(self, resource: str, *, limits: bool) -> Manifest:
         choices = self.choices
-        nominal = choices.pick((3, 2, 4, 1, 6, 3, 5, 0))
+        nominal = choices.pick((3, 2, 4, 1, 5, 3, 2, 6, 0))
         found: Manifest = {"name": resource, "nominalQuota": nominal}
         if limits and self.on.limits:
             if choices.chance(0.25):
@@ -173,6 +173,8 @@ class Grammar:
     def queue(self, name: str) -> Manifest:
         choices, on = self.choices, self.on
         spec: Manifest = {"namespaceSelector": {}}
+        if choices.chance(0.03):
+            spec["namespaceSelector"] = {"matchLabels": {"team": "a"}}
         if self.cohorts and choices.chance(0.75):
             spec["cohortName"] = choices.pick(self.cohorts)
         spec["resourceGroups"] = self.groups(self.some_flavors(), limits="cohortName" in spec)
@@ -181,7 +183,7 @@ class Grammar:
             spec["concurrentAdmissionPolicy"] = self.policy(spec)
         elif on.strict and choices.chance(0.3):
             spec["queueingStrategy"] = "StrictFIFO"
-        if on.preemption and choices.chance(0.8):
+        if on.preemption and choices.chance(0.9):
             spec["preemption"] = self.preemption()
         if choices.chance(0.4):
             spec["flavorFungibility"] = self.fungibility()
@@ -242,8 +244,10 @@ class Grammar:
     def preemption(self) -> Manifest:
         choices = self.choices
         found: Manifest = {
-            "withinClusterQueue": choices.pick(("LowerPriority", "Never", "LowerOrNewerEqualPriority")),
-            "reclaimWithinCohort": choices.pick(("Any", "Never", "LowerPriority")),
+            "withinClusterQueue": choices.pick(
+                ("LowerPriority", "LowerOrNewerEqualPriority", "LowerPriority", "Never")
+            ),
+            "reclaimWithinCohort": choices.pick(("Any", "LowerPriority", "Any", "Never")),
         }
         if found["reclaimWithinCohort"] != "Never" and choices.chance(0.4):
             found["borrowWithinCohort"] = {"policy": "LowerPriority"}

@@ -25,12 +25,16 @@ class JobGrammar:
         annotations: dict[str, str] = {}
         queue = choices.pick(self.grammar.locals)
         labels[f"{PREFIX}queue-name"] = queue
-        if self.on.priorities and choices.chance(0.6):
+        if self.on.priorities and choices.chance(0.75):
             labels[f"{PREFIX}priority-class"] = choices.pick(PRIORITIES)
         if self.on.max_execution and choices.chance(0.08):
             labels[f"{PREFIX}max-exec-time-seconds"] = choices.pick(("20", "200"))
         if self.on.constraints and choices.chance(0.15):
             annotations[f"{PREFIX}{choices.pick(('cannot-preempt', 'cannot-borrow'))}"] = "true"
+        if self.on.gated and choices.chance(0.08):
+            annotations[f"{PREFIX}admission-gated-by"] = "example.com/gate"
+        if self.on.inactive and choices.chance(0.05):
+            annotations[f"{PREFIX}priority-boost"] = choices.pick(("10", "-10"))
         if self.on.allowed_flavors and choices.chance(0.12):
             allowed = choices.pick(self.grammar.flavors)
             annotations[f"{PREFIX}workload-allowed-resource-flavors"] = allowed
@@ -140,6 +144,10 @@ class JobGrammar:
         choices = self.choices
         found = deepcopy(before)
         meta, spec = found["metadata"], found["spec"]
+        gate = f"{PREFIX}admission-gated-by"
+        if gate in meta["annotations"] and choices.chance(0.5):
+            del meta["annotations"][gate]
+            return found
         match choices.below(9):
             case 0 | 1 | 2 | 3:
                 self._resize(found, choices.pick((1, 2, 3, 4, 5, 0)))

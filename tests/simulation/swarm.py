@@ -32,6 +32,7 @@ class Features:
     reclaimable: bool = True
     pods_ready: bool = True
     inactive: bool = True
+    gated: bool = True
     feature_gates: bool = True
     config_edits: bool = True
     repoint: bool = True

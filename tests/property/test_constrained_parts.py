@@ -38,8 +38,8 @@ def pods(seed: int, **constraints: bool) -> tuple[int, int]:
     cell.settle()
     workload = cell.workload("w")
     usage = workload.usage
-    waiting = None if workload.peers is None else workload.peers.queue.waiting
-    if waiting is not None and waiting.workload is workload:
+    waiting = None if workload.peers is None else workload.peers.waiting
+    if waiting is not None:
         usage = waiting.usage
     return sum(usage.values()) // 1000, count
 

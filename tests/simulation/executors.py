@@ -70,7 +70,8 @@ class Life:
                     work = self.works[number] = Work(self.executor, self, number, entry, manifest)
                     work.begin()
                 case act.ResizeWork(number, entry, resized):
-                    self.works[number].resize(entry, resized=resized)
+                    if number in self.works:
+                        self.works[number].resize(entry, resized=resized)
                 case act.CancelWork(number):
                     if number in self.works:
                         self.works[number].cancel()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sluice.events.base import Event, JobKey, WorkloadKey
-from sluice.events.scheduler import Preempted
+from sluice.events.scheduler import Preempted, WorkloadSliceReplaced
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
@@ -46,6 +46,18 @@ def _updated(watchman: "Watchman", event: WorkloadUpdated, entry: Entry) -> None
             had[name] = max(had.get(name, 0), assigned.count)
     if any(pods.count < had.get(pods.name, 0) for pods in event.pod_sets):
         watchman.shrunk.setdefault(job, []).append((entry.seq, had))
+
+
+def _replaced(watchman: "Watchman", event: WorkloadSliceReplaced, entry: Entry) -> None:
+    """A slice may have fewer pods of one set than the one before it, and more of another."""
+    if event.workload not in watchman.jobs:
+        return
+    job, _uid = watchman.jobs[event.workload]
+    had: dict[str, int] = {}
+    for _, pods in held_for(watchman, job):
+        for name, assigned in pods.items():
+            had[name] = max(had.get(name, 0), assigned.count)
+    watchman.shrunk.setdefault(job, []).append((entry.seq, had))
 
 
 # runs-with-quota
@@ -121,6 +133,7 @@ def presence(watchman: "Watchman", entry: Entry) -> None:
     if b'"Lost"' not in entry.payload:
         return
     name = entry.suffix.rpartition(".")[2]
+    watchman.lost_at[name] = entry.seq
     for proc in watchman.cell.truth.all():
         if proc.executor == name:
             proc.lost = True
@@ -156,6 +169,7 @@ ON_EVENT: dict[type[Event], Callable[["Watchman", Any, Entry], None]] = {
     WorkloadCreated: _created,
     VariantCreated: _variant_created,
     WorkloadUpdated: _updated,
+    WorkloadSliceReplaced: _replaced,
     WorkloadFinished: _finished,
     Preempted: _preempted,
 }

@@ -83,6 +83,17 @@ MENDED: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "B3",
+        "flavors that the job allows are dropped in a racing queue",
+        (
+            (
+                "libs/sluice/core/variants_membership.py",
+                "wanted = restricted(policy, family.record.allowed_flavors)",
+                "wanted = restricted(policy, ())",
+            ),
+        ),
+    ),
+    Mutant(
         "B9",
         "a pod that the system ends counts as one that has ended by itself",
         (
@@ -90,6 +101,39 @@ MENDED: tuple[Mutant, ...] = (
                 "services/agent/pods.py",
                 "COUNTED = frozenset({Pod.STARTING, Pod.RUNNING})",
                 "COUNTED = frozenset(Pod)",
+            ),
+        ),
+    ),
+    Mutant(
+        "B10",
+        "a slice of the same size makes pods that are ready unready",
+        (
+            (
+                "libs/sluice/core/slices_fold_inputs.py",
+                "if grows(before, {pods.name: pods.count for pods in job.placement}):",
+                "if True:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B12",
+        "a complete set of verdicts is taken back because a controller is away",
+        (
+            (
+                "libs/sluice/core/transitions.py",
+                "    if not admits_what_is_ready(world, queue):",
+                "    if not queue.active:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B15",
+        "the Retry that is heard of first counts, not the longest",
+        (
+            (
+                "libs/sluice/core/checks_decide.py",
+                "        if late is not None:\n            return late, outcome\n",
+                "",
             ),
         ),
     ),
@@ -170,6 +214,17 @@ MENDED: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "NEW-7",
+        "a blocker that reserves searches for flavors in every cycle",
+        (
+            (
+                "libs/sluice/core/processing.py",
+                "    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)",
+                "    over = False",
+            ),
+        ),
+    ),
+    Mutant(
         "G9",
         "quota is released before the executor has stopped",
         (
@@ -179,11 +234,6 @@ MENDED: tuple[Mutant, ...] = (
                 "",
             ),
         ),
-    ),
-    Mutant(
-        "FENCE",
-        "a stale leader goes on",
-        (("libs/sluice/log/replica.py", "if entry.seq > fold.own and not self._owns(entry):", "if False:"),),
     ),
     Mutant(
         "HELD",

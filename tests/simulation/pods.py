@@ -30,6 +30,7 @@ from sluice.api.decode import decode_object
 from sluice.events.dispatch import DispatchEntry
 from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
 from sluice.sdk.execution.outcome import Outcome
+from sluice.sdk.execution.ownership import claim_id
 
 from .log import SECOND
 from .truth import Proc, pods_of
@@ -99,9 +100,17 @@ class Work:
         except PlanError as error:
             self.life.work_ended(self, Outcome(success=False, message=str(error)))
             return
+        self.proc.lost = self._is_lost()
         self.machine = Pods(self.plan, TIMING)
         self.executor.cell.truth.start(self.proc)
         self._do(self.machine.begin(self.now))
+
+    def _is_lost(self) -> bool:
+        """Has the cell declared the executor lost since it took the attempt? It does not know yet."""
+        cell, entry = self.executor.cell, self.entry
+        mine = claim_id(entry.uid, entry.attempt, self.life.instance)
+        taken = [told.seq for told in cell.told.get(entry.job, ()) if told.message_id == mine]
+        return bool(taken) and cell.watchman.lost_at.get(self.executor.name, 0) > taken[0]
 
     @property
     def now(self) -> int:

@@ -14,6 +14,7 @@ from sluice.core.variants import VariantController
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
+from sluice.log.subjects import matches_any
 from sluice.replay.invariants import OBSERVERS, Watched
 
 from . import invariants
@@ -69,6 +70,8 @@ class Watchman:
     """Job -> its workloads, variants included."""
     preempted: dict[JobKey, int] = field(default_factory=dict)
     """How often the job was preempted since anybody submitted or edited anything."""
+    lost_at: dict[str, int] = field(default_factory=dict)
+    """Executor -> where the log says last that it was lost."""
     shrunk: dict[JobKey, list[tuple[int, dict[str, int]]]] = field(default_factory=dict)
     """Job -> when it shrank (sequence), and how many pods of each set it had."""
     seen: dict[str, int] = field(default_factory=dict)
@@ -136,20 +139,10 @@ class Watchman:
         if suffix == "scheduler":
             invariants.all_run_with_quota(self)
 
-    _READS = {
-        "config": ("scheduler", "slices", "variants"),
-        "slices": ("scheduler", "slices", "variants"),
-        "variants": ("scheduler", "slices", "variants"),
-        "scheduler": ("scheduler", "slices", "variants"),
-        "checks": ("scheduler", "slices", "variants"),
-    }
-
     def _reads(self, stander: Stander, suffix: str) -> bool:
         key = f"{stander.inner.writer} {suffix.partition('.')[0]} {suffix.count('.')}"
         found = self._last.get(key)
         if found is None:
-            from sluice.log.subjects import matches_any
-
             found = self._last[key] = matches_any(stander.inner.reads, suffix)
         return bool(found)
 

@@ -168,7 +168,9 @@ def _assignment(obj: Object) -> Lines:
         name, count = assigned.get("name", "main"), assigned.get("count", 0)
         # Pods that have ended count against the spec's count, of which fewer may have been admitted.
         left = max(0, min(count, sizes.get(name, count) - ended.get(name, 0)))
-        given_back = f" ({ended[name]} ended: charged for {left})" if left < count else ""
+        # Without any, fewer are in the spec than were admitted: a growth was withdrawn, or it just shrinks.
+        freed = left < count and name in ended
+        given_back = f" ({ended[name]} ended: charged for {left})" if freed else ""
         lines.append(f"  {name}: {assigned.get('count', '?')} pods, {text}{given_back}")
     return lines
 

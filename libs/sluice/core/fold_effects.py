@@ -137,10 +137,10 @@ def successor_moves(state: SchedulerState, key: WorkloadKey, seq: int, at: Micro
     if workload is None:
         return
     workload.changed_by = max(workload.changed_by, seq)
-    if workload.assignment is not None:
-        look(state.world, state.lifecycle, workload, seq, at)
-    else:
+    if workload.assignment is None:
         place(state, workload, changed=True)
+    # Queued, too: it may ask for no more than the other one has now, and then it ends (`slicing.withdrawal`).
+    look(state.world, state.lifecycle, workload, seq, at)
 
 
 def tell_siblings(state: SchedulerState, workload: Workload, cause: int, at: Micros) -> None:

@@ -40,6 +40,7 @@ from .fold_effects import (
     ready_or_gone,
     remove_workload,
     stands,
+    successor_moves,
     tell_siblings,
 )
 from .lifecycle import note
@@ -125,6 +126,8 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     if event.pod_sets is not None and workload.assignment is not None:
         _shrink(state, workload, seq)
     note(world, state.lifecycle, event, seq, at)
+    if event.pod_sets is not None and world.replacements:
+        successor_moves(state, workload.key, seq, at)
     queued = workload.peers is not None
     if event.active is not None:
         # Switched on again, it is looked at anew: the variant-controller has forgotten the verdict (CA11).

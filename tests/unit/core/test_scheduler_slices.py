@@ -217,13 +217,59 @@ def test_a_growth_that_is_promised_its_quota_is_taken_back() -> None:
     assert cell.workload("low").admitted_at is not None
 
 
+@pytest.mark.parametrize("shrunk_first", [True, False])
+@pytest.mark.parametrize("count", [2, 1])
+def test_a_growth_is_taken_back_while_its_job_stops(count: int, shrunk_first: bool) -> None:
+    """Both slices queue again, and the old one comes first: the new one has nothing to add to it (WS3)."""
+    cell = Cell()
+    cell.queue("q", 3, preemption=RECLAIMS)
+    cell.submit("old", "q", count=2)
+    cell.settle()
+    cell.submit("new", "q", count=9, replaces=key("old"))
+    assert admitted(cell.settle()) == []
+    cell.put(Evicted(cause=0, workload=key("old"), reason="Preempted", message="for a while"))
+    if not shrunk_first:
+        cell.stopped("old")
+        cell.put(sized("new", count))
+    else:
+        cell.put(sized("new", count))
+        assert not [event for event in cell.settle() if isinstance(event, WorkloadSliceWithdrawn)]
+        cell.stopped("old")
+    events = cell.settle()
+    assert admitted(events) == ["old"]
+    assert [event.workload for event in events if isinstance(event, WorkloadSliceWithdrawn)] == [key("new")]
+    assert not [event for event in events if isinstance(event, WorkloadSliceReplaced)]
+    assert key("new") not in cell.state.world.workloads
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_growth_that_the_old_slice_has_come_up_to_ends(running: bool) -> None:
+    """Whichever of the two changes: a slice that asks for no more than the one with quota ends (WS3)."""
+    cell = Cell()
+    cell.queue("q", 3)
+    cell.submit("old", "q", count=2)
+    if running:
+        cell.settle()
+    cell.submit("new", "q", count=9, replaces=key("old"))
+    cell.settle()
+    cell.put(sized("old", 9 if running else 3))
+    if not running:
+        cell.put(sized("new", 3))
+    events = cell.settle()
+    assert [event.workload for event in events if isinstance(event, WorkloadSliceWithdrawn)] == [key("new")]
+    assert cell.workload("old").assignment is not None
+
+
 def test_a_growth_of_a_job_that_is_being_stopped_is_not_taken_back(cell: Cell) -> None:
     """The old slice is losing its quota: the job goes on with the new one, whatever its size."""
+    cell.submit("owner", "other", 4)
+    cell.settle()
     cell.submit("high", "q", 1, count=8, priority=10)
     assert evicted(cell.settle()) == ["old"]
     cell.put(sized("new", 2))
     cell.stopped("old")
     assert not [e for e in cell.settle() if isinstance(e, WorkloadSliceWithdrawn)]
+    assert cell.workload("old").assignment is None
     assert key("new") in cell.state.world.workloads
 
 

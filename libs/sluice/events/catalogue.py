@@ -1,4 +1,4 @@
-"""Which events there are, and who writes them: one module per writer, `sluice.events.<writer>`."""
+"""Which events there are, and who writes them: one module per writer, which names it in `WRITER`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
@@ -25,7 +25,7 @@ def _written_by(module: ModuleType) -> tuple[type[Event], ...]:
 
 
 WRITERS: Mapping[str, tuple[type[Event], ...]] = MappingProxyType(
-    {module.__name__.rpartition(".")[2]: _written_by(module) for module in _MODULES}
+    {module.WRITER: _written_by(module) for module in _MODULES}
 )
 """Writer (the subject after the cell) -> its events, ordered by tag."""
 
@@ -34,10 +34,14 @@ EVENTS: Mapping[str, type[Event]] = MappingProxyType(
 )
 """Tag -> event, of all writers."""
 
+_WRITER_OF: Mapping[type[Event], str] = MappingProxyType(
+    {cls: writer for writer, events in WRITERS.items() for cls in events}
+)
+
 VERSIONS: Mapping[str, int] = MappingProxyType(dict.fromkeys(WRITERS, 1))
 """Writer -> version of its events, as its commits say it. Goes up when a tag is retired (see `upcast`)."""
 
 
 def writer_of(cls: type[Event]) -> str:
     """Return the writer of an event of the catalogue."""
-    return cls.__module__.rpartition(".")[2]
+    return _WRITER_OF[cls]

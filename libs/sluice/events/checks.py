@@ -5,11 +5,14 @@ said of an attempt compares it with its own count, since the reservation may be 
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from sluice.api.kueue import PodSetUpdate
 
 from .base import Event, FieldError, Micros, WorkloadKey
+
+WRITER: Final = "checks"
+"""The subject of these events, `sluice.<cell>.checks`: on the wire, so it outlives the module's name."""
 
 
 class ChecksRequested(Event, frozen=True, kw_only=True):

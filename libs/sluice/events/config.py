@@ -1,8 +1,13 @@
 """Events of the api service: configuration objects."""
 
+from typing import Final
+
 import msgspec
 
 from .base import Event
+
+WRITER: Final = "config"
+"""The subject of these events, `sluice.<cell>.config`: on the wire, so it outlives the module's name."""
 
 
 class ObjectApplied(Event, frozen=True, kw_only=True):

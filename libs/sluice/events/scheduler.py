@@ -1,8 +1,12 @@
 """Events of the scheduler: quota, admission, preemption, pending reasons."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from .base import Event, Micros, PodSetAssignment, WorkloadKey
+
+WRITER: Final = "scheduler"
+"""The subject of these events, `sluice.<cell>.scheduler`: on the wire, so it outlives the module's name."""
 
 
 class QuotaReserved(Event, frozen=True, kw_only=True):

@@ -1,8 +1,12 @@
 """Events of the slice-aggregator: workload life-cycle, and what each job should be doing."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
+
+WRITER: Final = "slices"
+"""The subject of these events, `sluice.<cell>.slices`: on the wire, so it outlives the module's name."""
 
 
 class JobReference(Value, frozen=True, kw_only=True):

@@ -6,11 +6,15 @@ of the job, is said by the `Parent...` events.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from sluice.api.kueue import PodSetUpdate
 
 from .base import Event, PodSet, PodSetAssignment, WorkloadKey
 from .slices import WorkloadRecord
+
+WRITER: Final = "variants"
+"""The subject of these events, `sluice.<cell>.variants`: on the wire, so it outlives the module's name."""
 
 
 class ParentMarked(Event, frozen=True, kw_only=True):

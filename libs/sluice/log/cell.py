@@ -76,7 +76,9 @@ class CellFold:
     writer: ClassVar[str] = "view"
     reads: ClassVar[frozenset[str]] = frozenset({*COMMITS, "presence.>"})
     state_version: ClassVar[int] = zlib.crc32(
-        repr([_Snapshot.__annotations__, Refusal.__annotations__, Presence.__annotations__]).encode(),
+        views.schema_of(
+            [_Snapshot.__annotations__, Refusal.__annotations__, Presence.__annotations__]
+        ).encode(),
         views.VERSION + _FOLD,
     )
 

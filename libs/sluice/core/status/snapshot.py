@@ -9,6 +9,7 @@ fields, and is raised by hand when folding the same events leads to another stat
 
 import dataclasses
 import operator
+import re
 import zlib
 from collections.abc import Iterable
 from typing import Any, get_type_hints
@@ -39,6 +40,11 @@ _Peers = tuple[str, int, tuple[tuple[str, int], ...], str]
 _History = list[tuple[int, int, AnyEvent]]
 
 
+def schema_of(types: object) -> str:
+    """Return the text of types without the paths of modules: what only moves is still read as before."""
+    return re.sub(r"\b[a-z_0-9]+\.", "", repr(types))
+
+
 class _Record[T]:
     """How records of one dataclass are written: `instead` are fields with another type on the wire."""
 
@@ -47,7 +53,7 @@ class _Record[T]:
         self.names = [f.name for f in dataclasses.fields(kind) if f.name not in without]  # type: ignore[arg-type]
         types = [(name, instead.get(name, hints[name])) for name in self.names]
         self.part: Any = msgspec.defstruct(f"{kind.__name__}Part", types, array_like=True, gc=False)
-        self.schema = repr(types)
+        self.schema = schema_of(types)
         self.values = operator.attrgetter(*self.names)
         self._decode = msgspec.msgpack.Decoder(self.part).decode
 
@@ -310,6 +316,7 @@ __all__ = [
     "job_rows",
     "load",
     "local_queue_rows",
+    "schema_of",
     "with_histories",
     "workload_rows",
 ]

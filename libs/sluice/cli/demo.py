@@ -22,7 +22,8 @@ from .demo_report import Report
 from .demo_view import View, make
 from .errors import EXIT_TIMEOUT, CliError, describe_status, plural
 from .files import Source
-from .log import ALL, open_log
+from .log import ALL
+from .log_reader import open_log
 from .publish import SUBMITTED, publish_job_event
 from .supervisor import Supervisor
 from .up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,9 +16,10 @@ from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
 from sluice.log.subjects import COMMITS, OUTSIDE, names
 
-from .client import Target, connect, find_target
+from .client import find_target
 from .errors import CliError
 from .humane import describe, subject_of
+from .log_reader import open_log
 from .options import Decorator
 from .output import to_yaml
 from .settings import Settings
@@ -173,29 +173,6 @@ def _run(ctx: click.Context, work: Callable[[JetStreamLog], Any]) -> None:
         asyncio.run(session())
     except EventLogError as error:
         raise CliError(str(error), exit_code=4) from None
-
-
-@asynccontextmanager
-async def open_log(target: Target) -> AsyncIterator[JetStreamLog]:
-    """Open a cell's log for reading.
-
-    Raises:
-        CliError: no server there, or it has no such cell.
-    """
-    async with connect(target) as api:
-        answer = await api.connection.request(f"$JS.API.STREAM.INFO.SLUICE_{target.cell}", b"", timeout=5)
-        if b'"error"' in answer.data:
-            raise CliError(
-                f"the server at {target.shown} has no cell {target.cell!r}",
-                hint="Cells are made by their services; see `sluice up`.",
-                exit_code=4,
-            )
-    source = JetStreamLog(target.url, target.cell, name="sluice-cli")
-    await source.open(5.0)
-    try:
-        yield source
-    finally:
-        await source.close()
 
 
 async def _follow(source: JetStreamLog, start: int, filters: Sequence[str], shown: "_Shown") -> None:

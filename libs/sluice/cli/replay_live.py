@@ -15,7 +15,7 @@ from sluice.replay.live import LiveSource
 
 from .client import Target, find_target
 from .errors import CliError
-from .log import open_log
+from .log_reader import open_log
 from .settings import Settings
 
 

@@ -19,25 +19,24 @@ from sluice.events.scheduler import (
 
 from .eviction import PREEMPTED
 from .model import ClusterQueue, Workload, World
+from .pending import Pending
 from .pending_queues import TreeQueues
 from .preemption import Target, get_targets, preemption_message
 from .promises import Promises, keep_waiting
 from .reservations import Trial
-from .state import SchedulerState
 
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 IMPOSSIBLE: Final = "The preemptions that were pending are no longer possible"
 
 
-def issue(state: SchedulerState) -> list[Event]:
+def issue(world: World, pending: Pending) -> list[Event]:
     """Return what becomes of the first claimant whose preemptions are allowed; [] when there is none."""
-    world = state.world
     if not world.claims.due:
         return []
     claimant = min((world.workloads[key] for key in world.claims.due), key=_rank)
     cause = world.claims.due[claimant.key]
     queue = world.cluster_queues[claimant.cluster_queue]
-    tree = state.pending.queues[claimant.cluster_queue].tree
+    tree = pending.queues[claimant.cluster_queue].tree
     assert tree is not None
     targets = _choose(world, claimant, queue, tree)
     if targets is None:

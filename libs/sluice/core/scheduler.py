@@ -38,7 +38,7 @@ class Scheduler:
         if due:
             return due
         if state.world.claims.due:
-            return issue(state)
+            return issue(state.world, state.pending)
         if state.statuses_due or state.local_statuses_due:
             return tuple(queues.changes(state))
         if not state.pending.busy:

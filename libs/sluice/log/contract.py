@@ -1,11 +1,14 @@
 """What a log is, for the runner and for tests: one contract, kept by memory and by JetStream."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from sluice.events.base import Micros
 
 from .subjects import Cell
+
+MAX_PAYLOAD: Final = 8 * 1024 * 1024
+"""Bytes of one message, headers included."""
 
 
 class Entry(NamedTuple):

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from sluice.events.base import Micros
 
-from .contract import Ack, Entry
+from .contract import MAX_PAYLOAD, Ack, Entry
 from .errors import MessageTooLargeError, StaleSequenceError
-from .server import MAX_PAYLOAD
 from .subjects import Cell, matches_any
 
 

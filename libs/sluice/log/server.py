@@ -20,11 +20,9 @@ from typing import IO
 
 import msgspec
 
+from .contract import MAX_PAYLOAD
 from .errors import AlreadyRunningError, ServerError
 from .processes import exists
-
-MAX_PAYLOAD = 8 * 1024 * 1024
-"""Bytes of one message, headers included."""
 
 MINIMUM_VERSION = (2, 11)
 """Per-message TTL, which the lease needs, came with 2.11."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .contract import MAX_PAYLOAD
 from .errors import AppendRefusedError, LogUnavailableError, StreamMismatchError
-from .server import MAX_PAYLOAD
 from .subjects import Cell
 from .wire import Connection
 

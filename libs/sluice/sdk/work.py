@@ -3,24 +3,32 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 import structlog
 
 from sluice.events.dispatch import DispatchEntry
-from sluice.events.job import JobPodsReady, JobPodsReclaimable
+from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
 from sluice.log.errors import EventLogError
 
+from .client import AsyncClient
 from .execution.outcome import Held, Outcome, finished
-
-if TYPE_CHECKING:
-    from .executor import Executor
 
 log = structlog.get_logger("sluice.sdk.executor")
 
 Unavailable = (EventLogError, ConnectionError, TimeoutError)
 """What a server that is away leads to."""
+
+
+class Reporter(Protocol):
+    """The executor, as work needs it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def client(self) -> AsyncClient: ...
+    async def report(self, entry: DispatchEntry, data: JobEvent, what: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -29,7 +37,7 @@ class Work:
 
     entry: DispatchEntry
     """As it is now: a resize puts another one with other counts in its place."""
-    executor: "Executor"
+    executor: Reporter
     on_resize: Callable[[DispatchEntry], None] | None = None
     """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
     _reports: int = 0

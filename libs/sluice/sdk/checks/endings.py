@@ -8,9 +8,9 @@ import structlog
 
 from .actions import CallStop, CancelCall, Forget
 from .alarms import Alarm
-from .controller import Settings
 from .desk import Desk
 from .held import Calling, Held, Sending
+from .registry import Settings
 from .telling import Telling
 
 log = structlog.get_logger("sluice.sdk.checks")

@@ -34,12 +34,13 @@ from .actions import (
     Unanswered,
     Withdraw,
 )
+from .check import Check, call
 from .clock import Clock, Handle
-from .controller import Check, Controller, call
 from .desk import Moment
 from .history import Past
 from .machine import Machine
 from .numbers import Numbers
+from .registry import Registry
 from .request import ParametersError, Request, decode_parameters
 from .said import RefusedError, Said, Stored
 from .verdicts import VerdictError, checked
@@ -62,7 +63,7 @@ class Engine:
     """Performs the checks of one controller, while its process is the active one."""
 
     def __init__(
-        self, app: Controller, clock: Clock, send: Send, unheard: Unheard, numbers: Numbers | None = None
+        self, app: Registry, clock: Clock, send: Send, unheard: Unheard, numbers: Numbers | None = None
     ) -> None:
         self.app, self.settings, self.clock = app, app.settings, clock
         self.numbers = numbers or Numbers(app.name)

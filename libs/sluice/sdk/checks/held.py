@@ -7,7 +7,7 @@ from typing import Literal
 from sluice.events.check_protocol import CheckRequest, CheckVerdict
 
 from .alarms import Alarm
-from .controller import Check
+from .check import Check
 from .said import FINAL, Said
 
 Next = Literal["check", "watch", "settle", ""]

@@ -27,12 +27,12 @@ from .actions import (
     Publication,
     Withdraw,
 )
-from .controller import Controller
 from .desk import Desk, Moment
 from .endings import Endings
 from .held import Calling, Held, Lane
 from .history import Past
 from .numbers import Numbers
+from .registry import Registry
 from .said import Said, identity, recheck_of
 from .telling import Telling, about
 from .verdicts import Pending, Ready, Verdict
@@ -43,7 +43,7 @@ log = structlog.get_logger("sluice.sdk.checks")
 class Machine:
     """Decides; calls none of the author's functions, of which *app* only says that they are there."""
 
-    def __init__(self, app: Controller, numbers: Numbers | None = None) -> None:
+    def __init__(self, app: Registry, numbers: Numbers | None = None) -> None:
         self.app, self.settings = app, app.settings
         self.numbers = numbers or Numbers(app.name)
         self._desk = desk = Desk()

@@ -27,14 +27,15 @@ from sluice.log.subjects import verdict_suffix
 from sluice.sdk.client import AsyncClient
 from sluice.telemetry import start
 
+from .check import call
 from .clock import LoopClock
-from .controller import Controller, call
 from .engine import Engine
 from .health import Health, HealthServer
 from .history import History
 from .lease import HeartbeatLease, Unavailable
 from .numbers import Numbers, instrument
 from .outbox import Outbox
+from .registry import Registry
 from .request import Request
 from .said import Said
 from .source import Source
@@ -47,7 +48,7 @@ RETRY_S = 0.2
 class Process:
     """One replica of a controller. `serve` until `stop`."""
 
-    def __init__(self, app: Controller, client: AsyncClient, *, instance: str = "", http: str = "") -> None:
+    def __init__(self, app: Registry, client: AsyncClient, *, instance: str = "", http: str = "") -> None:
         self.app, self.client, self.http = app, client, http
         self.instance = instance or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.numbers = Numbers(app.name)
@@ -206,7 +207,7 @@ async def _serve(process: Process) -> None:
         await process.client.close()
 
 
-def main(app: Controller) -> None:
+def main(app: Registry) -> None:
     """Run *app* until SIGTERM or SIGINT, and exit."""
 
     async def run() -> None:

@@ -23,10 +23,11 @@ from sluice.events.base import PodSet, PodSetAssignment
 from sluice.events.check_protocol import CheckedWorkload, CheckRequest, CheckVerdict, request_key
 from sluice.sdk.manifests import Source, load
 
+from .check import Check, call
 from .clock import FakeClock
-from .controller import Check, Controller, call
 from .engine import Engine
 from .numbers import Numbers
+from .registry import Registry
 from .request import Request, decode_parameters
 from .said import Said, Stored, encode
 from .verdicts import Verdict, checked
@@ -148,7 +149,7 @@ async def call_check(check: Check, request: CheckRequest) -> Verdict:
 class CheckTester:
     """Runs a controller's checks on a clock of its own. Use as an asynchronous context manager."""
 
-    def __init__(self, app: Controller, *, obedient: bool = True) -> None:
+    def __init__(self, app: Registry, *, obedient: bool = True) -> None:
         self.app, self.obedient = app, obedient
         self.clock = FakeClock()
         self.numbers = Numbers(app.name)

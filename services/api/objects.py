@@ -207,7 +207,7 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     if workload.migrations:
         plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:
-        since = workload.record.created_at + workload.ran_us
+        since = workload.created_at + workload.ran_us
         plain["status"]["waitedSeconds"] = _seconds(since, workload.admitted_at)
     return plain
 

@@ -7,9 +7,10 @@ from services.api.world import World
 from sluice.cli.columns import variant_gate, workload_status
 from sluice.cli.describe_jobs import _family, workload_lines
 from sluice.cli.describe_queues import cluster_queue_lines
+from sluice.core.status.times import timestamp
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.family_world import START, FamilyWorld, cell, cluster_queue
 
 CHECK = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -267,3 +268,33 @@ async def test_describe_tells_of_policies_and_variants() -> None:
     assert found["Variant"] == "best, for res"
     assert found["Gate"].startswith("Closed, since ")
     assert "Events" in found
+
+
+def test_a_variant_is_as_old_as_it_is_itself() -> None:
+    """It queues by its parent's time (CA6), but has not waited since then, nor been anything since then."""
+    plain_queue, racing = cluster_queue({"res": 0, "od": 0}), cluster_queue({"res": 0, "od": 0})
+    del plain_queue["spec"]["concurrentAdmissionPolicy"]
+    world = cell(plain_queue)
+    world.submit("a")
+    world.settle_all()
+    world.settle_all(100)
+    world.apply(racing)
+    world.settle_all()
+    api = shown(world)
+    made = timestamp(world.now)
+    variants = [plain(api, "Variant", key) for key in keys(api, "Variant")]
+    assert len(variants) == 2
+    for variant in variants:
+        assert variant["metadata"]["creationTimestamp"] == made
+        times = [c["lastTransitionTime"] for c in variant["status"]["conditions"]]
+        assert times == [made] * len(times)
+        (gate,) = variant["status"]["preemptionGates"]
+        assert gate["lastTransitionTime"] == made
+    assert parent_of(api)["metadata"]["creationTimestamp"] == timestamp(START)
+    world.submit("b")
+    world.settle_all()
+    places = [
+        v["status"]["queuePosition"]
+        for v in (plain(shown(world), "Variant", k) for k in keys(api, "Variant"))
+    ]
+    assert sorted(places) == [1, 2], "before b, although made after its parent"

@@ -77,7 +77,8 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
     if key in state.workloads:
         remove(state, key)
     queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
-    workload = state.workloads[key] = WorkloadView(record, key, queue, active=record.active)
+    created_at = record.created_at if record.parent is None else at
+    workload = state.workloads[key] = WorkloadView(record, key, queue, created_at, active=record.active)
     workload.history.append(Transition(seq, at, event))
     queue.users += 1
     if record.job is not None:

@@ -53,7 +53,7 @@ class Notice(NamedTuple):
 def notices(workload: WorkloadView) -> list[Notice]:
     """Return the kept history, oldest first."""
     found = []
-    since = workload.record.created_at
+    since = workload.created_at
     queue = ""
     gated = False
     for transition in workload.history:

@@ -55,6 +55,8 @@ class WorkloadView:
     record: WorkloadRecord
     key: WorkloadKey
     local_queue: "LocalQueueView"
+    created_at: Micros = 0
+    """Of a variant, when it was made; its record has its parent's time, by which it queues (CA6)."""
     active: bool = True
     generation: int = 1
     cluster_queue: "ClusterQueueView | None" = None

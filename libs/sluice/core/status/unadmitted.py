@@ -29,7 +29,7 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     if workload.admitted_at is not None:
         # One added since then is not asked.
         names = [name for name in names if name in workload.checks]
-    since = workload.record.created_at if workload.reserved_at is None else workload.reserved_at
+    since = workload.created_at if workload.reserved_at is None else workload.reserved_at
     return sync_states(workload.checks.values(), names, since)
 
 

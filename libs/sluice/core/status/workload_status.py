@@ -84,7 +84,7 @@ def _variant(view: State, variant: WorkloadView) -> kueue.WorkloadVariantStatus:
 
 
 def _gate(workload: WorkloadView, name: str) -> dict[str, object]:
-    is_open, since = workload.gates.get(name, (False, workload.record.created_at))
+    is_open, since = workload.gates.get(name, (False, workload.created_at))
     position = "Open" if is_open else "Closed"
     return {"name": name, "position": position, "lastTransitionTime": timestamp(since)}
 
@@ -100,7 +100,7 @@ def _quota_reserved(view: State, workload: WorkloadView) -> Condition:
         )
         return _condition("QuotaReserved", recorded)
     reason, message = why_pending(view, workload)
-    since = workload.record.created_at if workload.released_at is None else workload.released_at
+    since = workload.created_at if workload.released_at is None else workload.released_at
     return _condition("QuotaReserved", Recorded(False, reason, message, since, workload.generation))
 
 
@@ -117,7 +117,7 @@ def _admitted(view: State, workload: WorkloadView) -> Condition:
                 generation,
             ),
         )
-    since = workload.record.created_at if workload.unadmitted_at is None else workload.unadmitted_at
+    since = workload.created_at if workload.unadmitted_at is None else workload.unadmitted_at
     return _condition("Admitted", Recorded(False, *why_unadmitted(view, workload), since, generation))
 
 
@@ -228,7 +228,7 @@ def _metadata(workload: WorkloadView) -> ObjectMeta:
         namespace=record.namespace,
         uid=record.uid,
         generation=workload.generation,
-        creation_timestamp=timestamp(record.created_at),
+        creation_timestamp=timestamp(workload.created_at),
         labels=dict(record.labels),
         annotations=dict(record.annotations),
         owner_references=_owners(record),

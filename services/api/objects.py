@@ -209,6 +209,9 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     if workload.admitted_at is not None:
         since = workload.created_at + workload.ran_us
         plain["status"]["waitedSeconds"] = _seconds(since, workload.admitted_at)
+    elif workload.ran_us and workload.finished_at is None:
+        # It has waited for the rest of its time.
+        plain["status"]["ranSeconds"] = _seconds(0, workload.ran_us)
     return plain
 
 
@@ -317,14 +320,15 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         # An edit that was refused; the job goes on as it was.
         status["message"] = "; ".join(str(error) for error in submitted.errors)
     if found.admitted_at is not None:
-        status["startTime"] = timestamp(found.admitted_at)
+        status["startTime"] = timestamp(found.started_at or found.admitted_at)
         # Its first slice's, or attempt's, wait counts as much as the latest one's.
         since = submitted.created_at if submitted is not None else found.created_at
         status["waitedSeconds"] = _seconds(since + view.ran_us, found.admitted_at)
     if found.finished_at is not None:
         status["completionTime"] = timestamp(found.finished_at)
         if found.admitted_at is not None:
-            status["ranSeconds"] = _seconds(found.admitted_at, found.finished_at)
+            # In all of its attempts, with the slices before its last one.
+            status["ranSeconds"] = _seconds(found.admitted_at, found.finished_at + view.ran_us)
     return {key: value for key, value in status.items() if value not in ("", [], None)}
 
 

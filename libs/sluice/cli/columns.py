@@ -134,12 +134,17 @@ def workload_priority(obj: Object) -> str:
 
 
 def waited(obj: Object) -> str:
+    """Return how long a workload has waited: the time that it was not admitted, in all of its attempts."""
     seconds = dig(obj, "status", "waitedSeconds", default=None)
     if seconds is not None:
         return precise(float(seconds))
-    if workload_status(obj) == "Pending":
-        return object_age(obj)
-    return ""
+    return waiting(obj) if workload_status(obj) == "Pending" else ""
+
+
+def waiting(obj: Object) -> str:
+    """Return how long a workload that is not admitted has waited by now, what it ran before left out."""
+    ran_s = float(dig(obj, "status", "ranSeconds", default=0))
+    return age(dig(obj, "metadata", "creationTimestamp", default=None), time.time() - ran_s)
 
 
 def job_status(obj: Object) -> str:
@@ -296,6 +301,7 @@ __all__ = [
     "variant_gate",
     "variant_parent",
     "waited",
+    "waiting",
     "workload_priority",
     "workload_status",
 ]

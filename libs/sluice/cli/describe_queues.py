@@ -9,7 +9,7 @@ from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, mapping
 from .client import Api
-from .columns import amount, condition, dig, key, name, object_age, pending_reason, position, usage_cells
+from .columns import amount, condition, dig, key, name, pending_reason, position, usage_cells, waiting
 from .durations import human
 from .table import Column, bar, render
 
@@ -145,7 +145,7 @@ _WAITING = (
     Column[Object]("POSITION", position, right=True),
     Column[Object]("WORKLOAD", key),
     Column[Object]("PRIORITY", lambda obj: str(dig(obj, "spec", "priority", default=0)), right=True),
-    Column[Object]("WAITING", object_age),
+    Column[Object]("WAITING", waiting),
     Column[Object]("REASON", pending_reason),
 )
 

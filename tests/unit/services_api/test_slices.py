@@ -1,9 +1,14 @@
 """What people see of an elastic job that waits to grow, and for how long it has waited (WS3, WS9)."""
 
+from datetime import datetime
+from unittest.mock import patch
+
 from services.api.objects import render
 from services.api.world import World
-from sluice.cli.columns import job_pods
+from sluice.cli.columns import job_pods, object_age, waited, waiting
 from tests.property.elastic_cell import Cell
+
+SECOND = 1_000_000
 
 
 def status_of(world: Cell) -> dict:
@@ -49,3 +54,34 @@ def test_growth_does_not_change_how_long_a_job_has_waited() -> None:
     """The wait is that before its first start; a slice that takes over has not waited longer."""
     before = status_of(grown(8, 5))["waitedSeconds"]
     assert status_of(grown(8, 5, 6, 8))["waitedSeconds"] == before
+
+
+def test_a_resize_does_not_start_a_job_anew() -> None:
+    """It goes on (WS4): DURATION counts from its start, and what it ran before counts in the end."""
+    world = grown(8, 5)
+    before = status_of(world)["startTime"]
+    world.now += 100 * SECOND
+    world.scale("a", 8)
+    world.settle()
+    world.now += 50 * SECOND
+    assert status_of(world)["startTime"] == before
+    world.message("a", "JobFinished", {"success": True, "attempt": 1})
+    world.settle()
+    assert status_of(world)["ranSeconds"] >= 150
+
+
+def test_a_job_that_waits_again_has_not_waited_while_it_ran() -> None:
+    """WAITED, and WAITING in the description of a queue, leave out the time of earlier attempts."""
+    world = grown(8, 5)
+    world.now += 1000 * SECOND
+    world.queue("left", 0, stopPolicy="HoldAndDrain")
+    world.settle()
+    api = World()
+    api.fold(world.entries())
+    (workload,) = api.view.workloads
+    found = render(api, "Workload", workload)
+    assert found is not None
+    assert 1000 <= found["status"]["ranSeconds"] < 1001
+    made = datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+    with patch("time.time", return_value=made + 1060.5):
+        assert (object_age(found), waited(found), waiting(found)) == ("17m", "60s", "60s")

@@ -65,7 +65,7 @@ def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None
     workload.charge = {}
     workload.cluster_queue = state.named_queue(event.cluster_queue)
     workload.assignment = event.pod_sets
-    workload.reserved_at = workload.admitted_at = at
+    workload.reserved_at = workload.admitted_at = workload.started_at = at
     workload.reserved_generation = workload.generation
     workload.admitted_message = event.message
     workload.local_queue.running_parents[workload.key] = None

@@ -182,7 +182,7 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
     if workload is None or (queue := charged(workload)) is None or workload.admitted_at is not None:
         return
     remember(workload, event, seq, at)
-    workload.admitted_at = at
+    workload.admitted_at = workload.started_at = at
     queue.admitted += 1
     add(queue.usage, workload.charge)
     recharge_family(state, workload, queue)
@@ -330,6 +330,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
         return
     new.past_execution_s = old.past_execution_s
     new.requeue_count = old.requeue_count
+    new.started_at = old.started_at
     new.beside = None
     recharge(state, new)
 

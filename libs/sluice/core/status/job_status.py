@@ -40,6 +40,8 @@ class JobStatus(NamedTuple):
     priority: int
     created_at: Micros
     admitted_at: Micros | None = None
+    started_at: Micros | None = None
+    """Of the present start; a job that was resized since goes on (WS4)."""
     finished_at: Micros | None = None
     position: int | None = None
     reason: str = ""
@@ -63,6 +65,7 @@ def job_status(view: State, job: JobView) -> JobStatus:
         priority=workload.record.priority,
         created_at=workload.record.created_at,
         admitted_at=workload.admitted_at,
+        started_at=workload.started_at,
         finished_at=workload.finished_at,
         position=position(view, workload) if phase is Phase.QUEUED else None,
         reason=reason,

@@ -71,6 +71,8 @@ class WorkloadView:
     """So many are preempted when its checks allow it; None when no preemption is pending (AC6)."""
     released_at: Micros | None = None
     admitted_at: Micros | None = None
+    started_at: Micros | None = None
+    """When its job was last started: with its admission, or with that of the first slice that it follows."""
     unadmitted_at: Micros | None = None
     finished_at: Micros | None = None
     evicted: bool = False

@@ -256,7 +256,7 @@ def _waiting(row: Row) -> Lines:
     pending = [request for request in row.requests or () if request.state == "Pending"]
     if not pending:
         return []
-    pending.sort(key=lambda request: (request.reserved_at, request.workload.uid))
+    pending.sort(key=lambda request: (request.since or request.reserved_at, request.workload.uid))
     lines = ["Waiting:", *("  " + text for text in render(pending[:SHOWN], _WAITING))]
     if len(pending) > SHOWN:
         lines.append(f"  ... and {len(pending) - SHOWN} more")
@@ -268,7 +268,8 @@ def _age(request: CheckRequest) -> str:
 
     from sluice.events.codec import rfc3339
 
-    return age(rfc3339(request.reserved_at), time.time()) if request.reserved_at else ""
+    since = request.since or request.reserved_at
+    return age(rfc3339(since), time.time()) if since else ""
 
 
 _WAITING: Sequence[Column[CheckRequest]] = (

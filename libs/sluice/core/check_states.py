@@ -1,6 +1,6 @@
 """The states of a workload's admission checks: which belong to it, and what eviction does (AC1-AC4)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sluice.api.kueue import ClusterQueueSpec, PodSetUpdate
@@ -58,6 +58,19 @@ def sync_states(states: Iterable[CheckState], names: Iterable[str], at: Micros |
     """Return one state for each of *names*, sorted: what *states* says of it, else Pending since *at*."""
     known = {state.name: state for state in states}
     return [known.get(name) or CheckState(name, PENDING, at) for name in sorted(names)]
+
+
+def asked_for(
+    states: Mapping[str, CheckState], names: Iterable[str], new: Collection[str], at: Micros
+) -> dict[str, CheckState]:
+    """Return the states of *names*, which count from *at* on; of those the *new* ones are asked for only now.
+
+    What is Pending is so since it was asked for in this attempt, not since an earlier one was over.
+    """
+    return {
+        found.name: found._replace(at=at) if found.name in new and found.state == PENDING else found
+        for found in sync_states(states.values(), names, at)
+    }
 
 
 def reset_on_eviction(states: Iterable[CheckState], at: Micros) -> list[CheckState]:
@@ -120,6 +133,7 @@ __all__ = [
     "REJECTED",
     "RETRY",
     "CheckState",
+    "asked_for",
     "checks_for",
     "max_retry_at",
     "relevant_checks",

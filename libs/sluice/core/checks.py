@@ -35,7 +35,7 @@ class AdmissionChecks:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"config", "slices", "variants", "scheduler", "verdict.>", "presence.controller.*"}
     )
-    state_version: ClassVar[int] = 4
+    state_version: ClassVar[int] = 5
 
     def initial(self) -> State:
         return State()

@@ -318,7 +318,7 @@ def _silences(
         states[name] = CheckState(name, RETRY, at, text, delay, count, (), ANSWER_TIMEOUT)
         events.append(
             CheckStateChanged(
-                cause=live.seq,
+                cause=live.added.get(name, live.seq),
                 workload=tracked.record.key,
                 check=name,
                 state=RETRY,

@@ -39,7 +39,7 @@ from sluice.events.scheduler import (
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
 
-from .check_states import READY, REJECTED, RETRY, CheckState, reset_on_eviction, retried_late, sync_states
+from .check_states import READY, REJECTED, RETRY, CheckState, asked_for, reset_on_eviction, retried_late
 from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
 from .checks_silence import answer_timeout, asked, heard, heard_all
@@ -309,15 +309,15 @@ def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> N
     if not reservation.admitted:
         for name in sorted(moved):
             tracked.states.pop(name, None)
-    known = [found for name, found in tracked.states.items() if name in now]
-    tracked.states = {found.name: found for found in sync_states(known, now, at)}
+    new = [] if reservation.admitted else [name for name in now if name in moved or name not in before]
+    tracked.states = asked_for(tracked.states, now, new, at)
+    if reservation.requested is not None:
+        reservation.added.update(dict.fromkeys(new, event.cause))
     reservation.requested = now
     for name in before:
         if name not in now:
             heard(state, tracked, reservation, name)
-    if not reservation.admitted:
-        new = [name for name in now if name in moved or name not in before]
-        asked(state, tracked, reservation, new, at)
+    asked(state, tracked, reservation, new, at)
     reservation.told_pending = reservation.preemptions_pending
     reservation.told_admitted = reservation.admitted
     changed = [name for name in before if before[name] != now.get(name)]

@@ -41,6 +41,7 @@ def request(state: State, controller: str, key: WorkloadKey, check: str) -> Chec
         pod_sets=tracked.record.pod_sets,
         assignment=reservation.assignment,
         reserved_at=reservation.at,
+        since=said.at or reservation.at,
     )
 
 

@@ -102,6 +102,8 @@ class Reservation:
     """It is smaller than the requests say."""
     unanswered: dict[str, Micros] = field(default_factory=dict)
     """Check -> since when its controller has said nothing; nothing of what is admitted or over."""
+    added: dict[str, int] = field(default_factory=dict)
+    """Check that was asked for after the others -> log sequence of what brought that about."""
 
 
 @dataclass(slots=True)

@@ -78,6 +78,8 @@ class CheckRequest(Value, frozen=True, kw_only=True):
     """Flavor and total usage (all `count` pods) per resource."""
     reserved_at: int = 0
     """When the quota was reserved; microseconds since the epoch."""
+    since: int = 0
+    """Since when `state` counts: Pending since the check was asked for; microseconds since the epoch."""
     seq: int = 0
     """Log sequence of the commit that made it so."""
 

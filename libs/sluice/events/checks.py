@@ -51,7 +51,8 @@ class CheckStateChanged(Event, frozen=True, kw_only=True):
 
     `reason`: PreemptionRequired as the controller has said it (AC6); InvalidPodSetUpdates of a Rejected that
     was meant as Ready, whose updates cannot be made (AC2); AnswerTimeout of a Retry that nobody has said,
-    because the controller was silent for too long (AC3), `cause` is the reservation; "" mostly.
+    because the controller was silent for too long (AC3), `cause` is the reservation, or the change that made
+    the check count later; "" mostly.
     """
 
     workload: WorkloadKey

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.check_states import PENDING, CheckState, reset_on_eviction, retried_late
+from sluice.core.check_states import PENDING, CheckState, asked_for, reset_on_eviction, retried_late
 from sluice.events.base import Event, Micros
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
@@ -19,12 +19,13 @@ from .records import ActiveState
 from .state import State
 
 
-def _requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:
+def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> None:
     workload = state.workloads.get(event.workload)
     if workload is not None:
+        again = event.attempt == workload.check_attempt
+        new = [name for name in event.checks if not again or name not in workload.checks]
         workload.check_attempt = event.attempt
-        if any(name not in event.checks for name in workload.checks):
-            workload.checks = {n: said for n, said in workload.checks.items() if n in event.checks}
+        workload.checks = asked_for(workload.checks, event.checks, new, at)
 
 
 def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:

@@ -1,0 +1,89 @@
+"""What people see of the checks of a workload, and since when (AC1-AC4)."""
+
+from typing import Any
+
+from services.api.objects import render
+from services.api.world import World
+from sluice.core.checks_requests import requests
+from sluice.core.status.times import timestamp
+from sluice.events.checks import CheckStateChanged
+from sluice.replay.why_checks import checks_of
+from tests.checked_cell import CheckedCell, checked_cell
+from tests.family_world import SECOND, cluster_queue
+
+
+def shown(cell: CheckedCell) -> World:
+    api = World()
+    api.fold(cell.log)
+    return api
+
+
+def checks_shown(cell: CheckedCell, name: str) -> dict[str, dict[str, Any]]:
+    key, _, _ = cell.reservation(name)
+    found = render(shown(cell), "Workload", key)
+    assert found is not None
+    return {check["name"]: check for check in found["status"]["admissionChecks"]}
+
+
+def since(cell: CheckedCell, name: str) -> dict[str, str]:
+    """Return since when each check is what it is, as all pages have it."""
+    found = {check: str(said["lastTransitionTime"]) for check, said in checks_shown(cell, name).items()}
+    key, _, _ = cell.reservation(name)
+    state = cell.services["checks"].state
+    told = {note.name: note.since for note in checks_of(state, key)}
+    assert {check: text[:19] for check, text in found.items()} == {c: t[:19] for c, t in told.items()}, "why"
+    asked = {r.check: timestamp(r.since) for r in requests(state) if r.state == "Pending"}
+    assert asked.items() <= found.items(), "check describe"
+    return found
+
+
+def queue_of(*checks: str, **spec: Any) -> dict[str, Any]:
+    strategy = {"admissionChecks": [{"name": name} for name in checks]}
+    return cluster_queue({"default": 10}, policy={}, admissionChecksStrategy=strategy, **spec)
+
+
+def test_a_check_that_is_added_is_pending_since_then() -> None:
+    """Not since the quota was reserved; a timeout of it comes from the change of the queue."""
+    cell = checked_cell("first")
+    cell.submit("a")
+    cell.settle_all()
+    reserved = timestamp(cell.now)
+    cell.now += 600 * SECOND
+    cell.check("second")
+    cell.presence("ctl-second")
+    cell.apply(
+        {
+            "apiVersion": "sluice.dev/v1alpha1",
+            "kind": "Configuration",
+            "metadata": {"name": "default"},
+            "spec": {"admissionChecks": {"answerTimeoutSeconds": 3600}},
+        },
+        queue_of("first", "second"),
+    )
+    changed = len(cell.log)
+    cell.settle_all()
+    assert since(cell, "a") == {"first": reserved, "second": timestamp(cell.now)}
+    cell.say("a", "first", "Pending", message="at work")
+    cell.settle_all()
+    assert since(cell, "a")["first"] == reserved, "who says that it is at work has not begun anew"
+    cell.settle_all(3601)
+    (late,) = [event for _, _, event in cell.history if isinstance(event, CheckStateChanged) and event.reason]
+    assert (late.check, late.cause) == ("second", changed)
+
+
+def test_a_check_is_pending_since_the_attempt_that_asks_for_it() -> None:
+    """What an earlier attempt came to, and when, is told by its message and by RETRIES."""
+    cell = checked_cell("first", "second")
+    cell.submit("a")
+    cell.settle_all()
+    cell.say("a", "first", "Retry", requeueAfterSeconds=50)
+    cell.settle_all()
+    cell.settle_all(51)
+    again = timestamp(cell.now)
+    assert cell.reservation("a")[2] == 2
+    assert since(cell, "a") == {"first": again, "second": again}
+    first = checks_shown(cell, "a")["first"]
+    assert (first["retryCount"], first["message"]) == (
+        1,
+        "Reset to Pending after eviction. Previously: Retry",
+    )

@@ -9,7 +9,7 @@ from sluice.core.status.times import timestamp
 from sluice.events.checks import CheckStateChanged
 from sluice.replay.why_checks import checks_of
 from tests.checked_cell import CheckedCell, checked_cell
-from tests.family_world import SECOND, cluster_queue
+from tests.family_world import SECOND, cluster_queue, flavor, local_queue
 
 
 def shown(cell: CheckedCell) -> World:
@@ -87,3 +87,33 @@ def test_a_check_is_pending_since_the_attempt_that_asks_for_it() -> None:
         1,
         "Reset to Pending after eviction. Previously: Retry",
     )
+
+
+def test_what_checks_of_some_flavors_have_said_stays_after_the_eviction() -> None:
+    """No flavor is assigned then; but what they said is why the job waits."""
+    cell = CheckedCell()
+    cell.apply(flavor("spot"), flavor("od"))
+    for name in ("all", "on-spot", "on-od"):
+        cell.check(name)
+        cell.presence(f"ctl-{name}")
+    rules = [
+        {"name": "all"},
+        {"name": "on-spot", "onFlavors": ["spot"]},
+        {"name": "on-od", "onFlavors": ["od"]},
+    ]
+    queue = cluster_queue({"spot": 1, "od": 1}, policy={}, admissionChecksStrategy={"admissionChecks": rules})
+    queue["spec"].pop("concurrentAdmissionPolicy", None)
+    cell.apply(queue, local_queue())
+    cell.submit("a")
+    cell.settle_all()
+    assert set(checks_shown(cell, "a")) == {"all", "on-spot"}
+    cell.say("a", "on-spot", "Retry", requeueAfterSeconds=50, message="no spot today")
+    cell.settle_all()
+    assert cell.reservation("a")[1] is None
+    checks = checks_shown(cell, "a")
+    assert set(checks) == {"all", "on-spot"}
+    assert checks["on-spot"]["retryCount"] == 1
+    assert checks["on-spot"]["message"] == "Reset to Pending after eviction. Previously: Retry"
+    rules.pop(1)
+    cell.apply(queue)
+    assert set(checks_shown(cell, "a")) == {"all"}, "the queue has no such check any more"

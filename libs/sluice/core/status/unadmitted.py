@@ -15,7 +15,10 @@ from .state import State
 
 
 def check_states(workload: WorkloadView) -> list[CheckState]:
-    """Return the states of the checks that concern the workload, Pending where none was reported (AC1)."""
+    """Return the states of the checks that concern the workload, Pending where none was reported (AC1).
+
+    Without quota, those that were asked for last stay: what they have said is why it waits.
+    """
     if workload.parent:
         return []  # its variants have them
     queue = workload.cluster_queue or workload.local_queue.cluster_queue
@@ -29,6 +32,10 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     if workload.admitted_at is not None:
         # One added since then is not asked.
         names = [name for name in names if name in workload.checks]
+    if workload.assignment is None:
+        strategy = spec.admission_checks_strategy
+        rules = strategy.admission_checks if strategy is not None else ()
+        names = sorted({*names, *(rule.name for rule in rules if rule.name in workload.checks)})
     since = workload.created_at if workload.reserved_at is None else workload.reserved_at
     return sync_states(workload.checks.values(), names, since)
 

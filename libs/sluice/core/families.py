@@ -219,6 +219,16 @@ def yields(world: World, workload: Workload) -> str:
     return ""
 
 
+def is_gated(workload: Workload) -> bool:
+    """May the workload not preempt? Then it does not wait for the victims of others either (CA11).
+
+    Else it would wait, be found gated when it comes before those others, be parked, which wakes the tree,
+    and wait again: two such workloads kept a scheduler busy for ever.
+    """
+    gates = workload.record.preemption_gates
+    return bool(gates) and any(gate not in workload.open_gates for gate in gates)
+
+
 def _gated_by_its_job(variant: Workload) -> bool:
     return any(
         gate != GATE_CONCURRENT_ADMISSION and gate not in variant.open_gates
@@ -302,6 +312,7 @@ __all__ = [
     "bars",
     "family_usage",
     "holders",
+    "is_gated",
     "is_parent",
     "last_acceptable",
     "looked_at_before",

@@ -43,7 +43,7 @@ from .fold_effects import (
     successor_moves,
     tell_siblings,
 )
-from .lifecycle import note
+from .lifecycle import look, note
 from .model import Workload
 from .ordering import effective_priority
 from .placing import place, place_siblings
@@ -165,6 +165,8 @@ def _gate_moved(
     workload.changed_by = seq
     _take_turns(state, workload, event)
     place(state, workload, changed=True)
+    if workload.preemptions:
+        look(state.world, state.lifecycle, workload, seq, state.at)
     place_siblings(state, workload)
 
 

@@ -30,6 +30,7 @@ from .charging import charge, needs, recharge
 from .circles import actor
 from .claims import PENDING
 from .eviction import PREEMPTED
+from .families import is_gated
 from .fold_claims import (
     claim,
     fold_issued,
@@ -154,7 +155,7 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     if workload is None:
         return
     if workload.assignment is not None:
-        if workload.preemptions == PENDING and workload.evicted_at is None:
+        if workload.preemptions == PENDING and workload.evicted_at is None and not is_gated(workload):
             state.world.circles.give_up(workload)
         unclaim(state, workload)
         release(state.world, workload)

@@ -12,7 +12,7 @@ from .check_states import checks_for
 from .circles import IN_VAIN, actor
 from .claims import waits_for_checks
 from .entry import Entry, Outcome
-from .families import MAY_PREEMPT, Standing, standing
+from .families import MAY_PREEMPT, Standing, is_gated, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
 from .pending_queues import TreeQueues
@@ -142,7 +142,7 @@ class Processing:
                 self._reserve(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
-            if _gated(entry.workload):
+            if is_gated(entry.workload):
                 self._block(entry)
                 return
         if found and self.promises is None:
@@ -338,7 +338,7 @@ class Processing:
             self.recomputations[name] = "skipped"
             self._skip(entry, texts.OVERLAPS)
             return True
-        if entry.mode is Mode.FIT and _gated(entry.workload):
+        if entry.mode is Mode.FIT and is_gated(entry.workload):
             self.recomputations[name] = "skipped"
             self._block(entry)
             return True
@@ -358,7 +358,7 @@ class Processing:
         if fits and not self.is_free(entry, self._preempted.values()):
             self._skip(entry, texts.OVERLAPS)
             return True
-        if self._preempted and fits and _gated(entry.workload):
+        if self._preempted and fits and is_gated(entry.workload):
             self._block(entry)
             return True
         if self._preempted and fits:
@@ -422,16 +422,6 @@ def _set_aside(entry: Entry, reason: str) -> None:
     outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) and not over else Outcome.PARKED
     message = entry.assignment.message
     entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
-
-
-def _gated(workload: Workload) -> bool:
-    """May the workload not preempt? Then it does not wait for the victims of others either (CA11).
-
-    Else it would wait, be found gated when it comes before those others, be parked, which wakes the tree,
-    and wait again: two such workloads kept a scheduler busy for ever.
-    """
-    gates = workload.record.preemption_gates
-    return bool(gates) and any(gate not in workload.open_gates for gate in gates)
 
 
 def blocks_admission(config: ConfigurationSpec) -> bool:

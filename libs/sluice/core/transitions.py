@@ -19,8 +19,11 @@ from . import eviction as ev
 from .activity import admits_what_is_ready
 from .backoff import MICROS_PER_S, backoff_s
 from .check_states import READY, REJECTED, RETRY, checks_for
-from .families import Standing, migration_message, must_race, past_execution_s, standing
+from .claims import PENDING
+from .entry import GATED
+from .families import Standing, is_gated, migration_message, must_race, past_execution_s, standing
 from .inadmissible import (
+    ADMISSION_GATED,
     MISCONFIGURED,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
@@ -149,6 +152,8 @@ def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     ended = why_reservation_ends(world, workload)
     if ended is None and must_race(world, workload) is not None:
         ended = (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    if ended is None and workload.preemptions == PENDING and is_gated(workload):
+        ended = (ADMISSION_GATED, GATED)  # its turn was over before it had preempted anybody (CA11)
     if ended is None and workload.record.replaces is not None:
         ended = _why_not_replacing(world, workload)
     if ended is None and not workload.preemptions and _has_passed(world, workload):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from sluice.core.entry import GATED
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.scheduler import (
@@ -15,7 +16,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
 )
 from sluice.events.slices import WorkloadUpdated
-from sluice.events.variants import PreemptionGateOpened
+from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
 from tests.unit.core.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -382,6 +383,41 @@ def test_a_closed_gate_comes_before_the_checks() -> None:
     events = cell.settle()
     assert reserved(events) == {"gated": ["low"]}
     assert evicted(events) == []
+
+
+@pytest.mark.parametrize("answer", ["allow", "ready", "restart", "none"])
+def test_what_is_promised_ends_with_the_gate(answer: str) -> None:
+    """CA11: whose gate closes before its victims are told gives its reservation up, and is blocked again."""
+    cell = cell_with({"low": 10})
+    cell.submit("gated", "q", 10, priority=5, preemption_gates=("gate",))
+    gate = {"cause": 0, "parent": key("p"), "workload": key("gated"), "gate": "gate"}
+    for turn in range(4):  # as often as its turn comes
+        cell.settle()
+        cell.put(PreemptionGateOpened(**gate))  # type: ignore[arg-type]
+        assert reserved(cell.settle()) == {"gated": ["low"]}, turn
+        cell.put(PreemptionGateClosed(**gate))  # type: ignore[arg-type]
+        if answer == "restart":
+            cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+        events = [] if answer in ("restart", "none") else list(getattr(cell, answer)("gated"))
+        events += cell.settle()
+        assert evicted(events) == []
+        assert requeued(events) == {"gated": ("AdmissionGated", GATED)}
+        assert [names(e.workload) for e in events if isinstance(e, BlockedOnPreemptionGates)] == ["gated"]
+    assert cell.workload("low").admitted_at is not None
+
+
+def test_what_is_issued_outlasts_the_gate() -> None:
+    """Its victims are going: what it waits for is its own."""
+    cell = cell_with({"low": 10})
+    cell.submit("gated", "q", 10, priority=5, preemption_gates=("gate",))
+    gate = {"cause": 0, "parent": key("p"), "workload": key("gated"), "gate": "gate"}
+    cell.put(PreemptionGateOpened(**gate))  # type: ignore[arg-type]
+    cell.settle()
+    assert evicted(cell.ready("gated")) == ["low"]
+    cell.put(PreemptionGateClosed(**gate))  # type: ignore[arg-type]
+    assert cell.settle() == []
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["gated"]
 
 
 def test_a_slice_that_grows_waits_with_the_preemptions_for_its_growth() -> None:

@@ -37,6 +37,9 @@ MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
 """Bounds of one `decide`, so that its step fits into one message of the log."""
 
+_COMES_FIRST = (Todo.RESIZE, Todo.GROW, Todo.FORGET_SLICE)
+"""What decides which of a job's slices the next message is about."""
+
 
 class SliceAggregator:
     """Decides what becomes of jobs."""
@@ -110,7 +113,7 @@ def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[Jo
     size = 0
     for key, queue in state.inbox.items():
         job = state.jobs.get(key)
-        if job is not None and job.todo in (Todo.RESIZE, Todo.GROW):
+        if job is not None and (job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW):
             continue  # the next change starts from what this one leads to
         for inbound in queue.values():
             answers = answer(state, key, inbound, at)

@@ -257,6 +257,35 @@ def test_a_job_that_stops_with_a_withdrawn_growth(world: Elastic, size: int) -> 
     world.check()
 
 
+@pytest.mark.parametrize("size", [7, 4, 2])
+@pytest.mark.parametrize("how", ["scale", "submit"])
+@pytest.mark.parametrize("growth", ["waits", "withdrawn", "rejected"])
+def test_a_size_that_is_asked_for_when_the_quota_goes(
+    world: Elastic, growth: str, how: str, size: int
+) -> None:
+    """Read together with the release, it is the size of whichever slice is left to speak for the job."""
+    first = running(world)
+    world.scale(main=5)
+    pending = world.state_of().pending
+    assert pending is not None
+    if growth == "rejected":
+        world.fold(WorkloadDeactivated(cause=0, workload=pending.key, reason="AdmissionCheck", message="no"))
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    if growth == "withdrawn":
+        withdraw(world)
+    world.fold(QuotaReleased(cause=0, workload=first))
+    if how == "scale":
+        world.receive("job.default.a", "JobScaled", {"podSets": {"main": size}})
+    else:
+        world.receive("job.default.a", "JobSubmitted", elastic_manifest(parallelism=size))
+    world.settle()
+    assert world.sizes() == [{"main": size}]
+    world.admit()
+    assert world.pods() == {"main": (size, size, 0)}
+    world.check()
+
+
 def test_a_withdrawal_that_comes_too_late(world: Elastic) -> None:
     """The old slice has lost its quota meanwhile, and its job has only this one left: it gets another."""
     running(world)

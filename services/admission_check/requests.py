@@ -1,23 +1,24 @@
 """The checks bucket, as `sluice.core.checks_requests` says it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from sluice.core.checks_requests import request, requests
 from sluice.core.checks_state import State
-from sluice.events.check_protocol import request_key
+from sluice.events.check_protocol import CheckRequest, request_key
 from sluice.events.commit import Step
 
-_encode = msgspec.json.Encoder().encode
 
-
-class Requests:
-    """Projection of the checks to be performed; a key that is deleted means stop."""
+class Entries[V]:
+    """The checks to be performed, as *encode* writes them; a key that is deleted means stop."""
 
     bucket = "checks"
 
-    def changes(self, state: State, step: Step) -> Iterable[tuple[str, bytes | None]]:  # noqa: ARG002
+    def __init__(self, encode: Callable[[CheckRequest], V]) -> None:
+        self._encode = encode
+
+    def changes(self, state: State, step: Step) -> Iterable[tuple[str, V | None]]:  # noqa: ARG002
         touched, state.touched = state.touched, {}
         for controller, workload, check in touched:
             if not controller:
@@ -25,10 +26,20 @@ class Requests:
             found = request(state, controller, workload, check)
             namespace, _, name = workload.partition("/")
             key = request_key(controller, namespace, name, check)
-            yield key, None if found is None else _encode(found)
+            yield key, None if found is None else self._encode(found)
 
-    def everything(self, state: State) -> Iterable[tuple[str, bytes]]:
+    def everything(self, state: State) -> Iterable[tuple[str, V]]:
         for found in requests(state):
             workload = found.workload
             key = request_key(found.controller, workload.namespace, workload.name, found.check)
-            yield key, _encode(found)
+            yield key, self._encode(found)
+
+
+class Requests(Entries[bytes]):
+    """The projection: the requests as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__(msgspec.json.Encoder().encode)
+
+
+__all__ = ["Entries", "Requests"]

@@ -1,33 +1,44 @@
 """The dispatch bucket, as `sluice.core.slices_dispatch` says it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from sluice.core.slices_dispatch import dispatch_entry
 from sluice.core.slices_state import State
 from sluice.events.commit import Step
-from sluice.events.dispatch import dispatch_key
-
-_encode = msgspec.json.Encoder().encode
+from sluice.events.dispatch import DispatchEntry, dispatch_key
 
 
-class Dispatch:
-    """Projection of what each job should be doing; keys of jobs that have nothing to do are deleted."""
+class Entries[V]:
+    """What each job should be doing, as *encode* writes it; who has nothing to do has no key."""
 
     bucket = "dispatch"
 
-    def changes(self, state: State, step: Step) -> Iterable[tuple[str, bytes | None]]:  # noqa: ARG002
+    def __init__(self, encode: Callable[[DispatchEntry], V]) -> None:
+        self._encode = encode
+
+    def changes(self, state: State, step: Step) -> Iterable[tuple[str, V | None]]:  # noqa: ARG002
         touched, state.touched = state.touched, {}
         for job in touched:
             entry = dispatch_entry(state, job)
             if entry is not None:
-                yield dispatch_key(job), _encode(entry)
+                yield dispatch_key(job), self._encode(entry)
             elif touched[job]:
                 yield dispatch_key(job), None
 
-    def everything(self, state: State) -> Iterable[tuple[str, bytes]]:
+    def everything(self, state: State) -> Iterable[tuple[str, V]]:
         for job in state.jobs:
             entry = dispatch_entry(state, job)
             if entry is not None:
-                yield dispatch_key(job), _encode(entry)
+                yield dispatch_key(job), self._encode(entry)
+
+
+class Dispatch(Entries[bytes]):
+    """The projection: the entries as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__(msgspec.json.Encoder().encode)
+
+
+__all__ = ["Dispatch", "Entries"]

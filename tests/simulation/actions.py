@@ -1,6 +1,5 @@
 """What can happen next: each action is a step, chosen by weights that the seed has drawn."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,13 +83,13 @@ class Actions:
             ("return", 2, self.come_back),
             ("pause", 0.25 if on.pauses else 0, self.pause),
             ("lead", 2, self.take_over),
-            ("depose", 0.15 if on.pauses and on.standby else 0, self.depose),
+            ("depose", 0.3 if on.pauses and on.standby else 0, self.depose),
             ("skew", 0.1 if on.skews else 0, self.skew),
             ("snapshot", 0.25 if on.snapshots else 0, self.snapshot),
             ("executor-crash", 0.2 if on.executor_crashes else 0, self.executor_crash),
             ("executor-cut", 0.2 if on.executor_cuts else 0, self.executor_cut),
             ("executor-back", 1, self.executor_back),
-            ("bucket-lost", 0.04 if on.lost_buckets else 0, self.bucket_lost),
+            ("bucket-lost", 0.1 if on.lost_buckets else 0, self.bucket_lost),
             ("shutdown", 0.05 if on.shutdowns else 0, self.shutdown),
             ("controller-away", 0.15 if on.checks and on.controllers_away else 0, self.controller_away),
             ("controller-back", 0.4 if on.checks else 0, self.controller_back),
@@ -164,39 +163,47 @@ class Actions:
             and (self.quick >= 1.0 or self.choices.chance(self.quick))
         ):
             replica.send(1000)
+            replica.arrive()
             try:
-                replica.arrive()
+                replica.hear()
             except Fenced:
                 self.fenced(replica)
-                return
-            replica.acknowledge()
 
     def store(self) -> bool:
-        """Let a commit go on its way: sent, stored, acknowledged; an answer may get lost."""
+        """Let a commit go on its way: sent, stored, answered; messages and answers may get lost."""
         busy = [r for r in self.cell.replicas if r.able and r.leading and r.busy]
         if not busy:
             return False
         replica = self.choices.pick(busy)
-        try:
-            if replica.flight is None:
-                replica.send(self.choices.pick((1000, self.most)))
-            elif not replica.flight.seq:
-                if self.cell.unanswered() != "lost":
-                    replica.arrive()
-            elif self.cell.unanswered():
-                return True
+        if replica.flight is None:
+            replica.send(self.choices.pick((1000, self.most)))
+        elif not replica.flight.answered:
+            lost = self.cell.unanswered()
+            if lost == "lost":
+                self.cell.delay(replica.copy())
             else:
-                replica.acknowledge()
-        except Fenced:
-            self.fenced(replica)
+                replica.arrive(knows=not self.choices.chance(0.3))
+                if lost:
+                    replica.unanswered()
+        elif not self.cell.unanswered():
+            try:
+                replica.hear()
+            except Fenced:
+                self.fenced(replica)
         return True
 
     def fenced(self, replica: Replica) -> None:
         """Another leads: drop the state and become a stand-by."""
         self.cell.stats.fault("fenced")
+        self._leave(replica)
+        replica.begin(self._some_snapshot(replica))
+
+    def _leave(self, replica: Replica) -> None:
+        """A leader's life ends: what it has sent may arrive, although it does not wait for the answer."""
+        if replica.flight is not None and not replica.flight.answered:
+            self.cell.delay(replica.copy())
         if replica.service.holder is replica:
             replica.service.holder = None
-        replica.begin(self._some_snapshot(replica))
 
     def _some_snapshot(self, replica: Replica) -> Any:
         kept = replica.service.snapshots
@@ -205,10 +212,21 @@ class Actions:
         return self.choices.pick(kept)
 
     def project(self) -> bool:
-        ready = [p for p in self.cell.projectors.values() if p.due]
+        """Let a leader write what it shows, or look at what is there."""
+        due = [p for p in self.cell.publishers if p.due]
+        # Who is idle looks at its bucket every second, and mostly sees what it has left there.
+        ready = [p for p in due if p.todo or not p.machine.idle]
+        if not ready and due and self.choices.chance(0.2):
+            ready = due
         if not ready:
             return False
-        return self.choices.pick(ready).write(self.choices.pick((1000, 1)))
+        publisher = self.choices.pick(ready)
+        try:
+            publisher.step(quick=self.quick >= 1.0 or self.choices.chance(self.quick))
+        except Fenced:
+            if publisher.replica is not None:
+                self.fenced(publisher.replica)
+        return True
 
     def tick(self) -> bool:
         """Let a leader act because of the time."""
@@ -229,13 +247,10 @@ class Actions:
         if not alive:
             return False
         replica = self.choices.pick(alive)
-        if replica.flight is not None and not replica.flight.seq and self.choices.chance(0.5):
-            # What was sent arrives, although nobody waits for the answer any more.
-            with contextlib.suppress(Fenced):
-                replica.arrive()
+        if replica.flight is not None and not replica.flight.answered and self.choices.chance(0.5):
+            replica.arrive()
+        self._leave(replica)
         replica.crash()
-        if replica.service.holder is replica:
-            replica.service.holder = None
         self.cell.stats.fault("crash")
         return True
 
@@ -245,8 +260,8 @@ class Actions:
             return False
         replica = self.choices.pick(away)
         if not replica.alive:
-            replica.alive, replica.paused = True, False
-            replica.begin(self._some_snapshot(replica))
+            replica.paused = False
+            replica.start(self._some_snapshot(replica))
         else:
             replica.paused = False
             holder = replica.service.holder
@@ -267,15 +282,22 @@ class Actions:
     def take_over(self) -> bool:
         for service in self.cell.services.values():
             holder = service.holder
-            if holder is not None and holder.able and holder.leading:
-                continue
-            able = [r for r in service.replicas if r.able and not r.leading]
-            if able:
+            if holder is not None and holder.able and (holder.leading or holder.seeks):
+                if holder.leading:
+                    continue
+                replica = holder
+            else:
+                able = [r for r in service.replicas if r.able and not r.leading]
+                if not able:
+                    continue
                 replica = self.choices.pick(able)
                 replica.take_in(1000)
-                replica.take_over()
-                self._carry(replica)
-                return True
+                replica.seek()
+                if not self.cell.calm and self.choices.chance(0.2):
+                    return True
+            replica.lead()
+            self._carry(replica)
+            return True
         return False
 
     def depose(self) -> bool:
@@ -479,9 +501,7 @@ class Actions:
         if which == "claims":
             self.cell.claims.lose()
         else:
-            projector = self.cell.projectors["slices" if which == "dispatch" else "checks"]
-            projector.bucket.lose()
-            projector.compared = False
+            self.cell.shown["slices" if which == "dispatch" else "checks"].bucket.lose()
         self.cell.stats.fault(f"{which}-lost")
         return True
 
@@ -614,18 +634,27 @@ class Actions:
 
     def late_copy(self) -> bool:
         cell = self.cell
+        if cell.delayed and (not cell.transit or self.choices.chance(0.5)):
+            cell.delayed.pop(self.choices.below(len(cell.delayed)))()
+            return True
         if not cell.transit:
             return False
         suffix, payload, message_id = cell.transit.pop(self.choices.below(len(cell.transit)))
         cell.log.message(suffix, payload, message_id)
         return True
 
+    def _take_id(self, suffix: str) -> None:
+        """Somebody else uses the message id of a commit that is on its way."""
+        flights = [r.flight for r in self.cell.replicas if r.flight is not None and not r.flight.answered]
+        if flights:
+            self.cell.log.message(suffix, b"{", self.choices.pick(flights).send.message_id)
+
     def garbage(self) -> bool:
         """Publish what cannot be taken."""
         choices, cell = self.choices, self.cell
         name = self._some_job() or "j0"
         suffix = f"job.default.{name}"
-        match choices.below(7):
+        match choices.below(8):
             case 0:
                 cell.ids += 1
                 cell.log.message(suffix, b"{", f"m{cell.ids}")
@@ -638,6 +667,8 @@ class Actions:
             case 4:
                 cell.message("job.default.never", "JobStopped", {"attempt": 1})
             case 5:
+                self._take_id(suffix)
+            case 6:
                 cell.message("verdict.ctl-a", "CheckVerdict", {"workload": "x", "state": "Ready"})
             case _:
                 cell.message(suffix, "JobSubmitted", {"kind": "Job", "apiVersion": "batch/v1"})

@@ -1,9 +1,10 @@
-"""Key-value buckets: latest values, revisions, times to live, watchers that lag or lose their place."""
+"""Key-value buckets: latest values, sequences, times to live, watchers that lag or lose their place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sluice.events.base import Micros
+from sluice.log.stream import WHOLE
 
 
 @dataclass(slots=True)
@@ -20,17 +21,25 @@ class Bucket[V]:
     now: Callable[[], Micros]
     values: dict[str, Kept[V]] = field(default_factory=dict)
     changes: list[tuple[str, V | None]] = field(default_factory=list)
-    """All that was ever written, for watchers."""
+    """All that was ever written in this life, for watchers."""
     deleted: dict[str, None] = field(default_factory=dict)
     """Keys of which only a deletion is left."""
-    life: int = 0
-    """Counts how often the bucket was lost: whoever watches it begins anew."""
-    whole: bool = True
-    """A projection's: False from when it was lost until all of it is written anew."""
+    life: int = 1
+    """Counts how often the bucket was made: whoever watches it begins anew."""
+    exists: bool = False
+    whole: bool = False
+    """A projection's: whether all of it is written (`sluice.log.stream.WHOLE`)."""
+    last_of: int = 0
+    """Which commit the last entry is of, 0 if it does not say."""
+    last_by: object = None
+    """Whose the last entry is."""
 
     @property
     def revision(self) -> int:
         return len(self.changes)
+
+    def make(self) -> None:
+        self.exists = True
 
     def get(self, key: str) -> Kept[V] | None:
         kept = self.values.get(key)
@@ -47,22 +56,37 @@ class Bucket[V]:
             kept = self.get(key)
             if (kept.revision if kept is not None else 0) != expected:
                 return None
+        self.exists = True
         self.changes.append((key, value))
         self.values[key] = Kept(value, self.revision, expires)
         self.deleted.pop(key, None)
         return self.revision
 
-    def delete(self, key: str) -> None:
-        if self.values.pop(key, None) is not None:
-            self.changes.append((key, None))
+    def show(self, key: str, value: V | None, of: int, by: object) -> None:
+        """Write an entry of a projection; None deletes the key."""
+        self.last_of, self.last_by = of, by
+        if value is not None:
+            self.put(key, value)
+            return
+        self.changes.append((key, None))
+        if key == WHOLE:
+            self.whole = True
+        else:
+            self.values.pop(key, None)
             self.deleted[key] = None
+
+    def until(self, end: int) -> dict[str, V]:
+        """Return what is left of the entries up to a sequence."""
+        return {key: kept.value for key, kept in self.values.items() if kept.revision <= end}
 
     def lose(self) -> None:
         """The bucket is deleted, and made again by whoever needs it next; nobody is told."""
         self.values.clear()
         self.deleted.clear()
+        self.changes.clear()
         self.life += 1
-        self.whole = False
+        self.last_of, self.last_by = 0, None
+        self.exists = self.whole = False
 
 
 @dataclass
@@ -87,7 +111,7 @@ class Watcher[V]:
         end = min(self.position + most, self.bucket.revision)
         found = self.bucket.changes[self.position : end]
         self.position = end
-        return found
+        return [each for each in found if each[0] != WHOLE]
 
     def begin_anew(self) -> list[tuple[str, V | None]]:
         """Return the latest of each key, deletions too; what a lost bucket had is not told."""

@@ -70,8 +70,7 @@ class Calm:
             replica.skew = 0
             replica.paused = False
             if not replica.alive:
-                replica.alive = True
-                replica.begin(None)
+                replica.start(None)
             elif replica.leading and replica.service.holder is not replica:
                 self._fenced(replica)
         for executor in cell.executors:
@@ -84,6 +83,8 @@ class Calm:
         while cell.transit:
             suffix, payload, message_id = cell.transit.pop(0)
             cell.log.message(suffix, payload, message_id)
+        while cell.delayed:
+            cell.delayed.pop(0)()
 
     def _fenced(self, replica: Replica) -> None:
         if replica.service.holder is replica:
@@ -119,14 +120,14 @@ class Calm:
                     if replica.flight is None:
                         replica.send(10_000)
                     replica.arrive()
-                    replica.acknowledge()
+                    replica.hear()
                     found |= self._did(True)
             except Fenced:
                 self._fenced(replica)
                 found = True
-        for projector in cell.projectors.values():
-            while projector.write(10_000):
-                found |= self._did(True)
+        for publisher in cell.publishers:
+            while publisher.due:
+                found |= self._did(publisher.step(quick=True))
         found |= self._did(cell.finalize())
         return found
 

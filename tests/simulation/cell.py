@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.admission_check.requests import Entries as CheckEntries
+from services.slice_aggregator.dispatch import Entries as DispatchEntries
 from sluice.core.checks import AdmissionChecks
 from sluice.core.config import Clock, Draft, Objects, plan_finalize
 from sluice.core.config_plan import plan_apply, plan_delete
@@ -28,14 +30,7 @@ from .controllers import WHOLE, Controller
 from .executors import GUARDIAN, Executor
 from .grammar import Manifest
 from .log import SECOND, SimLog
-from .projecting import (
-    Projecting,
-    Projector,
-    check_changes,
-    check_everything,
-    dispatch_changes,
-    dispatch_everything,
-)
+from .projecting import Publisher, Recorded, Shown
 from .replica import Replica, Service
 from .swarm import Features
 from .truth import Truth
@@ -43,6 +38,11 @@ from .watchman import Watchman
 
 DECIDERS: tuple[Any, ...] = (SliceAggregator, VariantController, Scheduler, AdmissionChecks)
 STEP_TIME: Micros = 5_000
+
+
+def _plain[V](value: V) -> V:
+    """Buckets hold structs here, not their bytes."""
+    return value
 
 
 @dataclass
@@ -71,6 +71,7 @@ class Cell:
     log: SimLog = field(init=False)
     services: dict[str, Service] = field(default_factory=dict)
     replicas: list[Replica] = field(default_factory=list)
+    publishers: list[Publisher] = field(default_factory=list)
     truth: Truth = field(default_factory=Truth)
     executors: list[Executor] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
@@ -79,6 +80,8 @@ class Cell:
     """Jobs' names -> what was submitted last."""
     transit: list[tuple[str, bytes, str]] = field(default_factory=list)
     """Copies of messages that are still on their way."""
+    delayed: list[Callable[[], None]] = field(default_factory=list)
+    """What leaders have sent and nobody has answered: it may still arrive."""
     told: dict[JobKey, list[Told]] = field(default_factory=dict)
     """All messages about each job, as executors read them in the log."""
     stats: Stats = field(default_factory=Stats)
@@ -95,9 +98,9 @@ class Cell:
         self.dispatch: Bucket[DispatchEntry] = Bucket(lambda: self.log.now)
         self.requests: Bucket[CheckRequest] = Bucket(lambda: self.log.now)
         self.claims: Bucket[Claim] = Bucket(lambda: self.log.now)
-        self.projectors = {
-            "slices": Projector(self.dispatch, dispatch_changes, dispatch_everything),
-            "checks": Projector(self.requests, check_changes, check_everything),
+        self.shown = {
+            "slices": Shown(self.dispatch, Recorded(DispatchEntries(_plain))),
+            "checks": Shown(self.requests, Recorded(CheckEntries(_plain))),
         }
         self._readers: dict[str, list[Service]] = {}
         self._matchers: list[tuple[Service, Matcher]] = []
@@ -113,11 +116,12 @@ class Cell:
             service.replicas[0].take_over()
 
     def _replica(self, service: Service, number: int) -> None:
-        projector = self.projectors.get(service.writer)
-        projecting = Projecting(projector) if projector is not None else None
-        replica = Replica(service, number, () if projecting is None else (projecting,))
-        if projecting is not None:
-            projecting.replica = replica
+        shown = self.shown.get(service.writer)
+        publisher = None if shown is None else Publisher(self, shown)
+        replica = Replica(service, number, publisher)
+        if publisher is not None:
+            publisher.replica = replica
+            self.publishers.append(publisher)
         service.replicas.append(replica)
         self.replicas.append(replica)
 
@@ -173,6 +177,16 @@ class Cell:
         self.stats.fault("unanswered")
         return self.choices.pick(("stored", "lost"))
 
+    def delay(self, arrives: Callable[[], None]) -> None:
+        """What was sent arrives at some time, or never."""
+        if self.on.late_copies and not self.calm and self.choices.chance(0.5):
+            self.delayed.append(arrives)
+            self.stats.fault("late-write")
+
+    def interrupts(self) -> bool:
+        """Does something come between the parts of what a leader writes?"""
+        return self.on.slow_services and not self.calm and self.choices.chance(0.1)
+
     def gap(self) -> bool:
         """Does a watcher lose its place now?"""
         if not self.on.gaps or self.calm or not self.choices.chance(0.02):
@@ -193,7 +207,7 @@ class Cell:
         log = self.log
         step = Step(upto=log.end, at=log.now, events=tuple(events))
         head = log.heads.get("config", 0)
-        seq = log.commit("config", [step], head, f"config-{head}-api")
+        seq = log.commit("config", [step], head, f"config-{head}-api").seq
         for event in events:
             self.objects.apply(event, seq)
 
@@ -273,6 +287,10 @@ class Cell:
         for replica in self.replicas:
             if replica.able and replica.leading and replica.machine.due is not None:
                 yield replica.machine.due - replica.skew
+        for publisher in self.publishers:
+            # Who is idle looks at the bucket now and then, for ever.
+            if publisher.machine.deadline is not None and not publisher.machine.idle:
+                yield int(publisher.machine.deadline * SECOND) + 1
         for controller in self.controllers:
             term = controller.term
             if self.now < term.begins:

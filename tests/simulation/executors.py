@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
-from sluice.events.dispatch import Claim, DispatchEntry
+from sluice.events.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from sluice.events.job import JobEvent
 from sluice.sdk.execution import actions as act
 from sluice.sdk.execution.book import ExecutorSettings, Identity
@@ -105,7 +105,8 @@ class Life:
         if watcher is None or not watcher.behind:
             return False
         changes = watcher.begin_anew() if watcher.lost or self.executor.cell.gap() else watcher.take(most)
-        self.do(self.machine.dispatched([(JobKey(job), entry) for job, entry in changes], self.now))
+        told = [(job_of_key(key) if entry is None else entry.job, entry) for key, entry in changes]
+        self.do(self.machine.dispatched(told, self.now))
         return True
 
     def answer(self, ask: act.Ask) -> None:
@@ -219,7 +220,7 @@ class Executor:
         cell = self.cell
         match request:
             case act.GetEntry(job):
-                entry = cell.dispatch.get(job)
+                entry = cell.dispatch.get(dispatch_key(job))
                 if entry is not None:
                     return act.HasEntry(entry.value)
                 return act.Absent() if cell.dispatch.whole else act.Unanswered("being written anew")

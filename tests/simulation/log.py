@@ -1,4 +1,4 @@
-"""The log: sequence numbers, one chain per writer, message ids with a window.
+"""The log: sequence numbers, the last message of each subject, message ids with a window.
 
 Most runs keep commits as they were decided; `encoded` ones write and read bytes, as JetStream holds them.
 """
@@ -10,7 +10,8 @@ from typing import Any, cast
 from sluice.events.base import Micros
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
-from sluice.log.contract import Entry
+from sluice.log.contract import Ack, Entry
+from sluice.log.errors import StaleSequenceError
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
@@ -20,10 +21,6 @@ WINDOW: Micros = 120 * SECOND
 """How long a message id is remembered."""
 
 _COMMITS = frozenset(COMMITS)
-
-
-class Stale(Exception):
-    """The subject's last message is another one."""
 
 
 @dataclass
@@ -40,29 +37,36 @@ class SimLog:
     def end(self) -> int:
         return len(self.entries)
 
-    def commit(self, writer: str, steps: Sequence[Step], expected: int, message_id: str) -> int:
-        """Store a commit.
+    def commit(
+        self, writer: str, steps: Sequence[Step], expected: int, message_id: str, *, knows: bool = True
+    ) -> Ack:
+        """Store a commit, unless one of this id is there: a server that *knows* says so, as long as it can.
 
         Raises:
-            Stale: *expected* is not where the chain ends.
+            StaleSequenceError: *expected* is not where the chain ends.
         """
-        if self.heads.get(writer, 0) != expected:
-            raise Stale(writer)
+        if knows and (known := self.known(message_id)):
+            return Ack(known, duplicate=True)
+        actual = self.heads.get(writer, 0)
+        if actual != expected:
+            raise StaleSequenceError(writer, expected, actual)
         payload: Any = tuple(steps)
         if self.encoded:
             payload = encode_commit("main", writer, message_id, steps)
-        seq = self._store(writer, payload, message_id)
-        self.heads[writer] = seq
-        return seq
+        seq = self.heads[writer] = self.end + 1
+        self._store(writer, payload, message_id)
+        return Ack(seq)
+
+    def last(self, writer: str) -> tuple[int, str]:
+        """Return sequence and id of a chain's last commit, 0 and '' for none."""
+        head = self.heads.get(writer, 0)
+        return head, self.entries[head - 1].header.decode() if head else ""
 
     def message(self, suffix: str, payload: bytes, message_id: str) -> int | None:
         """Store a message from outside; None if one of this id is there already."""
-        known = self._ids.get(message_id)
-        if known is not None and self.now - known[1] < WINDOW:
+        if self.known(message_id):
             return None
-        seq = self._store(suffix, payload, message_id)
-        self._ids[message_id] = (seq, self.now)
-        return seq
+        return self._store(suffix, payload, message_id)
 
     def known(self, message_id: str) -> int:
         """Return the sequence of a message of this id, 0 if the window has none."""
@@ -72,6 +76,7 @@ class SimLog:
     def _store(self, suffix: str, payload: Any, message_id: str) -> int:
         entry = Entry(len(self.entries) + 1, suffix, self.now, payload, message_id.encode())
         self.entries.append(entry)
+        self._ids[message_id] = (entry.seq, self.now)
         for listener in self.listeners:
             listener(entry)
         return entry.seq
@@ -101,4 +106,4 @@ class SimFold[S](Fold[S]):
         return cast(Sequence[Step], payload) if type(payload) is tuple else super()._decode(entry)
 
 
-__all__ = ["SECOND", "START", "SimFold", "SimLog", "Stale", "as_bytes", "steps_of"]
+__all__ = ["SECOND", "START", "SimFold", "SimLog", "as_bytes", "steps_of"]

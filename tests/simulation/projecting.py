@@ -1,146 +1,283 @@
-"""The published projections: written after the acknowledgement, fenced, repaired by the next leader."""
+"""The published projections: production's own machine (`sluice.log.publishing`), whose questions are answered
+step by step: late, not, or with the answer lost; a part of what it writes may arrive, or all of it too late.
+"""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sluice.core.checks_requests import request, requests
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.events.base import JobKey
-from sluice.events.check_protocol import CheckRequest, request_key
 from sluice.events.commit import Step
-from sluice.events.dispatch import DispatchEntry
 from sluice.log.hooks import Hooks
+from sluice.log.publishing import (
+    Answer,
+    Ask,
+    Confirm,
+    Confirmed,
+    Contents,
+    Item,
+    Look,
+    Missing,
+    Publishing,
+    Read,
+    Refused,
+    Shows,
+    Stand,
+    Stood,
+    Unanswered,
+    Write,
+    Written,
+)
+from sluice.log.stream import WHOLE
 
 from .buckets import Bucket
+from .log import SECOND
+from .replica import Fenced
 
 if TYPE_CHECKING:
+    from .cell import Cell
     from .replica import Replica
 
-Change = tuple[str, Any]
+CHANGES = (Write, Read)
+"""What is asked when there is something to do; the rest, when somebody looks whether there is."""
 
 
-def dispatch_changes(state: Any) -> list[Change]:
-    """Return the entries of the jobs that a step has touched, as `services.slice_aggregator` does."""
-    touched, state.touched = state.touched, {}
-    found: list[Change] = []
-    for job, had in touched.items():
-        entry = dispatch_entry(state, job)
-        if entry is not None or had:
-            found.append((job, entry))
-    return found
+def same(found: Any, value: Any) -> bool:
+    """Tell whether an entry holds a value, of whichever commit."""
+    return bool(msgspec.structs.replace(found, seq=0) == value)
 
 
-def dispatch_everything(state: Any) -> Iterable[tuple[str, DispatchEntry]]:
-    for job in state.jobs:
-        entry = dispatch_entry(state, JobKey(job))
-        if entry is not None:
-            yield job, entry
+class Recorded:
+    """A projection whose last answer can be asked for again."""
+
+    def __init__(self, projection: Shows[Any, Any]) -> None:
+        self.bucket, self.everything = projection.bucket, projection.everything
+        self._projection = projection
+        self.last: tuple[tuple[str, Any], ...] = ()
+
+    def changes(self, state: Any, step: Step) -> tuple[tuple[str, Any], ...]:
+        self.last = tuple(self._projection.changes(state, step))
+        return self.last
 
 
-def check_changes(state: Any) -> list[Change]:
-    touched, state.touched = state.touched, {}
-    found: list[Change] = []
-    for controller, workload, check in touched:
-        if controller:
-            namespace, _, name = workload.partition("/")
-            key = request_key(controller, namespace, name, check)
-            found.append((key, request(state, controller, workload, check)))
-    return found
+@dataclass
+class Shown:
+    """A bucket, and what the log says that it should show."""
 
+    bucket: Bucket[Any]
+    projection: Recorded
+    said: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
+    """Key -> its values, and the commits that they are of."""
+    upto: int = 0
+    """The commits up to here were noted."""
+    noted_by: object = None
 
-def check_everything(state: Any) -> Iterable[tuple[str, CheckRequest]]:
-    for found in requests(state):
-        workload = found.workload
-        yield request_key(found.controller, workload.namespace, workload.name, found.check), found
+    def note(self, by: object, seq: int, changes: Iterable[tuple[str, Any]]) -> None:
+        """Note what a commit has changed, unless somebody else has."""
+        if seq > self.upto:
+            self.upto, self.noted_by = seq, by
+        elif seq < self.upto or by is not self.noted_by:
+            return
+        for key, value in changes:
+            self.said.setdefault(key, []).append((seq, value))
+
+    def wrong(self, item: Item[Any]) -> str:
+        """Tell what is wrong with an entry that is to be written, '' for nothing."""
+        if item.key == WHOLE:
+            return ""
+        key, value, seq, _ = item
+        if seq > self.upto:
+            return f"{key} is shown as of {seq}, which nobody has in the log"
+        wanted = next((value for of, value in reversed(self.said.get(key, ())) if of <= seq), None)
+        if wanted != value:
+            return f"{key} is shown as {value} as of {seq}, should be {wanted}"
+        kept = self.bucket.values.get(key)
+        if kept is not None and kept.value.seq > seq:
+            return f"{key} goes back from {kept.value.seq} to {seq}"
+        return ""
 
 
 @dataclass(eq=False)
-class Projector:
-    """Keeps one bucket as its service's leader says."""
+class Batch:
+    """Entries that are written in one go, on their way to the bucket.
 
-    bucket: Bucket[Any]
-    changes: Callable[[Any], list[Change]]
-    everything: Callable[[Any], Iterable[tuple[str, Any]]]
-    owner: "Projecting | None" = None
-    """Who may write: the leader that came last."""
-    queue: dict[str, Any] = field(default_factory=dict)
-    compared: bool = True
+    Each names its predecessor: by message id, or by sequence in a cluster, whose servers are not sure of ids.
+    """
+
+    cell: "Cell"
+    shown: Shown
+    question: Write[Any]
+    came: int = 0
+    refused: bool = False
+
+    @property
+    def left(self) -> int:
+        return len(self.question.items) - self.came
+
+    def arrive(self, count: int) -> Answer:
+        """Let the next entries arrive; return what the server says in the end."""
+        bucket, question = self.shown.bucket, self.question
+        if not bucket.exists:
+            self.came += count
+            return Unanswered("no bucket")
+        chained = not self.cell.on.clustered
+        for index in range(self.came, self.came + count):
+            mine = not index or not chained or bucket.last_by is self
+            if mine and bucket.revision == question.after + index:
+                self._store(question.items[index])
+            else:
+                self.refused = True
+        self.came += count
+        return Refused() if self.refused else Written(question.after + self.came)
+
+    def _store(self, item: Item[Any]) -> None:
+        shown = self.shown
+        if wrong := shown.wrong(item):
+            self.cell.watchman.fail("shows-the-log", f"{shown.projection.bucket}: {wrong}")
+        value = None if item.value is None else msgspec.structs.replace(item.value, seq=item.seq)
+        shown.bucket.show(item.key, value, item.of, self)
+
+    def arrives(self) -> None:
+        """Let the rest arrive, whoever waits for it."""
+        if self.left:
+            self.arrive(self.left)
+
+
+class Publisher(Hooks[Any]):
+    """Keeps one bucket as its service's leader says: one replica's part in it."""
+
+    def __init__(self, cell: "Cell", shown: Shown) -> None:
+        self.cell, self.shown, self.bucket = cell, shown, shown.bucket
+        self.replica: Replica | None = None
+        self.todo: deque[Ask] = deque()
+        self.answer: Answer | None = None
+        """To the first of these, on its way."""
+        self.batch: Batch | None = None
+        """Of what is written, only a part has arrived."""
+        self.start()
+
+    def start(self) -> None:
+        """A new process."""
+        self.machine: Publishing[Any, Any] = Publishing(self.shown.projection, same)
+
+    @property
+    def now(self) -> float:
+        return self.cell.now / SECOND
+
+    # Hooks
+
+    def rebuilding(self, upto: int, own: int) -> None:  # noqa: ARG002
+        self.machine.rebuilding(own)
+
+    def replayed(self, state: Any, step: Step, seq: int) -> None:
+        self.machine.replayed(state, step, seq)
+        self.shown.note(self, seq, self.shown.projection.last)
+
+    def decided(self, state: Any, step: Step) -> object:
+        return self.machine.decided(state, step)
+
+    def committed(self, state: Any, steps: Sequence[Step], seq: int, effects: Sequence[object]) -> None:  # noqa: ARG002
+        changes: Any = effects
+        self.shown.note(self, seq, chain.from_iterable(changes))
+        self.todo += self.machine.committed(seq, changes, self.now)
+
+    def leading(self, state: Any, own: int) -> None:
+        self.todo += self.machine.leading(state, own, self.now)
+
+    def following(self) -> None:
+        """Nobody waits for answers any more; what was sent may arrive."""
+        if self.todo and self.answer is None and isinstance(self.todo[0].question, Write):
+            batch = self.batch or Batch(self.cell, self.shown, self.todo[0].question)
+            self.cell.delay(batch.arrives)
+        self.todo.clear()
+        self.answer = self.batch = None
+        self.machine.following()
+
+    # steps
 
     @property
     def due(self) -> bool:
-        return bool(self.queue) or not self.compared
-
-    def write(self, most: int) -> bool:
-        """Write what is due; the first time after a take-over everything is compared."""
-        owner = self.owner.replica if self.owner is not None else None
-        if owner is None or not owner.able or not owner.leading:
+        """Is there anything to ask, or to hear?"""
+        replica = self.replica
+        if replica is None or not replica.able or not replica.leading:
             return False
-        if not self.compared:
-            if owner.busy:
+        deadline = self.machine.deadline
+        return bool(self.todo) or (deadline is not None and deadline <= self.now)
+
+    def step(self, *, quick: bool) -> bool:
+        """Let a question come to the server, or the answer be heard, or both; tell if anything was done.
+
+        Raises:
+            Fenced: another leads, as was found out just now.
+        """
+        if not self.todo:
+            self.todo += self.machine.tick(self.now)
+            if not self.todo:
                 return False
-            self._compare(owner)
-            return True
-        if not self.queue:
-            return False
-        for key in list(self.queue)[:most]:
-            self._put(key, self.queue.pop(key))
-        return True
+        ask = self.todo[0]
+        if self.answer is None:
+            self.answer = self._asked(ask.question)
+            if self.answer is None or not quick:
+                return True
+        answer, self.answer = self.answer, None
+        self.todo.popleft()
+        self.todo += self.machine.answer(ask.number, answer, self.now)
+        if isinstance(answer, Confirmed) and not self._leads:
+            raise Fenced("the lease is another's")
+        return isinstance(ask.question, CHANGES)
 
-    def _compare(self, owner: "Replica") -> None:
-        wanted = dict(self.everything(owner.state))
-        for key in [key for key in self.bucket.values if key not in wanted]:
-            self.bucket.delete(key)
-        for key, value in wanted.items():
-            kept = self.bucket.get(key)
-            if kept is None or msgspec.structs.replace(kept.value, seq=0) != value:
-                self.bucket.put(key, msgspec.structs.replace(value, seq=owner.machine.fold.own))
-        self.queue.clear()
-        self.compared = self.bucket.whole = True
+    @property
+    def _leads(self) -> bool:
+        assert self.replica is not None
+        return self.replica.service.holder is self.replica
 
-    def _put(self, key: str, value: Any) -> None:
-        if value is None:
-            self.bucket.delete(key)
-        else:
-            self.bucket.put(key, value)
+    def _asked(self, question: Any) -> Answer | None:
+        """Return the answer, of whatever kind; None: not yet."""
+        lost = self.cell.unanswered()
+        if isinstance(question, Write):
+            return self._write(question, lost)
+        if isinstance(question, Confirm):
+            # Who cannot say does not say yes.
+            return Confirmed(self._leads and not lost)
+        if lost == "lost":
+            return Unanswered(lost)
+        answer = self._answered(question)
+        return Unanswered(lost) if lost else answer
+
+    def _answered(self, question: Any) -> Answer:
+        bucket = self.bucket
+        match question:
+            case Read(end):
+                return Contents(bucket.until(end)) if bucket.exists else Unanswered("no bucket")
+            case Stand():
+                bucket.make()
+                return self._stood(self.cell.log.end)
+            case Look():
+                return self._stood(0) if bucket.exists else Missing()
+        raise TypeError(f"{type(question).__name__} is no question to the server")
+
+    def _stood(self, end: int) -> Stood:
+        bucket = self.bucket
+        return Stood(str(bucket.life), bucket.revision, bucket.whole, bucket.last_of, end)
+
+    def _write(self, question: Write[Any], lost: str) -> Answer | None:
+        """Let entries come to the bucket: all of them, or some now and some later, or never."""
+        cell, batch = self.cell, self.batch
+        if batch is None:
+            batch = Batch(cell, self.shown, question)
+            if batch.left > 1 and cell.interrupts():
+                batch.arrive(cell.choices.between(1, batch.left - 1))
+                self.batch = batch
+                return None
+        self.batch = None
+        if lost == "lost":
+            cell.delay(batch.arrives)
+            return Unanswered(lost)
+        answer = batch.arrive(batch.left)
+        return Unanswered(lost) if lost else answer
 
 
-class Projecting(Hooks[Any]):
-    """One replica's part in a projection."""
-
-    def __init__(self, projector: Projector) -> None:
-        self.projector = projector
-        self.replica: Any = None
-
-    def decided(self, state: Any, step: Step) -> object:
-        found = self.projector.changes(state)
-        return found if step.events else ()
-
-    def replayed(self, state: Any, step: Step, seq: int) -> None:  # noqa: ARG002
-        self.projector.changes(state)
-
-    def leading(self, state: Any, own: int) -> None:  # noqa: ARG002
-        projector = self.projector
-        projector.owner, projector.queue, projector.compared = self, {}, False
-
-    def committed(self, state: Any, steps: Sequence[Step], seq: int, effects: Sequence[object]) -> None:  # noqa: ARG002
-        projector = self.projector
-        if projector.owner is not self:
-            return
-        queue = projector.queue
-        for changes in effects:
-            for key, value in changes:  # type: ignore[attr-defined]
-                queue.pop(key, None)
-                queue[key] = None if value is None else msgspec.structs.replace(value, seq=seq)
-
-
-__all__ = [
-    "Projecting",
-    "Projector",
-    "check_changes",
-    "check_everything",
-    "dispatch_changes",
-    "dispatch_everything",
-]
+__all__ = ["CHANGES", "Batch", "Publisher", "Recorded", "Shown"]

@@ -1,22 +1,30 @@
-"""One replica of a service, driven step by step: the machine is production's own (`sluice.log.replica`).
+"""One replica of a service, driven step by step: the machines are production's own.
 
-What the runner awaits is a step here: reading, sending a commit, its storage, its acknowledgement. Whoever is
-fenced begins a new life, from a snapshot or from nothing.
+These are `sluice.log.replica` and `sluice.log.chain`. What the runner and the writer of commits await is a
+step here: reading, sending a commit, its storage, the answer. Whoever is fenced begins a new life, from a
+snapshot or from nothing.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from sluice.events.base import Micros
 from sluice.events.commit import Step
-from sluice.log.contract import Entry
+from sluice.log.chain import Chain, Send
+from sluice.log.contract import Ack, Entry
 from sluice.log.decider import Decider
+from sluice.log.errors import StaleSequenceError
 from sluice.log.hooks import Hooks
 from sluice.log.replica import Fenced
 from sluice.log.replica import Replica as Machine
 
-from .log import SimFold, SimLog, Stale
+from .log import SimFold, SimLog
+
+if TYPE_CHECKING:
+    from .projecting import Publisher
 
 ROUNDS = 1000
 """Decisions in a row after which a decider is taken to go round in circles."""
@@ -38,12 +46,13 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Flight:
-    """A commit that was sent; `seq` once it is stored, 0 before."""
+    """A commit that was sent, and the answer to it that is under way."""
 
     steps: list[Step]
-    expected: int
-    message_id: str
-    seq: int = 0
+    send: Send
+    answered: bool = False
+    ack: Ack | None = None
+    """None: it was refused."""
 
 
 @dataclass
@@ -59,27 +68,30 @@ class Service:
     """Who has the lease."""
     snapshots: list[Snapshot] = field(default_factory=list)
     replicas: list["Replica"] = field(default_factory=list)
+    nonces: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(eq=False)
 class Replica:
     service: Service
     number: int
-    hooks: tuple[Hooks[Any], ...] = ()
+    publisher: "Publisher | None" = None
     alive: bool = True
     paused: bool = False
-    lives: int = 0
+    processes: int = 0
+    seeks: bool = False
+    """It has the lease and knows where the chain ends, but does not lead yet."""
     cursor: int = 0
     skew: Micros = 0
     """How far its clock is off."""
-    head: int = 0
     flight: Flight | None = None
     unsent: list[Step] = field(default_factory=list)
     """Taken from the machine, to be sent in further messages: a commit can be too large for one."""
     machine: Machine[Any] = field(init=False)
+    chain: Chain = field(init=False)
 
     def __post_init__(self) -> None:
-        self.begin(None)
+        self.start(None)
 
     @property
     def writer(self) -> str:
@@ -113,16 +125,30 @@ class Replica:
 
     # life
 
+    def start(self, snapshot: Snapshot | None) -> None:
+        """Begin a process."""
+        self.processes += 1
+        self.alive = True
+        nonces = self.service.nonces
+        self.chain = Chain(self.writer, f"{self.number}.{self.processes}", lambda: str(next(nonces)))
+        mine = f"-{self.chain.instance}".encode()
+        hooks: tuple[Hooks[Any], ...] = ()
+        if self.publisher is not None:
+            self.publisher.start()
+            hooks = (self.publisher,)
+        self.machine = Machine(
+            self.service.decider(),
+            lambda entry: entry.header.endswith(mine),
+            hooks,
+            mark_inputs=MARK_INPUTS,
+        )
+        self.begin(snapshot)
+
     def begin(self, snapshot: Snapshot | None) -> None:
         """Begin a life: from a snapshot, or from nothing."""
-        self.lives += 1
-        decider = self.service.decider()
-        mine = f"-{self.number}.{self.lives}".encode()
-        self._mine = mine.decode()
-        self.machine = Machine(
-            decider, lambda entry: entry.header.endswith(mine), self.hooks, mark_inputs=MARK_INPUTS
-        )
-        self.flight, self.unsent = None, []
+        self.machine.end()
+        decider = self.machine.decider
+        self.flight, self.unsent, self.seeks = None, [], False
         self.cursor = 0
         fold: SimFold[Any]
         if snapshot is None:
@@ -154,14 +180,23 @@ class Replica:
             self.settle()
         return len(entries)
 
-    def take_over(self) -> None:
-        """Lead from here on, with every commit of the chain folded."""
-        self.head = self.service.log.heads.get(self.writer, 0)
-        while self.machine.fold.own < self.head:
-            self.take_in(1)
+    def seek(self) -> None:
+        """Take the lease, and look up where the chain ends."""
         self.service.holder = self
+        self.chain.head, _ = self.service.log.last(self.writer)
+        self.seeks = True
+
+    def lead(self) -> None:
+        """Lead from here on, with every commit folded that the chain had when it was looked up."""
+        while self.machine.fold.own < self.chain.head:
+            self.take_in(1)
+        self.seeks = False
         self.machine.lead()
         self.settle()
+
+    def take_over(self) -> None:
+        self.seek()
+        self.lead()
 
     def settle(self) -> None:
         """Decide until there is nothing more to decide."""
@@ -182,33 +217,50 @@ class Replica:
         if not steps:
             return False
         steps, self.unsent = steps[:most], steps[most:]
-        self.flight = Flight(steps, self.head, f"{self.writer}-{self.head}{self._mine}")
+        self.flight = Flight(steps, self.chain.begin())
         return True
 
-    def arrive(self) -> None:
-        """The commit in flight is stored, or refused.
+    def arrive(self, *, knows: bool = True) -> None:
+        """The commit in flight comes to the log, which answers. *knows*: see `SimLog.commit`."""
+        flight = self.flight
+        assert flight is not None
+        (message_id, expected), log = flight.send, self.service.log
+        flight.answered, flight.ack = True, None
+        with contextlib.suppress(StaleSequenceError):
+            flight.ack = log.commit(self.writer, flight.steps, expected, message_id, knows=knows)
+
+    def unanswered(self) -> None:
+        """The answer is lost: the same is sent again."""
+        assert self.flight is not None
+        self.flight.answered = False
+
+    def copy(self) -> Callable[[], None]:
+        """Return what lets the commit in flight come to the log whenever it is called."""
+        flight, log, writer = self.flight, self.service.log, self.writer
+        assert flight is not None
+
+        def arrives() -> None:
+            with contextlib.suppress(StaleSequenceError):
+                log.commit(writer, flight.steps, flight.send.expected_last, flight.send.message_id)
+
+        return arrives
+
+    def hear(self) -> None:
+        """The writer hears the answer, and looks into the log if that does not tell enough.
 
         Raises:
             Fenced: another leader wrote.
         """
-        flight = self.flight
+        flight, chain = self.flight, self.chain
         assert flight is not None
-        if flight.seq:
-            return
-        try:
-            flight.seq = self.service.log.commit(
-                self.writer, flight.steps, flight.expected, flight.message_id
-            )
-        except Stale as error:
-            raise Fenced(str(error)) from None
-
-    def acknowledge(self) -> None:
-        """The writer hears that its commit is stored."""
-        flight = self.flight
-        assert flight is not None
+        ack = flight.ack
+        if ack is None or not chain.acknowledged(ack.seq, duplicate=ack.duplicate):
+            try:
+                chain.found(flight.send, *self.service.log.last(self.writer))
+            except StaleSequenceError as error:
+                raise Fenced(str(error)) from None
         self.flight = None
-        self.head = flight.seq
-        self.machine.written(flight.seq, flight.steps)
+        self.machine.written(chain.head, flight.steps)
 
     def snapshot(self) -> Snapshot | None:
         """Return what it would store now; only a leader with all its steps in the log does."""

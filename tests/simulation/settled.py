@@ -45,13 +45,13 @@ def _states(cell: Cell) -> None:
 
 def _projections(cell: Cell) -> None:
     """What executors and controllers are told is what the leaders say."""
-    for writer, projector in cell.projectors.items():
+    for writer, shown in cell.shown.items():
         holder = cell.services[writer].holder
         assert holder is not None
-        wanted = dict(projector.everything(holder.state))
-        there = {
-            key: msgspec.structs.replace(kept.value, seq=0) for key, kept in projector.bucket.values.items()
-        }
+        wanted = dict(shown.projection.everything(holder.state))
+        there = {key: msgspec.structs.replace(kept.value, seq=0) for key, kept in shown.bucket.values.items()}
+        if not shown.bucket.whole:
+            cell.watchman.fail("projections", f"{writer}: the bucket is not whole")
         if there != wanted:
             wrong = [key for key in {**wanted, **there} if wanted.get(key) != there.get(key)]
             key = wrong[0]

@@ -43,6 +43,8 @@ class Features:
     """Executors that serve some flavors only."""
     standby: bool = True
     """Two replicas of each service."""
+    clustered: bool = True
+    """Three servers keep log and buckets."""
     crashes: bool = True
     pauses: bool = True
     skews: bool = True

@@ -153,3 +153,28 @@ class Namespace(Manifest, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NamespaceSpec = NamespaceSpec()
     status: dict[str, Any] = {}
+
+
+class LimitRangeItem(Manifest, frozen=True):
+    """What resources each Container (init containers too) or Pod of a namespace may and should ask for.
+
+    `default` are limits, `default_request` requests, of containers that give none.
+    """
+
+    type: str
+    max: dict[str, Quantity] = {}
+    min: dict[str, Quantity] = {}
+    default: dict[str, Quantity] = {}
+    default_request: dict[str, Quantity] = {}
+    max_limit_request_ratio: dict[str, Quantity] = {}
+
+
+class LimitRangeSpec(Manifest, frozen=True):
+    limits: list[LimitRangeItem]
+
+
+class LimitRange(Manifest, frozen=True):
+    api_version: str = always("v1")
+    kind: str = always("LimitRange")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LimitRangeSpec = LimitRangeSpec(limits=[])

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import batch_v1, jobset, kueue, ray, sluice_v1
-from .core_v1 import Namespace
+from .core_v1 import LimitRange, LimitRangeItem, Namespace
 from .features import NONE, enabled
 from .meta import Manifest, ObjectMeta
 from .scheme import kind_of
@@ -167,6 +167,19 @@ def _namespace(namespace: Namespace, _gates: Mapping[str, bool]) -> Namespace:
     return replace(namespace, metadata=replace(metadata, labels=labels), status={})
 
 
+def _limit_range(limit_range: LimitRange, _gates: Mapping[str, bool]) -> LimitRange:
+    items = [_limit_range_item(item) for item in limit_range.spec.limits]
+    return replace(limit_range, spec=replace(limit_range.spec, limits=items))
+
+
+def _limit_range_item(item: LimitRangeItem) -> LimitRangeItem:
+    """As Kubernetes: a container's default limit is its max, its default request that limit, or its min."""
+    if item.type != "Container":
+        return item
+    limit = {**item.max, **item.default}
+    return replace(item, default=limit, default_request={**item.min, **limit, **item.default_request})
+
+
 def _configuration(configuration: kueue.Configuration, _gates: Mapping[str, bool]) -> kueue.Configuration:
     metadata = configuration.metadata
     sharing = configuration.spec.fair_sharing
@@ -188,6 +201,7 @@ _DEFAULTS: Mapping[type[Manifest], Callable[[Any, Mapping[str, bool]], Any]] = {
     kueue.Workload: _workload,
     kueue.Configuration: _configuration,
     Namespace: _namespace,
+    LimitRange: _limit_range,
     batch_v1.Job: _batch_job,
     sluice_v1.Job: _own_job,
     ray.RayCluster: _ray_cluster,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, ray, sluice_v1
+from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueue, node_v1, ray, sluice_v1
 from .errors import FieldError
 from .meta import Manifest
 
@@ -94,6 +94,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(kueue.API_VERSION, "Workload", kueue.Workload, "workloads", namespaced=True, aliases=("wl",)),
     Kind("v1", "Namespace", core_v1.Namespace, "namespaces", aliases=("ns",)),
+    Kind("v1", "LimitRange", core_v1.LimitRange, "limitranges", namespaced=True, aliases=("limits",)),
+    Kind(node_v1.API_VERSION, "RuntimeClass", node_v1.RuntimeClass, "runtimeclasses"),
     Kind(batch_v1.API_VERSION, "Job", batch_v1.Job, "jobs", namespaced=True),
     Kind(ray.API_VERSION, "RayCluster", ray.RayCluster, "rayclusters", namespaced=True),
     Kind(ray.API_VERSION, "RayJob", ray.RayJob, "rayjobs", namespaced=True),

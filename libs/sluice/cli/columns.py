@@ -248,6 +248,21 @@ def node_labels(obj: Object) -> str:
     return ",".join(f"{k}={v}" for k, v in pairs.items()) or "<none>"
 
 
+def limited(obj: Object) -> str:
+    """Return what a limit range says: `Container: cpu 100m-2 (default 500m); Pod: memory -8Gi`."""
+    found = []
+    for item in dig(obj, "spec", "limits", default=()):
+        resources = sorted({name for part in ("min", "max", "defaultRequest") for name in item.get(part, {})})
+        found.append(f"{item['type']}: {', '.join(_limited(item, name) for name in resources)}".rstrip(": "))
+    return "; ".join(found)
+
+
+def _limited(item: Mapping[str, Any], resource: str) -> str:
+    least, most, default = (item.get(part, {}).get(resource) for part in ("min", "max", "defaultRequest"))
+    between = "" if least is None and most is None else f" {least or ''}-{most or ''}"
+    return f"{resource}{between}{'' if default is None else f' (default {default})'}"
+
+
 def taints(obj: Object) -> str:
     out = []
     for taint in dig(obj, "spec", "nodeTaints", default=()):

@@ -51,6 +51,7 @@ MAX_LOST = 4096
 
 _NOT_PARAMETERS = frozenset(
     {"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue", "CustomResourceDefinition"}
+    | {"LimitRange", "RuntimeClass"}
 )
 
 # What comes from outside

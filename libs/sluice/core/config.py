@@ -14,8 +14,8 @@ Deleting an object that others rely on makes it *terminating* (deletionTimestamp
 | an object of a team's own kind | an AdmissionCheck names it in its parameters |
 | CustomResourceDefinition | there are objects of its kind |
 
-A Namespace with local queues or unfinished jobs is refused, all else is deleted at once. A ClusterQueue
-that terminates admits nothing new, as one with stopPolicy Hold.
+A Namespace with local queues or unfinished jobs is refused, its limit ranges go with it; all else is deleted
+at once. A ClusterQueue that terminates admits nothing new, as one with stopPolicy Hold.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from sluice.api import check_parameters, custom, kueue, sluice_v1
-from sluice.api.core_v1 import Namespace
+from sluice.api import check_parameters, custom, kueue, node_v1, sluice_v1
+from sluice.api.core_v1 import LimitRange, Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.events.base import Event, Micros
 from sluice.events.codec import rfc3339
@@ -52,6 +52,8 @@ type ConfigObject = (
     | check_parameters.Budget
     | check_parameters.WebhookCheckConfig
     | Namespace
+    | LimitRange
+    | node_v1.RuntimeClass
     | custom.CustomResourceDefinition
     | custom.CustomObject
 )
@@ -59,6 +61,8 @@ type ConfigObject = (
 KINDS: dict[str, type[ConfigObject]] = {
     "Namespace": Namespace,
     "Configuration": kueue.Configuration,
+    "LimitRange": LimitRange,
+    "RuntimeClass": node_v1.RuntimeClass,
     "ResourceFlavor": kueue.ResourceFlavor,
     "WorkloadPriorityClass": kueue.WorkloadPriorityClass,
     "ProvisioningRequestConfig": kueue.ProvisioningRequestConfig,
@@ -84,10 +88,12 @@ def order(kind: str) -> float:
     return kinds.index(kind) if kind in KINDS else kinds.index(DEFINITION) + 0.5
 
 
-NAMESPACED = frozenset({"LocalQueue"})
+NAMESPACED = frozenset({"LimitRange", "LocalQueue"})
 
 _API_VERSION = {
     "Namespace": "v1",
+    "LimitRange": "v1",
+    "RuntimeClass": node_v1.API_VERSION,
     "Configuration": sluice_v1.API_VERSION,
     "Budget": sluice_v1.API_VERSION,
     "WebhookCheckConfig": sluice_v1.API_VERSION,

@@ -307,6 +307,10 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
         return _result("refused", kind, target, status_=refusal)
     waits_for = users(draft, usage, kind, name)
     if not waits_for:
+        if kind == "Namespace":
+            # As in Kubernetes, what is left in it goes with it.
+            for held in [found for found in draft.all("LimitRange") if found.metadata.namespace == name]:
+                draft.remove("LimitRange", held)
         draft.remove(kind, target)
         return _result("deleted", kind, target)
     if target.metadata.deletion_timestamp is None:

@@ -13,6 +13,7 @@ from sluice.api.errors import InvalidError
 from sluice.api.scheme import configuration_kinds
 from sluice.api.spelling import as_written
 from sluice.api.validation import validate
+from sluice.core.config import NAMESPACED
 from sluice.core.slices_intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_message
@@ -96,7 +97,7 @@ def _event(manifest: dict[str, Any], what: str) -> ObjectApplied:
     kind = type(desired).__name__
     if all(type(desired) is not each.type for each in configuration_kinds()):
         raise ChangeError(f"{what} {metadata.name}: jobs are submitted, not applied; here the log has them")
-    return applied(kind, metadata.name, desired, metadata.namespace if kind == "LocalQueue" else "")
+    return applied(kind, metadata.name, desired, metadata.namespace if kind in NAMESPACED else "")
 
 
 def _without(item: Input, events: Sequence[ObjectApplied], since: Micros) -> Input | None:

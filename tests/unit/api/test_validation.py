@@ -291,3 +291,107 @@ def test_refused_objects_are_named() -> None:
     """One exception carries all errors and reads as an API server's answer."""
     with pytest.raises(InvalidError, match=r'LocalQueue\.kueue\.x-k8s\.io "a" is invalid: spec\.clusterQ'):
         require_valid(manifest("LocalQueue", {}))
+
+
+# Limit ranges
+
+
+def limit_range(*items: dict[str, Any]) -> Manifest:
+    return manifest("LimitRange", {"limits": list(items)}, "v1", namespace="team")
+
+
+def test_a_limit_range_fills_in_what_follows_as_kubernetes_does() -> None:
+    """Of containers: the max is the default limit, that the default request, and else the min."""
+    (item,) = limit_range(
+        {"type": "Container", "max": {"cpu": 4, "memory": "1Gi"}, "min": {"cpu": 1, "x.y/gpu": 1}}
+    ).spec.limits  # type: ignore[attr-defined]
+
+    assert item.default == {"cpu": 4, "memory": "1Gi"}
+    assert item.default_request == {"cpu": 4, "memory": "1Gi", "x.y/gpu": 1}
+    (pod,) = limit_range({"type": "Pod", "max": {"cpu": 4}}).spec.limits  # type: ignore[attr-defined]
+    assert (pod.default, pod.default_request) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("item", "errors"),
+    [
+        ({"type": "Container", "max": {"cpu": 2}, "min": {"cpu": "500m"}}, []),
+        ({"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}, []),
+        ({"type": ""}, ["spec.limits[0].type: Required value"]),
+        (
+            {"type": "Node"},
+            ['spec.limits[0].type: Invalid value: "Node": must be a standard limit type or fully qualified'],
+        ),
+        (
+            {"type": "Pod", "max": {"cpu": 1}, "min": {"cpu": 2}},
+            ['spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1'],
+        ),
+        (
+            {"type": "Pod", "default": {"cpu": 1}},
+            ["spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"],
+        ),
+        (
+            {"type": "Container", "default": {"cpu": 1}, "defaultRequest": {"cpu": 2}},
+            [
+                'spec.limits[0].defaultRequest[cpu]: Invalid value: "2": '
+                "default request value 2 is greater than default limit value 1"
+            ],
+        ),
+        (
+            {"type": "Container", "default": {"cpu": 3}, "defaultRequest": {"cpu": 1}, "max": {"cpu": 2}},
+            ['spec.limits[0].default[cpu]: Invalid value: "3": default value 3 is greater than max value 2'],
+        ),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}},
+            ['spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio 500m is less than 1'],
+        ),
+        (
+            {"type": "Container", "default": {"x.y/gpu": 2}, "defaultRequest": {"x.y/gpu": 1}},
+            [
+                'spec.limits[0].default[x.y/gpu]: Invalid value: "2": '
+                "default value 2 must equal to defaultRequest value 1 in x.y/gpu"
+            ],
+        ),
+        (
+            {"type": "PersistentVolumeClaim"},
+            [
+                "spec.limits[0].limits: Required value: either minimum or maximum storage value is "
+                "required, but neither was provided"
+            ],
+        ),
+    ],
+)
+def test_limit_ranges_are_checked_as_by_an_api_server(item: dict[str, Any], errors: list[str]) -> None:
+    assert texts(limit_range(item)) == errors
+
+
+def test_each_type_is_limited_once_and_by_quantities() -> None:
+    item = {"type": "Pod", "max": {"cpu": "much"}}
+    found = texts(limit_range(item, item))
+
+    assert found[0].startswith('spec.limits[0].max[cpu]: Invalid value: "much": quantities must match')
+    assert found[1] == 'spec.limits[1].type: Duplicate value: "Pod"'
+
+
+def test_a_runtime_class_has_a_handler_and_its_overhead_is_in_quantities() -> None:
+    value = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}}
+    overhead = {"podFixed": {"cpu": -1}}
+
+    assert (
+        texts(decode_object({**value, "handler": "kata", "scheduling": {"nodeSelector": {"a": "b"}}})) == []
+    )
+    assert texts(decode_object({**value, "overhead": overhead})) == [
+        "handler: Required value",
+        'overhead.podFixed[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+    ]
+
+
+def test_a_job_may_not_ask_for_more_than_its_limits() -> None:
+    """As an API server says it; a Workload that somebody makes by hand is judged by the scheduler."""
+    wide = {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"cpu": 1, "memory": "1024Mi"}}
+    pod = {"containers": [{"name": "c", "resources": wide}], "restartPolicy": "Never"}
+
+    assert texts(job({"template": {"spec": pod}})) == [
+        "spec.template.spec.containers[0].resources.requests: "
+        'Invalid value: "2": must be less than or equal to cpu limit of 1'
+    ]

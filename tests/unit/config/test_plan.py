@@ -296,6 +296,18 @@ def test_a_namespace_in_use_is_refused(cell):
     assert cell.delete("Namespace", "default").status.reason == "Forbidden"
 
 
+def test_a_limit_range_lives_and_dies_with_its_namespace(cell):
+    """It makes the namespace if need be, holds nobody up, and goes with it."""
+    limits = {"limits": [{"type": "Container", "max": {"cpu": 2}}]}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "team"}}
+
+    assert cell.apply({**body, "spec": limits}).outcome == "created"
+    assert cell.stored("LimitRange", "team/l").spec.limits[0].default_request == {"cpu": 2}
+    assert cell.apply({**body, "spec": limits}).outcome == "unchanged"
+    assert cell.delete("Namespace", "team").outcome == "deleted"
+    assert cell.objects.get("LimitRange", "team/l") is None
+
+
 def test_a_replay_of_the_events_gives_the_same_objects(cell):
     """Everything that counts is in the events."""
     cell.apply(manifest("ResourceFlavor", "spot"), queue("a"))

@@ -7,7 +7,17 @@ says why, as in Kueue. Errors come in the order of the checks: metadata, schema,
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluice.api import batch_v1, check_parameters, constraints, core_v1, jobset, kueue, ray, sluice_v1
+from sluice.api import (
+    batch_v1,
+    check_parameters,
+    constraints,
+    core_v1,
+    jobset,
+    kueue,
+    node_v1,
+    ray,
+    sluice_v1,
+)
 from sluice.api import custom as custom_api
 from sluice.api.errors import FieldError, InvalidError
 from sluice.api.features import NONE
@@ -22,6 +32,7 @@ from . import (
     family,
     flavor,
     job,
+    limit_range,
     parameters,
     ray_job,
     small,
@@ -67,6 +78,8 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
         _gateless(_check_constraints),
     ),
     core_v1.Namespace: (_gateless(small.check_namespace),),
+    core_v1.LimitRange: (_gateless(limit_range.check_limit_range),),
+    node_v1.RuntimeClass: (_gateless(limit_range.check_runtime_class),),
     custom_api.CustomResourceDefinition: (_gateless(custom.check_definition),),
     custom_api.CustomObject: (),
     batch_v1.Job: (job.check_batch_job,),

@@ -123,6 +123,7 @@ def check_template(
     if not template.spec.containers:
         return [required(f"{field}.spec.containers")]
     found = pods.check_pod(f"{field}.spec", template.spec, gates)
+    found += pods.check_limits(f"{field}.spec", template.spec)
     found += pods.check_template_metadata(field, template, gates)
     return found + pods.schema_pod(f"{field}.spec", template.spec)
 

@@ -10,6 +10,7 @@ from sluice.api.quantity import Quantity, QuantityError, parse, resource_value
 
 from . import names, quotas
 from .flavor import check_toleration_keys, schema_tolerations
+from .limit_range import above_limits
 
 
 def check_pod(field: str, pod: PodSpec, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
@@ -55,6 +56,19 @@ def _check_amounts(field: str, amounts: Mapping[str, Quantity], *, strict: bool)
         if not good:
             found += quotas.check_quantity(f"{field}[{name}]", quantity)
     return sorted(found, key=lambda error: error.field) if len(found) > 1 else found
+
+
+def check_limits(field: str, pod: PodSpec) -> list[FieldError]:
+    """Check that no container asks for more than it may have, as Kubernetes does when a job is made."""
+    parts = [(f"{field}.initContainers[{i}]", part.resources) for i, part in enumerate(pod.init_containers)]
+    parts += [(f"{field}.containers[{i}]", part.resources) for i, part in enumerate(pod.containers)]
+    if pod.resources is not None:
+        parts.append((field, pod.resources))
+    found: list[FieldError] = []
+    for place, resources in parts:
+        if resources.requests and resources.limits:
+            found += above_limits(f"{place}.resources.requests", resources.requests, resources.limits)
+    return found
 
 
 def check_template_metadata(

@@ -11,10 +11,14 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.core_v1 import LimitRangeItem
 from sluice.api.quantity import resource_value
 from sluice.core.fold import fold
-from sluice.core.jobs import manifest_requests
+from sluice.core.jobs import manifest_requests, resources_of
+from sluice.core.limit_ranges import Rules
 from sluice.core.model import Workload
+from sluice.core.pod_resources import Amounts
+from sluice.core.slices_limits import with_requests
 from sluice.core.state import SchedulerState, new_state
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied
@@ -52,9 +56,28 @@ def state_of(case: Json, header: Json) -> SchedulerState:
             if kind == "ClusterQueue":
                 plain["spec"] = _cluster_queue(plain["spec"], waited_for.get(plain["metadata"]["name"], ()))
             _apply(state, kind, plain)
+    rules = rules_by_namespace(given)
     for manifest in given.get("Workload") or ():
-        add_workload(state, manifest)
+        add_workload(state, manifest, rules)
     return state
+
+
+def rules_by_namespace(given: Json) -> dict[str, Rules]:
+    """Return what the case's limit ranges and runtime classes say of each of its namespaces.
+
+    As they are: the fixtures have not been defaulted.
+    """
+    overheads: dict[str, Amounts] = {}
+    for manifest in given.get("RuntimeClass") or ():
+        fixed = (manifest.get("overhead") or {}).get("podFixed") or {}
+        overheads[manifest["metadata"]["name"]] = {n: resource_value(n, q) for n, q in fixed.items()}
+    items: dict[str, list[LimitRangeItem]] = {}
+    for manifest in given.get("Workload") or ():
+        items[manifest["metadata"].get("namespace", "")] = []
+    for manifest in given.get("LimitRange") or ():
+        limits = msgspec.convert(manifest["spec"]["limits"], list[LimitRangeItem])
+        items.setdefault(manifest["metadata"]["namespace"], []).extend(limits)
+    return {namespace: Rules(found, overheads) for namespace, found in items.items()}
 
 
 def _cluster_queue(spec: Json, checks: Sequence[str]) -> Json:
@@ -120,9 +143,9 @@ def _of_family(state: SchedulerState, record: WorkloadRecord) -> WorkloadRecord:
     return msgspec.structs.replace(record, preference=place, parent_uid=parent)
 
 
-def add_workload(state: SchedulerState, manifest: Json) -> Workload:
+def add_workload(state: SchedulerState, manifest: Json, rules: Mapping[str, Rules] | None = None) -> Workload:
     """Fold a workload and what its status says: quota, admission, eviction."""
-    record = record_of(manifest)
+    record = record_of(manifest, (rules or {}).get(manifest["metadata"].get("namespace", "")))
     if record.parent is not None:
         record = _of_family(state, record)
     fold(state, WorkloadCreated(cause=0, workload=record), 0, 0)
@@ -157,12 +180,19 @@ def _assigned(manifest: Json) -> PodSetAssignment:
     )
 
 
-def record_of(manifest: Json) -> WorkloadRecord:
-    """Return the record that the slice-aggregator would make of a Workload manifest."""
+def record_of(manifest: Json, rules: Rules | None = None) -> WorkloadRecord:
+    """Return the record that the slice-aggregator would make of a Workload manifest.
+
+    Without quota it is what limit ranges make of it: see `slices_limits`.
+    """
     obj = msgspec.convert({**manifest, "status": {}}, kueue.Workload)
     metadata, spec = obj.metadata, obj.spec
     allowed = metadata.annotations.get(ALLOWED_FLAVORS, "")
     owner = next((o for o in metadata.owner_references if o.kind == "Workload" and o.controller), None)
+    pod_sets, misconfigured = manifest_requests(obj), ""
+    if rules is not None and (manifest.get("status") or {}).get("admission") is None:
+        judged = rules.judged(resources_of(obj))
+        pod_sets, misconfigured = with_requests(pod_sets, judged), judged.message
     return WorkloadRecord(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -170,7 +200,8 @@ def record_of(manifest: Json) -> WorkloadRecord:
         uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
         queue_name=spec.queue_name,
         created_at=micros(metadata.creation_timestamp),
-        pod_sets=manifest_requests(obj),
+        pod_sets=pod_sets,
+        misconfigured=misconfigured,
         priority=spec.priority or 0,
         active=spec.active is not False,
         maximum_execution_time_s=spec.maximum_execution_time_seconds,

@@ -34,13 +34,15 @@ def equivalence_key(record: WorkloadRecord) -> str:
     Pod set names count, as they are named in the verdict. Costs some microseconds: call it once a record.
     """
     pod_sets = record.pod_sets
-    wishes = (
+    wishes: tuple[object, ...] = (
         tuple(record.allowed_flavors),
         record.cannot_preempt,
         record.cannot_borrow,
         tuple(record.preemption_gates),
         record.replaces,
     )
+    if record.misconfigured:
+        wishes = (*wishes, record.misconfigured)
     if len(pod_sets) == 1 and wishes == _NO_WISHES:
         pods = pod_sets[0]
         if not (pods.node_selector or pods.node_affinity or pods.tolerations):

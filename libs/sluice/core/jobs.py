@@ -17,12 +17,13 @@ from sluice.api.core_v1 import (
     ResourceRequirements,
 )
 from sluice.api.meta import Manifest, ObjectMeta
-from sluice.api.quantity import Quantity, resource_value, saturate
+from sluice.api.quantity import resource_value
 from sluice.events.base import PodSet
+
+from .pod_resources import PodResources, plain_resources, pod_resources, requests_of
 
 Requests = dict[str, int]
 
-_NO_REQUESTS: Mapping[str, Quantity] = {}
 _SUBMITTER = PodTemplateSpec(
     spec=PodSpec(
         containers=[
@@ -59,6 +60,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     cannot_preempt: bool = False
     cannot_borrow: bool = False
     elastic: bool = False
+    misconfigured: str = ""
+    """Why its resources are inadmissible, by the limit ranges of its namespace."""
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -209,40 +212,11 @@ def pod_set(
 
 
 def pod_requests(pod: PodSpec) -> Requests:
-    """Return what one pod needs, in base units, resources in order of name.
-
-    The most it needs at any time: all containers and sidecars together, or one init container and the
-    sidecars started before it; a request on the pod as a whole replaces that; overhead comes on top.
-    A limit stands in for a request that is not given.
-    """
+    """Return what one pod needs, in base units, resources in order of name: see `pod_resources`."""
     containers = pod.containers
     if len(containers) == 1 and not pod.init_containers and pod.resources is None and not pod.overhead:
         return _sorted(_container_requests(containers[0].resources))
-    total: Requests = {}
-    for container in containers:
-        _add(total, _container_requests(container.resources))
-    if pod.init_containers:
-        _raise_to_init(total, pod.init_containers)
-    if pod.resources is not None:
-        total.update(_container_requests(pod.resources))
-    for name, quantity in pod.overhead.items():
-        total[name] = saturate(total.get(name, 0) + resource_value(name, quantity))
-    return _sorted(total)
-
-
-def _raise_to_init(total: Requests, init_containers: Sequence[Container]) -> None:
-    sidecars: Requests = {}
-    most: Requests = {}
-    for container in init_containers:
-        requests = _container_requests(container.resources)
-        if container.restart_policy == "Always":
-            _add(sidecars, requests)
-            _add(total, requests)
-            _raise_to(most, sidecars)
-        else:
-            _add(requests, sidecars)
-            _raise_to(most, requests)
-    _raise_to(total, most)
+    return requests_of(pod_resources(pod))
 
 
 def _container_requests(resources: ResourceRequirements) -> Requests:
@@ -252,17 +226,6 @@ def _container_requests(resources: ResourceRequirements) -> Requests:
             if name not in found:
                 found[name] = resource_value(name, quantity)
     return found
-
-
-def _add(total: Requests, more: Requests) -> None:
-    for name, value in more.items():
-        total[name] = saturate(total.get(name, 0) + value)
-
-
-def _raise_to(total: Requests, floor: Requests) -> None:
-    for name, value in floor.items():
-        if value > total.get(name, -1):
-            total[name] = value
 
 
 def _sorted(requests: Requests) -> Requests:
@@ -347,6 +310,42 @@ def _group_pod_set(group: sluice_v1.PodGroup, completions: int | None) -> PodSet
         annotations=group.annotations,
         group=group.annotations.get(labels.POD_SET_GROUP_NAME, ""),
     )
+
+
+def resources_of(manifest: Manifest) -> tuple[PodResources, ...]:
+    """Return what one pod of each pod set says of resources, in the order of `JobRequest.pod_sets`.
+
+    Raises:
+        TypeError: *manifest* is no kind of job.
+        QuantityError: it has not been validated.
+    """
+    if isinstance(manifest, sluice_v1.Job):
+        return tuple(plain_resources(group.resources) for group in sluice_v1.groups(manifest.spec))
+    return tuple(pod_resources(template.spec) for template in _templates(manifest))
+
+
+def _templates(manifest: Manifest) -> Sequence[PodTemplateSpec]:
+    match manifest:
+        case batch_v1.Job():
+            return (manifest.spec.template,)
+        case ray.RayCluster():
+            return _ray_templates(manifest.spec)
+        case ray.RayJob():
+            cluster, submitter = manifest.spec.ray_cluster_spec, manifest.spec.submission_mode
+            found = _ray_templates(cluster) if cluster is not None else ()
+            if submitter in ("", "K8sJobMode"):
+                return (*found, manifest.spec.submitter_pod_template or _SUBMITTER)
+            return found
+        case jobset.JobSet():
+            return [part.template.spec.template for part in manifest.spec.replicated_jobs]
+        case kueue.Workload():
+            return [part.template for part in manifest.spec.pod_sets]
+        case _:
+            raise TypeError(f"{type(manifest).__name__} is no job")
+
+
+def _ray_templates(spec: ray.RayClusterSpec) -> tuple[PodTemplateSpec, ...]:
+    return (spec.head_group_spec.template, *(group.template for group in spec.worker_group_specs))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -82,6 +82,9 @@ def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         entry.finish(Outcome.ASIDE, MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector")
         return False
+    if workload.record.misconfigured:
+        entry.finish(Outcome.PARKED, MISCONFIGURED, workload.record.misconfigured)
+        return False
     if workload.record.parent is not None:
         why = why_barred(world, workload)
         if why:

@@ -30,6 +30,7 @@ from .slices_answers import DUPLICATE, NODE_FAILURES, forgotten
 from .slices_decide import answer, turn
 from .slices_fold import HANDLERS
 from .slices_intake import Presence
+from .slices_limits import adjusted
 from .slices_reports import stopped
 from .slices_state import MICROS, Finished, Job, State, Todo
 
@@ -48,7 +49,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 5
+    state_version: ClassVar[int] = 6
 
     def initial(self) -> State:
         return State()
@@ -64,8 +65,9 @@ class SliceAggregator:
 
         1. Messages about jobs: at most one of each job, since the next one depends on its outcome.
         2. Turns of workloads, of jobs without a message.
-        3. Agents that came or went, after the messages that say what they run.
-        4. Finished jobs whose time is over, and then replaced slices.
+        3. Waiting workloads that limit ranges make something else of.
+        4. Agents that came or went, after the messages that say what they run.
+        5. Finished jobs whose time is over, and then replaced slices.
         """
         events: list[Event] = []
         busy: set[JobKey] = set()
@@ -75,6 +77,12 @@ class SliceAggregator:
             for key in state.todo:
                 if key not in busy:
                     events += turn(state, state.jobs[key], at)
+                    if _full(events):
+                        return events
+        if state.adjusting:
+            for key in state.adjusting:
+                if key not in busy and key not in state.todo:
+                    events += adjusted(state, key)
                     if _full(events):
                         return events
         if events:

@@ -42,6 +42,7 @@ from .slices_answers import (
     wrong_sizes,
 )
 from .slices_intake import Inbound
+from .slices_limits import as_running
 from .slices_manifest import look_into
 from .slices_records import (
     again,
@@ -130,6 +131,8 @@ def _edited(
     """A manifest for a live job: change it in place, stop it for a new workload, or refuse."""
     if 0 < submission.generation < job.generation:
         return ignored(inbound, STALE)
+    if state.limits_used and job.reserved:
+        request = as_running(state, job, request, submission)
     errors = _immutable(job, submission, request)
     if request.queue_name != job.record.queue_name:
         errors += _no_elastic_variants(state, request)
@@ -190,7 +193,7 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
         if not same(new.preemption_gates, old.preemption_gates):
             text = submission.manifest.metadata.annotations.get(PREEMPTION_GATES, "")
             errors.append(invalid(f"metadata.annotations[{PREEMPTION_GATES}]", text, "field is immutable"))
-    if job.phase is Phase.RUNNING and template_digest(submission, new.pod_sets) != job.template:
+    if job.phase is Phase.RUNNING and template_digest(submission) != job.template:
         errors.append(forbidden("spec.template", "field is immutable while the job is running"))
     return errors
 

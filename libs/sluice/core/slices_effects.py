@@ -77,6 +77,7 @@ def drop_job(state: State, job: Job) -> None:
         del state.replaced[key]
     del state.jobs[job.key]
     state.unread.pop(job.key, None)
+    state.adjusting.pop(job.key, None)
     state.touch(job)
 
 

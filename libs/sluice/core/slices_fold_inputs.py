@@ -22,6 +22,7 @@ from .slices_dispatch import cut, placement
 from .slices_effects import Handler, begin_sizes, prune, prune_all, succeed
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
+from .slices_limits import limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
 from .slices_resize import counts, granted, grows, low_since, was_refused
 from .slices_state import Job, Phase, State, Todo
 from .slicing import scaled
@@ -44,6 +45,10 @@ def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -
             case "ResourceFlavor":
                 flavor = msgspec.json.decode(event.object, type=kueue.ResourceFlavor)
                 state.flavors[event.name] = flavor.spec
+            case "LimitRange":
+                limit_range_applied(state, event, seq)
+            case "RuntimeClass":
+                runtime_class_applied(state, event, seq)
             case "LocalQueue":
                 queue = msgspec.json.decode(event.object, type=kueue.LocalQueue)
                 state.cluster_queues[f"{event.namespace}/{event.name}"] = queue.spec.cluster_queue
@@ -60,8 +65,10 @@ def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -
         return
 
 
-def _object_deleted(state: State, event: ObjectDeleted, _seq: int, _at: Micros) -> None:
+def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
     match event.kind:
+        case "LimitRange" | "RuntimeClass":
+            limits_deleted(state, event, seq)
         case "WorkloadPriorityClass":
             state.priorities.pop(event.name, None)
         case "ResourceFlavor":
@@ -80,11 +87,13 @@ def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: in
         return
     if job.pending is not None and job.pending.key == event.workload:
         job.pending_assignment = event.pod_sets
+        look_at_limits(state, job, seq)
         return
     job.reserved = True
     job.evicting = False
     job.through_variant = isinstance(event, ParentAdmitted)
     job.assignment = event.pod_sets
+    look_at_limits(state, job, seq)
     if job.edited:
         job.edited = False
         if not _matches(state, job, event):
@@ -155,6 +164,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     elif job.admitted:
         smaller = grows(had, counts(job.record.pod_sets))
         state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
+    look_at_limits(state, job, seq)
     state.touch(job)
 
 
@@ -192,6 +202,7 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         return
     if job.record.key != event.workload:
         job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
+        look_at_limits(state, job, seq)
         return
     job.reserved = job.admitted = job.evicting = job.through_variant = False
     begin_sizes(job)
@@ -208,6 +219,7 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
         state.set_pending_todo(job, Todo.WITHDRAW, seq)
     elif job.phase is Phase.PENDING and job.pending is not None and job.pending_todo is not Todo.WITHDRAW:
         state.set_todo(job, Todo.FORGET_SLICE, seq)
+    look_at_limits(state, job, seq)
 
 
 def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, seq: int, _at: Micros) -> None:

@@ -35,6 +35,7 @@ from .slices_effects import (
     prune,
     succeed,
 )
+from .slices_limits import look_at_limits, note_adjusted
 from .slices_manifest import in_force, note_before_end
 from .slices_resize import counts, grows, note_size
 from .slices_state import MICROS, Finished, Job, Phase, State, Stop, Todo
@@ -65,6 +66,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
             state.clear_todo(job)
         if inbound is not None:
             in_force(state, job, inbound)
+        look_at_limits(state, job, event.cause)
         state.touch(job)
         return
     else:
@@ -84,6 +86,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
     state.by_workload[record.key] = job
     if inbound is not None:
         in_force(state, job, inbound)
+    look_at_limits(state, job, event.cause)
     state.touch(job)
 
 
@@ -103,6 +106,8 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         if job.pending_todo is Todo.REACTIVATE and event.active:
             state.clear_pending_todo(job)
     elif changes:
+        if event.pod_sets is not None:
+            note_adjusted(state, job, event.pod_sets)
         job.record = msgspec.structs.replace(job.record, **changes)
         if event.pod_sets is not None and job.phase is Phase.RUNNING:
             job.placement = cut(job.placement, counts(event.pod_sets))
@@ -113,6 +118,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     inbound = state.answered(event.cause)
     if inbound is not None:
         in_force(state, job, inbound)
+    look_at_limits(state, job, event.cause)
     state.touch(job)
 
 
@@ -188,6 +194,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     job.placement = ()
     if event.reason:
         job.reason, job.message = event.reason, event.message
+    look_at_limits(state, job, event.cause)
     state.touch(job)
 
 
@@ -206,6 +213,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
         state.clear_todo(job)
         succeed(state, job, at)
         job.reserved = False
+        look_at_limits(state, job, event.cause)
         state.touch(job)
         return
     note_before_end(state, job)
@@ -235,6 +243,7 @@ def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> No
         drop_pending(state, job)
         if job.todo is Todo.FORGET_SLICE:
             state.clear_todo(job)
+        look_at_limits(state, job, event.cause)
         state.touch(job)
     elif job is not None:
         for key in job.history:

@@ -11,9 +11,11 @@ from sluice.events.base import PodSet
 from sluice.events.codec import type_of
 from sluice.events.job import JobScaled
 
+from .jobs import resources_of
+from .limit_ranges import encode as encode_resources
 from .slices_intake import Inbound
 from .slices_state import Job, State
-from .slices_submission import Submission, template_digest
+from .slices_submission import Submission, encoded_resources, template_digest
 
 _TTL = b"ttlSecondsAfterFinished"
 
@@ -23,7 +25,7 @@ def in_force(state: State, job: Job, inbound: Inbound) -> None:
     pod_sets = job.record.pod_sets
     if inbound.is_read or job.key in state.unread or type_of(inbound.payload) != "JobSubmitted":
         look_into(state, job)
-        _note(job, inbound, pod_sets)
+        _note(state, job, inbound, pod_sets)
     else:
         job.manifest_seq = inbound.seq
         state.unread[job.key] = (inbound, pod_sets)
@@ -33,7 +35,7 @@ def look_into(state: State, job: Job) -> None:
     """Bring the job's fields up to date with the manifest in force."""
     found = state.unread.pop(job.key, None)
     if found is not None:
-        _note(job, *found)
+        _note(state, job, *found)
 
 
 def look_into_all(state: State) -> None:
@@ -54,13 +56,14 @@ def note_before_end(state: State, job: Job) -> None:
         job.message_id, job.ttl_s = inbound.message_id, None
 
 
-def _note(job: Job, inbound: Inbound, pod_sets: Sequence[PodSet]) -> None:
+def _note(state: State, job: Job, inbound: Inbound, pod_sets: Sequence[PodSet]) -> None:
     data = inbound.data
     if isinstance(data, Submission):
         job.manifest_seq = inbound.seq
         job.message_id = inbound.message_id
         job.digest = data.digest
-        job.template = template_digest(data, pod_sets)
+        job.template = template_digest(data)
+        job.resources = _resources(state, data, pod_sets)
         job.generation = max(job.generation, data.generation)
         job.ttl_s = data.ttl_s
     elif isinstance(data, JobScaled):
@@ -68,6 +71,17 @@ def _note(job: Job, inbound: Inbound, pod_sets: Sequence[PodSet]) -> None:
         job.digest = b""
         if data.generation is not None:
             job.generation = max(job.generation, data.generation)
+
+
+def _resources(state: State, submission: Submission, pod_sets: Sequence[PodSet]) -> bytes:
+    """Return what the manifest says of resources, b"" when the *pod_sets* that were made of it tell it."""
+    found = encoded_resources(submission)
+    if found or not state.limits_used:
+        return found
+    own = resources_of(submission.manifest)
+    if all(pod.containers[0].requests == pods.requests for pod, pods in zip(own, pod_sets, strict=False)):
+        return b""
+    return encode_resources(own)
 
 
 __all__ = ["in_force", "look_into", "look_into_all", "note_before_end"]

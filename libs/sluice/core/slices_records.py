@@ -20,6 +20,7 @@ from sluice.events.slices import (
 from .intake import guarded
 from .jobs import JobRequest
 from .slices_answers import Events, wrong_sizes
+from .slices_limits import within_limits
 from .slices_naming import workload_name
 from .slices_state import Job, State
 from .slices_submission import Submission
@@ -36,7 +37,7 @@ def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError,
     if request.priority_class and request.priority_class not in state.priorities:
         # Kueue would wait for the class to appear; here whoever submitted is told.
         return (not_found(f"metadata.labels[{PRIORITY_CLASS}]", request.priority_class),)
-    return request
+    return within_limits(state, request, submission) if state.limits_used else request
 
 
 def priority(state: State, request: JobRequest) -> int:
@@ -76,6 +77,7 @@ def new_record(
         allowed_flavors=request.allowed_flavors,
         cannot_preempt=request.cannot_preempt,
         cannot_borrow=request.cannot_borrow,
+        misconfigured=request.misconfigured,
         labels=dict(request.labels),
         annotations=first_of_lineage(dict(request.annotations), name),
     )
@@ -84,7 +86,7 @@ def new_record(
 _UPDATABLE = frozenset(
     {"name", "uid", "created_at", "job", "replaces"}
     | {"queue_name", "priority", "priority_class", "active", "maximum_execution_time_s", "pod_sets"}
-    | {"labels", "annotations"}
+    | {"labels", "annotations", "misconfigured"}
 )
 
 
@@ -110,6 +112,7 @@ def update(old: WorkloadRecord, new: WorkloadRecord, cause: int) -> WorkloadUpda
         pod_sets=_changed(old.pod_sets, new.pod_sets),
         labels=_changed(old.labels, new.labels),
         annotations=_changed(old.annotations, new.annotations),
+        misconfigured=_changed(old.misconfigured, new.misconfigured),
     )
 
 

@@ -6,9 +6,11 @@ Messages that wait are stored as they came and decoded again, so that a snapshot
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.core_v1 import LimitRangeSpec
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
 
+from .pod_resources import Amounts
 from .slices_intake import inbound, presence
 from .slices_manifest import look_into_all
 from .slices_state import Finished, Job, State
@@ -29,6 +31,10 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     cluster_queues: dict[str, str]
     concurrent: list[str]
     config: kueue.ConfigurationSpec
+    limits_used: bool
+    limit_ranges: list[tuple[str, str, LimitRangeSpec]]
+    overheads: dict[str, Amounts]
+    adjusting: list[tuple[JobKey, int]]
     messages: list[Kept]
     presence: list[Kept]
     todo: list[JobKey]
@@ -53,6 +59,14 @@ def dump(state: State) -> bytes:
             cluster_queues=dict(sorted(state.cluster_queues.items())),
             concurrent=list(state.concurrent),
             config=state.config,
+            limits_used=state.limits_used,
+            limit_ranges=[
+                (namespace, name, spec)
+                for namespace, here in sorted(state.limit_ranges.items())
+                for name, spec in sorted(here.items())
+            ],
+            overheads=dict(sorted(state.overheads.items())),
+            adjusting=list(state.adjusting.items()),
             messages=[
                 (waiting.seq, waiting.at, waiting.subject, waiting.payload)
                 for queue in state.inbox.values()
@@ -91,8 +105,13 @@ def load(data: bytes) -> State:
         cluster_queues=found.cluster_queues,
         concurrent=dict.fromkeys(found.concurrent),
         config=found.config,
+        limits_used=found.limits_used,
+        overheads=found.overheads,
+        adjusting=dict(found.adjusting),
         todo=dict.fromkeys(found.todo),
     )
+    for namespace, name, spec in found.limit_ranges:
+        state.limit_ranges.setdefault(namespace, {})[name] = spec
     for seq, at, subject, payload in found.messages:
         key, waiting = inbound(Message(subject=subject, payload=payload), seq, at)
         state.receive(key, waiting)

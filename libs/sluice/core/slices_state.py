@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sluice.api import kueue
+from sluice.api.core_v1 import LimitRangeSpec
 from sluice.events.base import JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.dispatch import DispatchPodSet
 from sluice.events.slices import WorkloadRecord
 
+from .limit_ranges import Rules
+from .pod_resources import Amounts
 from .slices_intake import Inbound, Presence
 
 MICROS = 1_000_000
@@ -77,6 +80,8 @@ class Job:
     """Of its manifest."""
     template: bytes = b""
     """Digest of its pods, their number left out."""
+    resources: bytes = b""
+    """What its manifest says of resources (`limit_ranges.encode`), where its pod sets do not tell it."""
     ttl_s: int | None = None
     """How long it is kept when it has finished, if it says so."""
     generation: int = 0
@@ -161,6 +166,16 @@ class State:
     concurrent: dict[str, None] = field(default_factory=dict)
     """Cluster queues with concurrent admission."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
+    limits_used: bool = False
+    """Has there ever been a limit range or runtime class? Else nobody looks for any."""
+    limit_ranges: dict[str, dict[str, LimitRangeSpec]] = field(default_factory=dict)
+    """Namespace -> name -> limit range."""
+    overheads: dict[str, Amounts] = field(default_factory=dict)
+    """Runtime class -> what each of its pods needs on top."""
+    rules: dict[str, Rules] = field(default_factory=dict)
+    """Namespace -> what these make of its jobs. Derived when asked for, never dumped."""
+    adjusting: dict[JobKey, int] = field(default_factory=dict)
+    """Jobs whose waiting workload is not what they make of it -> sequence of what changed that."""
 
     inbox: dict[JobKey, dict[int, Inbound]] = field(default_factory=dict)
     """Job -> messages by sequence, in order."""

@@ -1,7 +1,7 @@
 """A submitted manifest as the slice-aggregator sees it: what admission needs of it, and its digests."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,9 +11,9 @@ from sluice.api.decode import decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
 from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
-from sluice.events.base import PodSet
 
-from .jobs import JobRequest, job_request
+from .jobs import JobRequest, job_request, resources_of
+from .limit_ranges import encode as encode_resources
 
 JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
 
@@ -117,17 +117,17 @@ _templates: dict[bytes, bytes] = {}
 """Digest -> template digest."""
 
 
-def template_digest(submission: Submission, pod_sets: Sequence[PodSet]) -> bytes:
+def template_digest(submission: Submission) -> bytes:
     """Return what tells manifests apart by what must stay while the job runs: pods, not their number."""
     found = _templates.get(submission.digest)
     if found is None:
         if len(_templates) >= _CACHED:
             del _templates[next(iter(_templates))]
-        found = _templates[submission.digest] = _digest(_template(submission.manifest, pod_sets))
+        found = _templates[submission.digest] = _digest(_template(submission.manifest))
     return found
 
 
-def _template(manifest: JobManifest, pod_sets: Sequence[PodSet]) -> object:
+def _template(manifest: JobManifest) -> object:
     match manifest:
         case batch_v1.Job():
             return manifest.spec.template, manifest.spec.completion_mode
@@ -135,7 +135,27 @@ def _template(manifest: JobManifest, pod_sets: Sequence[PodSet]) -> object:
             groups = sluice_v1.groups(manifest.spec)
             return [msgspec.structs.replace(g, replicas=None, min_replicas=None) for g in groups]
         case _:
+            pod_sets = job_request(manifest).pod_sets
             return [msgspec.structs.replace(pods, count=0, min_count=None) for pods in pod_sets]
+
+
+_resources: dict[bytes, bytes] = {}
+"""Digest -> the resources of its pods."""
+
+
+def encoded_resources(submission: Submission) -> bytes:
+    """Return what the pods of a valid manifest say of resources (`limit_ranges.encode`).
+
+    b"" when the requests of its pod sets say all: one container each, without limits, as most jobs are.
+    """
+    found = _resources.get(submission.digest)
+    if found is None:
+        if len(_resources) >= _CACHED:
+            del _resources[next(iter(_resources))]
+        pods = resources_of(submission.manifest)
+        found = b"" if all(pod.is_plain for pod in pods) else encode_resources(pods)
+        _resources[submission.digest] = found
+    return found
 
 
 def _digest(value: Any) -> bytes:

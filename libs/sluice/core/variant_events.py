@@ -42,6 +42,7 @@ def updated_as_workload(event: VariantUpdated) -> WorkloadUpdated:
         pod_sets=event.pod_sets,
         labels=event.labels,
         annotations=event.annotations,
+        misconfigured=event.misconfigured,
     )
 
 

@@ -281,7 +281,14 @@ def _admit(family: Family) -> list[Event]:
     ]
 
 
-_SHARED = ("queue_name", "priority", "priority_class", "maximum_execution_time_s", "pod_sets")
+_SHARED = (
+    "queue_name",
+    "priority",
+    "priority_class",
+    "maximum_execution_time_s",
+    "pod_sets",
+    "misconfigured",
+)
 
 
 def _spread(state: State, family: Family) -> list[Event]:

@@ -48,6 +48,8 @@ class WorkloadRecord(Value, frozen=True, kw_only=True):
     """Of a variant: its place among its siblings, 0 is the most preferred."""
     replaces: WorkloadKey | None = None
     """The workload slice that this one replaces."""
+    misconfigured: str = ""
+    """Why its resources are inadmissible, by the limit ranges of its namespace; "" when they are not."""
 
     @property
     def key(self) -> WorkloadKey:
@@ -59,7 +61,11 @@ class WorkloadCreated(Event, frozen=True, kw_only=True):
 
 
 class WorkloadUpdated(Event, frozen=True, kw_only=True):
-    """A change of the spec; None means unchanged. `pod_sets` changes only where that is allowed in place."""
+    """A change of the spec; None means unchanged. `pod_sets` changes only where that is allowed in place.
+
+    Caused by a limit range, a runtime class or an eviction, it is what the limit ranges of the namespace now
+    make of a workload that waits.
+    """
 
     workload: WorkloadKey
     queue_name: str | None = None
@@ -70,6 +76,7 @@ class WorkloadUpdated(Event, frozen=True, kw_only=True):
     pod_sets: Sequence[PodSet] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    misconfigured: str | None = None
 
 
 class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):

@@ -95,6 +95,7 @@ class VariantUpdated(Event, frozen=True, kw_only=True):
     annotations: dict[str, str] | None = None
     preference: int | None = None
     allowed_flavors: Sequence[str] | None = None
+    misconfigured: str | None = None
 
 
 class VariantActivated(Event, frozen=True, kw_only=True):

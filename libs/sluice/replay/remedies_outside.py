@@ -14,6 +14,7 @@ from sluice.events.base import Event
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.codec import rfc3339
 from sluice.events.config import ObjectApplied
+from sluice.events.slices import WorkloadUpdated
 from sluice.events.variants import PreemptionGateOpened
 
 from .trying import applied_queue
@@ -34,6 +35,9 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
         else:
             # Nobody opens it but the variant-controller, for one variant after the other (CA11).
             yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
+    if workload.record.misconfigured:
+        text = f"resources within the limit ranges of namespace {workload.record.namespace}"
+        yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
     local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
     if local is not None and stopped(local.stop_policy):
         resumed = kueue.LocalQueueSpec(cluster_queue=local.cluster_queue)

@@ -321,6 +321,8 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
+    if record.misconfigured:
+        return "Misconfigured", record.misconfigured
     del at
     return "", ""
 

@@ -5,9 +5,6 @@ from tests.conformance.framework import Json
 
 SUITE = "scheduler.TestSchedule"
 LEFT_OUT = {
-    "container resource requests exceed limits": (
-        "deviates: G1 a job is validated when it is submitted, as by an API server"
-    ),
     "error during admission": "white-box: a failing API client; our decisions are written as one commit",
 }
 

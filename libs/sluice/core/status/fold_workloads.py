@@ -60,7 +60,10 @@ from .state import State
 
 REPLACED = "WorkloadSliceReplaced"
 _NOT = object()
-_CHANGEABLE = ("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations")
+_CHANGEABLE = (
+    *("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations"),
+    "misconfigured",
+)
 
 _VERDICTS_LIMIT = 1000
 """Verdicts kept per cluster queue beyond what its pending workloads can need."""

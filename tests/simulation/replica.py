@@ -131,14 +131,13 @@ class Replica:
         self.alive = True
         nonces = self.service.nonces
         self.chain = Chain(self.writer, f"{self.number}.{self.processes}", lambda: str(next(nonces)))
-        mine = f"-{self.chain.instance}".encode()
         hooks: tuple[Hooks[Any], ...] = ()
         if self.publisher is not None:
             self.publisher.start()
             hooks = (self.publisher,)
         self.machine = Machine(
             self.service.decider(),
-            lambda entry: entry.header.endswith(mine),
+            lambda entry: self.chain.sent(entry.header.decode()),
             hooks,
             mark_inputs=MARK_INPUTS,
         )
@@ -183,7 +182,7 @@ class Replica:
     def seek(self) -> None:
         """Take the lease, and look up where the chain ends."""
         self.service.holder = self
-        self.chain.head, _ = self.service.log.last(self.writer)
+        self.chain.go_on(self.service.log.last(self.writer)[0])
         self.seeks = True
 
     def lead(self) -> None:

@@ -4,6 +4,7 @@ Each commit names its predecessor, so that of two leaders one is refused (fencin
 got lost is sent again as it was; whether a refused one stands in the log after all is settled by looking
 at the subject's last message, never by guessing.
 
+    chain.go_on(seq of the subject's last message)
     send = chain.begin()
     while True: carry `send` out; then
         an acknowledgement -> chain.acknowledged(seq, duplicate=...)
@@ -33,13 +34,23 @@ class Chain:
     def __init__(self, writer: str, instance: str, nonce: Callable[[], str]) -> None:
         self.writer, self._nonce = writer, nonce
         self.instance = instance
-        """In the ids of its messages, so that a leader knows its own from another's."""
+        """In the ids of its messages: who wrote them."""
         self.head = 0
         """Sequence of the chain's last commit, as far as this writer knows."""
+        self._sent: Send | None = None
+
+    def go_on(self, head: int) -> None:
+        """Continue the chain behind *head*. Whatever was sent before is another leader's from now on."""
+        self.head, self._sent = head, None
 
     def begin(self) -> Send:
         """Return what to send next."""
-        return Send(f"{self.writer}-{self.head}-{self._nonce()}-{self.instance}", self.head)
+        self._sent = Send(f"{self.writer}-{self.head}-{self._nonce()}-{self.instance}", self.head)
+        return self._sent
+
+    def sent(self, message_id: str) -> bool:
+        """Tell whether this is the message sent last. Any other behind `head` is another leader's."""
+        return self._sent is not None and message_id == self._sent.message_id
 
     def acknowledged(self, seq: int, *, duplicate: bool) -> bool:
         """Tell whether the message stands in the log, at *seq*; if not, the last message must be looked up.

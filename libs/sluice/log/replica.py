@@ -42,7 +42,7 @@ class Moment:
 class Replica[S]:
     """One replica of the service that *decider* is.
 
-    *owns*: tells whether a commit that was read was written by this replica.
+    *owns*: tells whether a commit that was read, and not reported as written yet, is the one in flight.
     *mark_inputs*: after so many inputs without a decision, a step without events says how far it has come.
     """
 

@@ -78,9 +78,8 @@ class Runner[S]:
         self.settings = settings or Settings()
         self.metrics = RunnerMetrics(decider.writer)
         self.writer = CommitWriter(target, decider.writer, instance=instance)
-        mine = f'-{self.writer.instance}"'.encode()
         self.replica: Replica[S] = Replica(
-            decider, lambda entry: mine in entry.payload[:160], hooks, mark_inputs=self.settings.mark_inputs
+            decider, self.writer.wrote, hooks, mark_inputs=self.settings.mark_inputs
         )
         self.role = "starting"
         self.tail: Tail | None = None

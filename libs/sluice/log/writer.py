@@ -67,8 +67,12 @@ class CommitWriter:
     async def find_head(self) -> int:
         """Look up the chain's last commit, and continue from there; waits for the log for ever."""
         last = await self._last()
-        self.chain.head = last.seq if last else 0
+        self.chain.go_on(last.seq if last else 0)
         return self.chain.head
+
+    def wrote(self, entry: Entry) -> bool:
+        """Tell whether an entry behind `head` is the commit in flight, read before it is answered."""
+        return self.chain.sent(message_id_of(entry.payload))
 
     async def write(self, steps: Sequence[Step], written: Callable[[Written], None]) -> None:
         """Commit *steps*, in as many messages as their size needs; *written* is called after each.

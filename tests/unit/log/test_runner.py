@@ -199,6 +199,44 @@ async def test_two_leaders_at_once_decide_nothing_twice():
     assert one.metrics.fenced + other.metrics.fenced > 0
 
 
+class Delaying(MemoryLog):
+    """A log that leaves commits on their way, while it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.delays, self.under_way = False, []
+
+    async def append(self, suffix, payload, **expected):
+        if self.delays and suffix == "scheduler":
+            self.under_way.append(lambda: MemoryLog.append(self, suffix, payload, **expected))
+            await asyncio.Event().wait()
+        return await super().append(suffix, payload, **expected)
+
+
+async def test_a_late_commit_of_an_earlier_life_fences():
+    """Who lost the lease and has it again knows nothing of what it sent before: its state lacks it."""
+    log, lease, clock = Delaying(), Lease(held=True), Clock(0)
+    clock.at = begin = log._now()
+    async with running(log, leadership=lease, clock=clock) as runner:
+        await log.append("job.a.b", order("o"))
+        await eventually(lambda: runner.settled and runner.fold.state.balance == 1)
+        log.delays = True
+        clock.at += INTEREST_US
+        runner._wake.set()
+        await eventually(lambda: log.under_way)
+
+        lease.give(held=False)
+        await eventually(lambda: runner.role == "standby")
+        log.delays, clock.at = False, begin
+        lease.give(held=True)
+        await eventually(lambda: runner.settled)
+        assert runner.fold.state.interests == 0
+        await log.under_way[0]()
+        await eventually(lambda: runner.settled and runner.fold.state.interests == 1)
+
+        assert dump(replayed(log)) == dump(runner.fold)
+
+
 class Restless(Bank):
     """Has something to decide for ever, as long as nobody has paid anything in."""
 

@@ -7,8 +7,9 @@
     async with AsyncClient() as client:
         await Executor(client, "slurm-1", run).serve()
 
-An elastic job is resized while it runs: `work.on_resize`, if set, is called with the new entry. Without it
-the job keeps the pods that it began with, of which some may have no quota any more.
+An elastic job is resized while it runs: `work.on_resize`, if set, is called with the new entry, and awaited
+if it is a coroutine function. Without it the job keeps the pods that it began with, of which some may have no
+quota any more.
 
 `run` is cancelled when the job must stop; it ends its processes and lets the cancellation through.
 
@@ -20,9 +21,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -143,7 +145,7 @@ class Executor:
                 case StartWork(number, entry):
                     self._start(number, entry)
                 case CancelWork(number):
-                    self._works[number][0].cancel()
+                    self._cancel(*self._works[number])
                 case ResizeWork(number, entry, resized):
                     self._resize(number, entry, resized=resized)
                 case Reported(number, in_log):
@@ -155,10 +157,11 @@ class Executor:
                         self._ended.set_result(action)
         self._arm()
 
-    def _begin(self, work: "asyncio._CoroutineLike[None]") -> None:
+    def _begin(self, work: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)
+        return task
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -218,20 +221,60 @@ class Executor:
     async def _work(self, work: Work) -> Outcome:
         try:
             return await self.run(work)
+        except asyncio.CancelledError:
+            if work.failure is None:
+                raise
+            return self._failed(work.failure)
         except Exception as error:
             log.exception("work failed", job=work.entry.job, attempt=work.entry.attempt)
-            return Outcome(success=False, message=f"executor {self.name}: {type(error).__name__}: {error}")
+            return self._failed(error)
+
+    def _failed(self, error: Exception) -> Outcome:
+        return Outcome(success=False, message=f"executor {self.name}: {type(error).__name__}: {error}")
+
+    def _cancel(self, task: asyncio.Task[Outcome], work: Work) -> None:
+        for resizing in work.resizing:
+            resizing.cancel()
+        task.cancel()
 
     def _work_ended(self, number: int, task: asyncio.Task[Outcome]) -> None:
-        del self._works[number]
+        _, work = self._works.pop(number)
+        for resizing in work.resizing:
+            resizing.cancel()
         outcome = None if task.cancelled() else task.result()
         self._do(self._machine.work_ended(number, outcome, time.monotonic()))
 
     def _resize(self, number: int, entry: DispatchEntry, *, resized: bool) -> None:
-        _, work = self._works[number]
+        task, work = self._works[number]
         work.entry = entry
-        if resized and work.on_resize is not None:
-            work.on_resize(entry)
+        if not resized or work.on_resize is None or work.failure is not None:
+            return
+        try:
+            going = work.on_resize(entry)
+        except Exception as error:
+            self._resize_failed(task, work, error)
+            return
+        if going is not None:
+            resizing = self._begin(self._resizing(task, work, going))
+            work.resizing.add(resizing)
+            resizing.add_done_callback(work.resizing.discard)
+
+    async def _resizing(
+        self, task: asyncio.Task[Outcome], work: Work, going: Coroutine[Any, Any, None]
+    ) -> None:
+        try:
+            async with work.turns:
+                await going
+        except Exception as error:
+            self._resize_failed(task, work, error)
+        finally:
+            going.close()
+
+    def _resize_failed(self, task: asyncio.Task[Outcome], work: Work, error: Exception) -> None:
+        """End the attempt as failed; `run` is cancelled, so that it ends its pods."""
+        log.error("resize failed", job=work.entry.job, attempt=work.entry.attempt, exc_info=error)
+        work.failure = error
+        task.cancel()
 
     # reporting
 

@@ -1,9 +1,9 @@
 """What an executor is given, one attempt of a job at a time, and what it says of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -38,8 +38,16 @@ class Work:
     entry: DispatchEntry
     """As it is now: a resize puts another one with other counts in its place."""
     executor: Reporter
-    on_resize: Callable[[DispatchEntry], None] | None = None
-    """Called in the event loop when the job was resized: start or end pods, then call `ready` again."""
+    on_resize: Callable[[DispatchEntry], Coroutine[Any, Any, None] | None] | None = None
+    """Called in the event loop when the job was resized: start or end pods, then call `ready` again.
+
+    Coroutines are awaited one after the other, and cancelled with `run`. If it raises, the attempt has
+    failed, and `run` is cancelled.
+    """
+    resizing: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    failure: Exception | None = None
+    """What `on_resize` raised."""
     _reports: int = 0
     """Makes each report another message: the same counts may have to be said again after a resize."""
 

@@ -1,9 +1,13 @@
 """Users' own executors: the protocol, with work that is no process."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
+from sluice.api.labels import ELASTIC_JOB
+from sluice.events.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
@@ -111,6 +115,52 @@ async def test_a_fault_in_run_fails_the_job(client: AsyncClient, scheduler: Runn
             await client.wait("broken", timeout_s=PATIENCE_S)
         await client.submit(manifest("next"))
         assert (await client.wait("next", timeout_s=PATIENCE_S)).success
+
+
+async def _resized(entry: DispatchEntry) -> None:
+    await asyncio.sleep(0)
+    raise RuntimeError(f"no room for {entry.pod_sets[0].count}")
+
+
+def _resized_at_once(_: DispatchEntry) -> None:
+    raise RuntimeError("no room for 1")
+
+
+@pytest.mark.parametrize("resized", [_resized, _resized_at_once], ids=["coroutine", "function"])
+async def test_a_fault_in_on_resize_fails_that_job_alone(
+    client: AsyncClient,
+    scheduler: RunningScheduler,
+    resized: Callable[[DispatchEntry], Coroutine[Any, Any, None] | None],
+) -> None:
+    """Its work is cancelled, so that it ends its pods; all else that the executor runs goes on."""
+    assert scheduler.runner.role != "stopped"
+    over: list[str] = []
+    go_on, began = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def run(work: Work) -> Outcome:
+        work.on_resize = resized
+        try:
+            await work.ready()
+            began.release()
+            await go_on.wait()
+        finally:
+            over.append(work.entry.job)
+        return Outcome()
+
+    elastic = manifest("elastic", parallelism=2)
+    elastic["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+    # Not so fast: printing a traceback takes long on a busy machine.
+    async with Running(Executor(client, "mine", run, ExecutorSettings(check_s=1))):
+        await client.submit(elastic)
+        await client.submit(manifest("other"))
+        for _ in range(2):
+            await asyncio.wait_for(began.acquire(), PATIENCE_S)
+        await client.scale("elastic", 1)
+        with pytest.raises(JobFailedError, match="executor mine: RuntimeError: no room for 1"):
+            await client.wait("elastic", timeout_s=PATIENCE_S)
+        assert over == ["default/elastic"]
+        go_on.set()
+        assert (await client.wait("other", timeout_s=PATIENCE_S)).attempt == 1
 
 
 async def test_each_attempt_runs_once(client: AsyncClient, scheduler: RunningScheduler) -> None:

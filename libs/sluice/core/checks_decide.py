@@ -149,7 +149,7 @@ def _together(
     elif not is_ready and live.outcome:
         events.append(ChecksPending(cause=cause, workload=key, attempt=attempt))
     told = (live.told_admitted, live.told_pending, False)
-    if (live.admitted, live.preemptions_pending, live.resized) != told:
+    if (live.admitted, live.preemptions_pending, live.edited) != told:
         events.append(
             CheckRequestsUpdated(
                 cause=cause,

@@ -42,6 +42,7 @@ from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdate
 from .check_states import READY, REJECTED, RETRY, CheckState, asked_for, reset_on_eviction, retried_late
 from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
+from .checks_requests import SHOWN
 from .checks_silence import answer_timeout, asked, heard, heard_all
 from .checks_state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
 from .slicing import scaled
@@ -174,15 +175,17 @@ def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _a
     }
     tracked.record = msgspec.structs.replace(tracked.record, **changes)
     reservation = tracked.reservation
-    if "pod_sets" in changes and reservation is not None and not reservation.over:
+    if reservation is None or reservation.over or not SHOWN.intersection(changes):
+        return
+    if "pod_sets" in changes:
         # WS3: what was reserved shrinks with it, as the scheduler does; what was asked of checks too.
         counts = {pods.name: pods.count for pods in tracked.record.pod_sets}
         reservation.assignment = tuple(
             scaled(pods, min(pods.count, counts.get(pods.name, pods.count)))
             for pods in reservation.assignment
         )
-        reservation.resized = reservation.requested is not None
-        state.touch(tracked, seq)
+    reservation.edited = reservation.requested is not None
+    state.touch(tracked, seq)
 
 
 def _finished(state: State, event: WorkloadFinished | WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
@@ -333,7 +336,7 @@ def _requests_updated(state: State, event: CheckRequestsUpdated, _seq: int, _at:
     if reservation is not None and reservation.requested is not None:
         reservation.told_admitted = event.admitted
         reservation.told_pending = event.preemptions_pending
-        reservation.resized = False
+        reservation.edited = False
         state.restate(event.workload, reservation.requested, reservation.requested)
 
 

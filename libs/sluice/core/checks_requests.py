@@ -1,6 +1,7 @@
 """The checks projection as a function of the state: which checks are to be performed now."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,11 @@ from sluice.events.check_protocol import CheckedWorkload, CheckRequest
 
 from .check_states import PENDING, READY
 from .checks_state import Reservation, State, Tracked
+
+SHOWN: Final = frozenset(
+    {"queue_name", "pod_sets", "priority", "labels", "annotations", "maximum_execution_time_s"}
+)
+"""What a request says of its workload's record, and an update may change."""
 
 
 def request(state: State, controller: str, key: WorkloadKey, check: str) -> CheckRequest | None:
@@ -76,4 +82,4 @@ def requests(state: State) -> Iterator[CheckRequest]:
                     yield found
 
 
-__all__ = ["request", "requests"]
+__all__ = ["SHOWN", "request", "requests"]

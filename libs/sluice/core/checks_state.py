@@ -98,8 +98,8 @@ class Reservation:
     told_admitted: bool = False
     told_pending: bool = False
     """What the requests say of `admitted` and `preemptions_pending`."""
-    resized: bool = False
-    """It is smaller than the requests say."""
+    edited: bool = False
+    """Its workload is not as the requests say: it has shrunk, or has another priority or other labels."""
     unanswered: dict[str, Micros] = field(default_factory=dict)
     """Check -> since when its controller has said nothing; nothing of what is admitted or over."""
     added: dict[str, int] = field(default_factory=dict)

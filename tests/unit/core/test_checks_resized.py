@@ -1,4 +1,6 @@
-"""What was asked of checks follows the size of what is reserved (WS3)."""
+"""What was asked of checks follows the workload: its size (WS3), and whatever else a request says of it."""
+
+from typing import Any
 
 import pytest
 
@@ -6,6 +8,7 @@ from sluice.events.base import PodSet, PodSetAssignment
 from sluice.events.checks import CheckRequestsUpdated
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadUpdated
+from sluice.events.variants import VariantUpdated
 from tests.checks_world import world
 
 
@@ -36,5 +39,49 @@ def test_a_reservation_that_shrinks_is_asked_for_as_it_is(admitted: bool) -> Non
         assert [pods.count for pods in request.pod_sets] == [2]
         assert [(pods.count, pods.usage) for pods in request.assignment] == [(2, {"cpu": 2000})]
     assert cell.requests()[key, "a"].state == "Ready"
+    assert cell.settle() == []
+    cell.verify()
+
+
+CHANGES: dict[str, Any] = {
+    "queue_name": "other",
+    "priority": 100,
+    "priority_class": "high",
+    "active": True,
+    "maximum_execution_time_s": 60,
+    "pod_sets": (PodSet(name="main", count=0, requests={"cpu": 1000}),),
+    "labels": {"team": "red"},
+    "annotations": {"team": "red"},
+    "misconfigured": "why",
+}
+
+
+def test_every_change_of_a_workload_is_looked_at_below() -> None:
+    fields = set(WorkloadUpdated.__struct_fields__) | set(VariantUpdated.__struct_fields__)
+    assert fields - {"cause", "workload", "preference", "allowed_flavors"} == set(CHANGES)
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("over", [False, True])
+def test_a_request_says_what_its_workload_is_like_now(changed: str, over: bool) -> None:
+    """Whatever a request shows of a workload that is edited is said anew, and nothing else is."""
+    cell = world("a")
+    key = cell.create("w")
+    cell.reserve(key)
+    cell.settle()
+    if over:
+        cell.evict(key, release=False)
+        cell.settle()
+    before = cell.requests()
+    assert bool(before) is not over
+    cell.state.touched.clear()
+
+    cell.tell("slices", WorkloadUpdated(cause=0, workload=key, **{changed: CHANGES[changed]}))
+    events = cell.settle()
+
+    differs = cell.requests() != before
+    assert differs is (changed not in ("priority_class", "active", "misconfigured") and not over)
+    assert [type(event) for event in events] == [CheckRequestsUpdated] * differs
+    assert list(cell.state.touched) == [("ctl-a", key, "a")] * differs
     assert cell.settle() == []
     cell.verify()

@@ -119,11 +119,15 @@ def _full(events: list[Event]) -> bool:
 
 def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey]) -> None:
     size = 0
+    # What an agent says after it was lost is not over with its loss.
+    before = state.presence[0].seq if state.presence else None
     for key, queue in state.inbox.items():
         job = state.jobs.get(key)
         if job is not None and (job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW):
             continue  # the next change starts from what this one leads to
         for inbound in queue.values():
+            if before is not None and inbound.seq > before:
+                break
             answers = answer(state, key, inbound, at)
             if answers:
                 events += answers

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluice.events.base import JobKey
+from sluice.events.base import Event, JobKey
 from sluice.events.codec import encode_message
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted
@@ -183,18 +183,30 @@ def test_lost_agent_ends_its_attempts(world: World) -> None:
     assert entry.state == "Running"
 
 
-def test_claim_and_loss_in_one_batch(world: World) -> None:
-    """A claim that came before the loss is over with it, although both are decided together."""
-    running(world)
+@pytest.mark.parametrize("together", [True, False])
+def test_claim_and_loss_in_one_batch(world: World, together: bool) -> None:
+    """A claim that came before the loss is over with it, and one that came after is not.
+
+    Whether they are decided together or one by one.
+    """
+    running(world, "a")
+    running(world, "b")
+    claim = {"attempt": 1, "executor": "x"}
+    events: list[Event] = []
     for subject, kind, data in (
-        ("job.default.a", "JobPodsReady", {"attempt": 1, "executor": "x"}),
+        ("job.default.a", "JobPodsReady", claim),
         ("presence.agent.x", "Lost", {}),
+        ("job.default.b", "JobPodsReady", claim),
+        ("presence.agent.x", "Seen", {}),
     ):
-        payload = encode_message(
-            message_id=kind, source="t", event_type=kind, subject="", at=START, data=data
-        )
-        world.fold(Message(subject=subject, payload=payload))
-    assert names(world.settle()) == ["JobClaimed", "WorkloadPodsReady", "WorkloadStopped", "ExecutorLost"]
+        world.receive(subject, kind, data)
+        if not together:
+            events += world.settle()
+    events += world.settle()
+    said = ["JobClaimed", "WorkloadPodsReady"]
+    assert names(events) == [*said, "WorkloadStopped", "ExecutorLost", *said, "ExecutorSeen"]
+    assert [world.state_of(name).executor for name in ("a", "b")] == ["", "x"]
+    world.check()
 
 
 def test_delete_in_every_phase(world: World) -> None:

@@ -249,7 +249,7 @@ def node_labels(obj: Object) -> str:
 
 
 def limited(obj: Object) -> str:
-    """Return what a limit range says: `Container: cpu 100m-2 (default 500m); Pod: memory -8Gi`."""
+    """Return what a limit range says: `Container: cpu 100m..2 (default 500m); Pod: memory ..8Gi`."""
     found = []
     for item in dig(obj, "spec", "limits", default=()):
         resources = sorted({name for part in ("min", "max", "defaultRequest") for name in item.get(part, {})})
@@ -259,7 +259,7 @@ def limited(obj: Object) -> str:
 
 def _limited(item: Mapping[str, Any], resource: str) -> str:
     least, most, default = (item.get(part, {}).get(resource) for part in ("min", "max", "defaultRequest"))
-    between = "" if least is None and most is None else f" {least or ''}-{most or ''}"
+    between = "" if least is None and most is None else f" {least or ''}..{most or ''}"
     return f"{resource}{between}{'' if default is None else f' (default {default})'}"
 
 

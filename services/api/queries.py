@@ -236,12 +236,12 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
         workloads = [workload] if workload is not None else []
     entries: list[Object] = []
     for workload in workloads:
-        for transition, notice in zip(workload.history, notices(workload), strict=True):
-            event: Any = msgspec.to_builtins(transition.event)
+        for notice in notices(workload):
+            event: Any = {} if notice.event is None else msgspec.to_builtins(notice.event)
             entries.append(
                 {
-                    "seq": transition.seq,
-                    "at": transition.at,
+                    "seq": notice.seq,
+                    "at": notice.at,
                     "workload": workload.key,
                     "event": event,
                     "type": notice.type,

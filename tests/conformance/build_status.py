@@ -104,6 +104,8 @@ class Seen:
 
     manifest: Json
     notices: list[Notice]
+    said: set[tuple[str, str, str]]
+    """Type, reason and message of these and of all notices before."""
 
 
 @dataclass
@@ -149,8 +151,9 @@ class Situation:
 
     def _look(self, begin: int) -> None:
         manifest = msgspec.to_builtins(to_manifest(self.view, self.workload))
-        fresh = [n for n in notices(self.workload) if n.seq > begin]
-        self.seen.append(Seen(manifest, fresh))
+        found = notices(self.workload)
+        fresh = [n for n in found if n.seq > begin]
+        self.seen.append(Seen(manifest, fresh, {(n.type, n.reason, n.message) for n in found}))
 
 
 def situation_of(case: Json) -> Situation:

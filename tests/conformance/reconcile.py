@@ -16,8 +16,8 @@ from .framework import Json
 DERIVED = ("QuotaReserved", "Admitted", "PodsReady")
 """Conditions that we show as False from the beginning; the reference writes them in a later reconcile."""
 
-SILENT = ("AdmissionGated",)
-"""Events of the reference for what is a derived reason here, hence no event (G7)."""
+ONCE = ("AdmissionGated",)
+"""Events that the reference says whenever it looks, and we when it begins to be so (G7)."""
 
 
 def run_reconcile(case: Json) -> None:
@@ -81,7 +81,10 @@ def _differences(before: Json, after: Json, wanted: list[Json], seen: Seen) -> I
         want, got = part(expected), part(actual)
         if want != got and (want or name == "requeueState"):
             yield f"{name}: expected {want}, got {got}"
-    events = [(e["type"], e["reason"], e["message"]) for e in wanted if e["reason"] not in SILENT]
+    events = [(e["type"], e["reason"], e["message"]) for e in wanted if e["reason"] not in ONCE]
+    for e in wanted:
+        if e["reason"] in ONCE and (e["type"], e["reason"], e["message"]) not in seen.said:
+            yield f"events: expected {e['reason']}: {e['message']}"
     ours = [
         (n.type, n.reason, n.message)
         for n in seen.notices

@@ -20,8 +20,16 @@ COLUMNS = (
     Column[Object]("TIME", lambda entry: clock(entry["at"])),
     Column[Object]("EVENT", lambda entry: str(entry["event"].get("type", ""))),
     Column[Object]("CAUSE", lambda entry: str(entry["event"].get("cause") or ""), right=True),
-    Column[Object]("DETAIL", lambda entry: describe(entry["event"])),
+    Column[Object]("DETAIL", lambda entry: _detail(entry)),
 )
+
+
+def _detail(entry: Object) -> str:
+    event = entry["event"]
+    whose = event.get("workload", "")
+    # A preemptor's history has whom it preempted.
+    other = f"{whose} " if event.get("type") == "Preempted" and whose != entry["workload"] else ""
+    return f"{other}{describe(event)}"
 
 
 def clock(at: int) -> str:
@@ -54,7 +62,9 @@ def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit
             raise await not_found(api, resource, name, namespace)
         request = HistoryRequest(kind=resource.kind, name=name, namespace=namespace, limit=limit)
         found = await api.history(request)
-        click.echo("\n".join(render(found.items, COLUMNS)))
+        # What has no event of its own is a second word on the one before, for `describe`.
+        items = [entry for entry in found.items if entry["event"]]
+        click.echo("\n".join(render(items, COLUMNS)))
 
     run(ctx, work)
 

@@ -122,6 +122,8 @@ def _updated(event: Fields) -> str:
     changes = {k: v for k, v in event.items() if k not in ("type", "cause", "workload")}
     if "podSets" in changes:
         changes["podSets"] = _pod_sets(changes["podSets"])
+    if changes.get("misconfigured") == "":
+        changes["misconfigured"] = "no"
     return ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
 
 

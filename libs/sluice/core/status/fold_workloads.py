@@ -219,6 +219,9 @@ def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
     if workload is not None:
         remember(workload, event, seq, at)
         condition(workload, "Preempted", True, event.rule, event.message, at)
+    preemptor = state.live(event.preemptor)
+    if preemptor is not None and preemptor is not workload:
+        remember(preemptor, event, seq, at)
 
 
 def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:

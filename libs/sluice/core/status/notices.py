@@ -1,11 +1,12 @@
 """A workload's history in the words of Kubernetes events: what `describe` and the console show."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from sluice.core.backoff import MICROS_PER_S
 from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
 from sluice.core.inadmissible import GATED_BY_ANNOTATION, constraints_in
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import (
     Admitted,
@@ -38,42 +39,69 @@ from sluice.events.variants import (
 from .records import Transition, WorkloadView
 
 GATE_CLEARED = "AdmissionGateCleared"
+UPDATED = "UpdatedWorkload"
+ADJUSTED = "Adjusted to the limit ranges of its namespace"
 
 
 class Notice(NamedTuple):
-    """One line of the history."""
+    """One line of the history: what Kueue would say in a Kubernetes event."""
 
     seq: int
     at: Micros
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    event: Event | None = None
+    """Of which it tells; None when it says more of the one before."""
 
 
 def notices(workload: WorkloadView) -> list[Notice]:
     """Return the kept history, oldest first."""
-    found = []
+    found: list[Notice] = []
     since = workload.created_at
-    queue = ""
-    gated = False
+    queue = gates = ""
+    sizes: dict[str, int] = {}
     for transition in workload.history:
-        event = transition.event
+        seq, at, event = transition
+        notice = _notice(workload, transition, since, queue)
         match event:
             case WorkloadCreated():
-                gated = bool(event.workload.annotations.get(GATED_BY_ANNOTATION))
+                sizes = _sizes(event.workload.pod_sets)
             case QuotaReserved():
                 queue = event.cluster_queue
-            case WorkloadUpdated(annotations=annotations) if gated and annotations is not None:
-                # Gates only go and never come.
-                gated = bool(annotations.get(GATED_BY_ANNOTATION))
-                if not gated:
-                    cleared = "Admission gate cleared, workload is now admissible"
-                    found.append(Notice(transition.seq, transition.at, "Normal", GATE_CLEARED, cleared))
-                    continue
-        found.append(_notice(workload, transition, since, queue))
+            case WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := _sizes(pod_sets)):
+                notice = Notice(seq, at, "Normal", UPDATED, f"{ADJUSTED}: {_shown(now)}")
+            case WorkloadUpdated(pod_sets=[*pod_sets]):
+                sizes = _sizes(pod_sets)
+        before, gates = gates, _gates(event, gates)
+        if before and not gates:
+            cleared = "Admission gate cleared, workload is now admissible"
+            notice = Notice(seq, at, "Normal", GATE_CLEARED, cleared)
+        found.append(notice._replace(event=event))
+        if gates and gates != before:
+            text = f"Workload admission is gated by: {gates}"
+            found.append(Notice(seq, at, "Normal", "AdmissionGated", text))
         if isinstance(event, QuotaReserved | Requeued):
-            since = transition.at
+            since = at
     return found
+
+
+def _gates(event: Event, before: str) -> str:
+    """Return the annotation with the gates that hold up admission, as the event leaves it."""
+    match event:
+        case WorkloadCreated(workload=record):
+            return record.annotations.get(GATED_BY_ANNOTATION, "")
+        case WorkloadUpdated(annotations=dict(annotations)):
+            return annotations.get(GATED_BY_ANNOTATION, "")
+    return before
+
+
+def _sizes(pod_sets: Sequence[PodSet]) -> dict[str, int]:
+    return {pods.name: pods.count for pods in pod_sets}
+
+
+def _shown(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sizes.items())
 
 
 def pending_preemptions(workload: WorkloadView) -> str:
@@ -90,6 +118,10 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
     seq, at, event = transition
     waited_s = (at - since) // MICROS_PER_S
     match event:
+        case Preempted(workload=victim) if victim != workload.key:
+            queue = event.preemptee_path.rpartition("/")[2]
+            message = f"Preempted workload {victim}{f' in ClusterQueue {queue}' if queue else ''}"
+            return Notice(seq, at, "Normal", "PreemptedWorkload", message)
         case QuotaReserved():
             message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
             pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
@@ -119,7 +151,7 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             message = f"{', '.join(constraints)}: {event.reason}: {event.message}"
             return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
         case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
-            return Notice(seq, at, "Warning", "Pending", f"{event.reason}: {event.message}")
+            return Notice(seq, at, "Warning", event.reason, event.message)
         case PendingPreemptionsIssued():
             message = f"The pending preemption of {len(event.victims)} workload(s) is issued"
             return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
@@ -145,8 +177,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)
         case WorkloadUpdated() if event.pod_sets is not None:
-            pods = ", ".join(f"{pods.count} x {pods.name}" for pods in event.pod_sets)
-            return Notice(seq, at, "Normal", "UpdatedWorkload", f"Resized in place to {pods}")
+            return Notice(seq, at, "Normal", UPDATED, f"Resized in place to {_shown(_sizes(event.pod_sets))}")
+        case WorkloadUpdated() if event.misconfigured is not None:
+            return Notice(seq, at, "Normal", UPDATED, ADJUSTED)
         case WorkloadSliceReplaced():
             return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
         case WorkloadSliceWithdrawn():

@@ -31,7 +31,7 @@ from .records import (
 from .shelf import Shelf, as_stored
 from .view import View
 
-_FOLD = 8
+_FOLD = 9
 """Raise it when the same events are folded to another state."""
 
 Rows = dict[str, bytes]

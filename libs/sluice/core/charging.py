@@ -33,20 +33,25 @@ def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
     return usage
 
 
-def holder(world: World, workload: Workload) -> Workload:
+def _holder(world: World, workload: Workload) -> Workload:
     """Return who is charged for the workload's reservation: itself, or the slice that it is to replace."""
     old = replaced_slice(world, workload) if workload.delta and not workload.preemptions else None
     return workload if old is None else old
 
 
 def added(world: World, workload: Workload) -> Mapping[FlavorResource, int]:
-    """Return what would not be charged but for the workload: nothing of what a sibling holds, too (CA10)."""
+    """Return what would not be charged but for the workload: nothing of what a sibling holds, too (CA10).
+
+    Of a slice what it needs beyond the one that it is to replace, which is charged for both (WS3). What is
+    promised to a sibling (AC6) is not held yet.
+    """
     parent = workload.record.parent
     if parent is None:
-        return workload.usage
+        old = _holder(world, workload)
+        return workload.usage if old is workload else beyond(needs(world, workload), needs(world, old))
     most: dict[FlavorResource, int] = {}
     for other in holders(world, parent, workload.cluster_queue):
-        if other is not workload:
+        if other is not workload and not other.preemptions:
             _add(most, beyond(needs(world, other), most))
     return beyond(needs(world, workload), most)
 
@@ -131,4 +136,4 @@ def usage_of(
     return usage
 
 
-__all__ = ["added", "charge", "holder", "needs", "recharge", "usage_of"]
+__all__ = ["added", "charge", "needs", "recharge", "usage_of"]

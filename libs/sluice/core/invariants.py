@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sluice.events.base import Event
 from sluice.events.scheduler import QuotaReserved
 
-from .charging import added, charge, holder
+from .charging import added, charge
 from .claims import ISSUED
 from .model import Workload, World
 from .pending_queues import Peers, Queue
@@ -45,7 +45,6 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     workload = world.workloads.get(event.workload)
     if workload is None or workload.assignment is None:
         return []
-    workload = holder(world, workload)
     found = _exceeded(world, workload, world.cluster_queues[event.cluster_queue].node)
     if not found:
         return []

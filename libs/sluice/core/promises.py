@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from sluice.api.features import enabled
 from sluice.events.base import WorkloadKey
 
-from .charging import holder
+from .charging import added
 from .families import family_usage, siblings
 from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
@@ -180,16 +180,17 @@ def keep_waiting(promises: Promises, tree: TreeQueues) -> None:
 
 
 def still_fits(world: World, workload: Workload) -> bool:
-    """Is there, with what the reservation itself charges, quota for all that runs (AC7)?
+    """Is there, with what the reservation itself adds, quota for all that runs (AC7)?
 
-    What is promised to others while its victims run does not count: it is not in use yet.
+    What is promised to others while its victims run does not count: it is not in use yet. Nor does what its
+    job holds already, in another slice or variant: of that nothing comes back if the reservation is given up.
     """
-    workload = holder(world, workload)
     tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
+    more = [fr for fr, amount in added(world, workload).items() if amount]
     constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-    if constrained and workload.record.cannot_borrow and _borrows(world, workload):
+    if constrained and workload.record.cannot_borrow and _borrows(world, workload, more):
         return False
-    if _within_quota(workload, node):
+    if _within_quota(more, node):
         return True
     if not world.claims:
         return False
@@ -201,23 +202,23 @@ def still_fits(world: World, workload: Workload) -> bool:
             for claimant in claimants.values():
                 if claimant is not workload:
                     tree.remove(other, claimant.usage)
-    fits = _within_quota(workload, node)
+    fits = _within_quota(more, node)
     tree.rollback(mark)
     return fits
 
 
-def _within_quota(workload: Workload, node: Node) -> bool:
-    return all(node.available(fr) >= 0 for fr, amount in workload.usage.items() if amount)
+def _within_quota(frs: Iterable[FlavorResource], node: Node) -> bool:
+    return all(node.available(fr) >= 0 for fr in frs)
 
 
-def _borrows(world: World, workload: Workload) -> bool:
-    """Is any of what a workload charges that cannot borrow (AX6) above its queue's own quota?
+def _borrows(world: World, workload: Workload, frs: Iterable[FlavorResource]) -> bool:
+    """Is any of *frs*, which a workload charges that cannot borrow (AX6), above its queue's own quota?
 
     Those that may borrow, and reserved no earlier, are the ones that borrow then. What is promised to others
     is not in use yet.
     """
     queue = world.cluster_queues[workload.cluster_queue]
-    if not any(queue.node.borrowing(fr) for fr, amount in workload.usage.items() if amount):
+    if not any(queue.node.borrowing(fr) for fr in frs):
         return False
     mine = workload.reserved_at or 0
     mark = world.tree.mark()
@@ -225,7 +226,7 @@ def _borrows(world: World, workload: Workload) -> bool:
         later = (other.reserved_at or 0) >= mine and not other.record.cannot_borrow
         if other is not workload and (later or other.preemptions):
             world.tree.remove(queue.node, other.usage)
-    found = any(queue.node.borrowing(fr) for fr, amount in workload.usage.items() if amount)
+    found = any(queue.node.borrowing(fr) for fr in frs)
     world.tree.rollback(mark)
     return found
 

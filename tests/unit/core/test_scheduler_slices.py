@@ -329,6 +329,54 @@ def test_a_pod_set_alone_may_grow() -> None:
     assert admitted(cell.settle()) == ["four"]
 
 
+def test_a_slice_that_needs_less_is_admitted_although_its_queue_was_cut() -> None:
+    """It makes nobody exceed anything: what was too much is that of the slice which it replaces."""
+    cell = Cell()
+    cell.queue("q", 8)
+
+    def pods(a: int, b: int) -> tuple[PodSet, ...]:
+        return tuple(
+            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
+        )
+
+    cell.submit("one", "q", 1, pod_sets=pods(2, 4))
+    assert used_after(cell) == 6
+    cell.queue("q", 5)
+    cell.submit("two", "q", 1, pod_sets=pods(4, 1), replaces=key("one"))
+    assert admitted(cell.settle()) == ["two"]
+    assert used(cell) == 5
+
+
+@pytest.mark.parametrize("growth", [(4, 1), (5, 2)])
+def test_a_growth_is_rechecked_for_what_it_adds(growth: tuple[int, int]) -> None:
+    """AC7: a queue that was cut takes back what it does not have, not what a running slice has of it."""
+    cell = Cell()
+    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.queue("q", 8, **CHECKED)
+
+    def pods(a: int, b: int) -> tuple[PodSet, ...]:
+        return tuple(
+            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
+        )
+
+    cell.submit("one", "q", 1, pod_sets=pods(2, 4))
+    cell.settle()
+    cell.put(ChecksReady(cause=0, workload=key("one")))
+    assert admitted(cell.settle()) == ["one"]
+    cell.submit("two", "q", 1, pod_sets=pods(*growth), replaces=key("one"))
+    cell.settle()
+    assert used(cell) == max(6, sum(growth))
+    cell.queue("q", 5, **CHECKED)
+    cell.put(ChecksReady(cause=0, workload=key("two")))
+    events = cell.settle()
+    if sum(growth) <= 6:
+        assert admitted(events) == ["two"]
+    else:
+        assert [event.workload for event in events if isinstance(event, QuotaReleased)] == [key("two")]
+        assert admitted(events) == []
+        assert cell.reason("two")[0] == "ExceedsMaxQuota"
+
+
 @pytest.mark.parametrize("borrows", [False, True])
 def test_growth_within_policy(borrows: bool) -> None:
     """Growth borrows and preempts as any admission does (WS6)."""

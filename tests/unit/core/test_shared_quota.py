@@ -7,7 +7,7 @@ from typing import Any
 
 from sluice.core.charging import charge
 from sluice.core.status import View
-from sluice.events.scheduler import Preempted
+from sluice.events.scheduler import Preempted, QuotaReleased
 from tests.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
 
 HIGH = {
@@ -192,4 +192,19 @@ def test_a_variant_beside_one_that_waits_for_victims_shares_with_it() -> None:
     world.settle_all()
     assert gpu_of(world, "mover") == "reservation"
     assert len(world.events(Preempted)) == 1
+    world.verify()
+
+
+def test_a_cut_of_what_a_family_shares_leaves_the_variant_its_quota() -> None:
+    """AC7: what it needs beyond its sibling is there; what both need is counted when the sibling has gone."""
+    world = running_on_demand(4)
+    world.report("first", "JobFinished", success=True)
+    world.settle()
+    before = len(world.events(QuotaReleased))
+    world.apply(story_7(2))
+    world.settle()
+    assert len(world.events(QuotaReleased)) == before
+    world.settle_all()
+    assert gpu_of(world, "mover") == ""
+    assert used(world) == {}
     world.verify()

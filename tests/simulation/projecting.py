@@ -45,9 +45,14 @@ CHANGES = (Write, Read)
 """What is asked when there is something to do; the rest, when somebody looks whether there is."""
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Are two values the same as bytes? What was read from bytes has lists where others have tuples."""
+    return bool(one == other or msgspec.json.encode(one) == msgspec.json.encode(other))
+
+
 def same(found: Any, value: Any) -> bool:
     """Tell whether an entry holds a value, of whichever commit."""
-    return bool(msgspec.structs.replace(found, seq=0) == value)
+    return alike(msgspec.structs.replace(found, seq=0), value)
 
 
 class Recorded:
@@ -92,7 +97,7 @@ class Shown:
         if seq > self.upto:
             return f"{key} is shown as of {seq}, which nobody has in the log"
         wanted = next((value for of, value in reversed(self.said.get(key, ())) if of <= seq), None)
-        if wanted != value:
+        if not alike(wanted, value):
             return f"{key} is shown as {value} as of {seq}, should be {wanted}"
         kept = self.bucket.values.get(key)
         if kept is not None and kept.value.seq > seq:
@@ -280,4 +285,4 @@ class Publisher(Hooks[Any]):
         return Unanswered(lost) if lost else answer
 
 
-__all__ = ["CHANGES", "Batch", "Publisher", "Recorded", "Shown"]
+__all__ = ["CHANGES", "Batch", "Publisher", "Recorded", "Shown", "alike"]

@@ -8,6 +8,7 @@ from sluice.core.invariants import violations
 
 from .cell import Cell
 from .log import SimFold
+from .projecting import alike
 from .queries import Queries
 
 
@@ -52,9 +53,9 @@ def _projections(cell: Cell) -> None:
         there = {key: msgspec.structs.replace(kept.value, seq=0) for key, kept in shown.bucket.values.items()}
         if not shown.bucket.whole:
             cell.watchman.fail("projections", f"{writer}: the bucket is not whole")
-        if there != wanted:
-            wrong = [key for key in {**wanted, **there} if wanted.get(key) != there.get(key)]
-            key = wrong[0]
+        both = {**wanted, **there}
+        key = next((key for key in both if not alike(wanted.get(key), there.get(key))), "")
+        if key:
             text = f"{writer}: {key} is {there.get(key)}, should be {wanted.get(key)}"
             cell.watchman.fail("projections", text)
 

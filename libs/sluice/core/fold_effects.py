@@ -163,20 +163,6 @@ def stands(workload: Workload) -> tuple[bool, bool, bool, bool]:
     )
 
 
-def ask_again(state: SchedulerState, workload: Workload) -> None:
-    """A variant has come to its queue: those behind it may be blocked on their gates, but not before it.
-
-    They are looked at again, after it, and said to be blocked again if they are (CA11).
-    """
-    if workload.record.parent is None or workload.peers is None:
-        return
-    for other in siblings(state.world, workload):
-        if other.blocked_on_gates and other.record.preference > workload.record.preference:
-            other.blocked_on_gates = False
-            place(state, other)
-            place_siblings(state, other)
-
-
 def ready_or_gone(state: SchedulerState, key: WorkloadKey) -> None:
     """One less to wait for: when it was the last, admission is open again (waitForPodsReady)."""
     if key in state.not_ready:
@@ -192,7 +178,6 @@ def _local_key(workload: Workload) -> str:
 
 __all__ = [
     "Handler",
-    "ask_again",
     "charge_anew",
     "family_moves",
     "forget_workload",

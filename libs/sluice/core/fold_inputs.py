@@ -33,7 +33,6 @@ from .fold_claims import (
 from .fold_config import check_changed, fold_object
 from .fold_effects import (
     Handler,
-    ask_again,
     charge_anew,
     join_members,
     leave_members,
@@ -90,9 +89,7 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
         state.world.families.setdefault(parent, {})[key] = workload
         place(state, state.world.workloads[parent])  # where its variants queue instead
     place(state, workload)
-    if parent is not None:
-        ask_again(state, workload)
-    else:
+    if parent is None:
         fold_circles.changed(state, workload, seq)
 
 
@@ -128,13 +125,10 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     note(world, state.lifecycle, event, seq, at)
     if event.pod_sets is not None and world.replacements:
         successor_moves(state, workload.key, seq, at)
-    queued = workload.peers is not None
     if event.active is not None:
         # Switched on again, it is looked at anew: the variant-controller has forgotten the verdict (CA11).
         workload.blocked_on_gates = False
     place(state, workload, changed=True)
-    if not queued:
-        ask_again(state, workload)
     if event.active is None or stood != stands(workload):
         tell_siblings(state, workload, seq, at)
     elif workload.tries or workload.blocked_on_gates:

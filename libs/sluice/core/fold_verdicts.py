@@ -39,7 +39,6 @@ from .fold_claims import (
 )
 from .fold_effects import (
     Handler,
-    ask_again,
     charge_anew,
     family_moves,
     forget_workload,
@@ -169,7 +168,6 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
     workload.delta = False
     ready_or_gone(state, workload.key)
     place(state, workload)
-    ask_again(state, workload)
     if workload.key in state.world.families:
         place_family(state, workload.key)
     successor_moves(state, workload.key, event.cause, at)
@@ -212,10 +210,7 @@ def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
     stood = stands(workload) if workload is not None else None
     note(state.world, state.lifecycle, event, seq, at)
     if workload is not None:
-        queued = workload.peers is not None
         place(state, workload)
-        if not queued:
-            ask_again(state, workload)
         if stood != stands(workload):
             tell_siblings(state, workload, event.cause, at)
         elif workload.tries or workload.blocked_on_gates:

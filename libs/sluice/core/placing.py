@@ -50,6 +50,8 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
         state.pending.add(workload, target)
         if workload.record.parent is not None:
             _set_barred_aside(state, workload)
+            if peers is None:
+                _ask_again(state, workload)
     elif workload.assignment is None:
         workload.cluster_queue = ""
 
@@ -60,6 +62,18 @@ def _set_barred_aside(state: SchedulerState, workload: Workload) -> None:
     if peers is not None and not peers.parked and is_barred(peers.key):
         peers.reason, peers.message = PENDING_EVALUATION, str(peers.key[1])
         state.pending.park(peers, hopeless=True)
+
+
+def _ask_again(state: SchedulerState, workload: Workload) -> None:
+    """A variant has come to its queue: those behind it may be blocked on their gates, but not before it.
+
+    They are looked at again, after it, and said to be blocked again if they are (CA11).
+    """
+    for other in siblings(state.world, workload):
+        if other.blocked_on_gates and other.record.preference > workload.record.preference:
+            other.blocked_on_gates = False
+            place(state, other)
+            place_siblings(state, other)
 
 
 def place_siblings(state: SchedulerState, workload: Workload) -> None:

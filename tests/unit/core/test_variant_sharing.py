@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from sluice.events.scheduler import BlockedOnPreemptionGates, QuotaReserved, WorkloadsParked
 from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
@@ -187,3 +189,45 @@ def test_a_search_that_is_over_is_taken_up_when_something_is_freed() -> None:
     world.report("large", "JobPodsReady")
     world.settle()
     assert world.flavor_of("both")
+
+
+@pytest.mark.parametrize("stopped", ["LocalQueue", "LocalQueue deleted", "ClusterQueue", ""])
+def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) -> None:
+    """What it changes for others is not lost: whoever is blocked behind it is said to be so again (CA11)."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {"name": "best", "allowedResourceFlavors": ["res"], "createDelaySeconds": 30},
+            {"name": "rest", "allowedResourceFlavors": ["od"]},
+        ],
+    }
+    spec = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    queue = cluster_queue({"res": 1, "od": 1}, policy, **spec)
+    world = cell(queue, CLASS)
+    world.submit("first", priority_class="high")
+    world.run_until(31)
+    world.settle_all()
+    world.submit("low")
+    world.run_until(31)
+    world.settle_all()
+    assert [world.flavor_of(name) for name in ("low", "first")] == ["od", "res"]
+    world.submit("high", priority_class="high")
+    for writer in ("slices", "variants", "scheduler"):
+        world.step(writer)
+    assert len(world.events(BlockedOnPreemptionGates)) == 1
+    if stopped == "ClusterQueue":
+        world.apply(cluster_queue({"res": 1, "od": 1}, policy, **spec, stopPolicy="Hold"))
+    elif stopped == "LocalQueue":
+        world.apply({**local_queue(), "spec": {"clusterQueue": "main", "stopPolicy": "Hold"}})
+    elif stopped:
+        world.delete("LocalQueue", "main", "default")
+    # The delay is over before the controller reads that the other variant is blocked.
+    world.now += 31 * SECOND
+    world.step("scheduler")
+    world.settle()
+    if stopped != "LocalQueue deleted":
+        assert world.active("high") == ["best", "rest"]
+    world.apply(queue, local_queue())
+    world.settle_all()
+    assert world.flavor_of("high") == "od"
+    world.verify()

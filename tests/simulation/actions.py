@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.pods import Pod
+from sluice.core.config import object_key
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.log.subjects import presence_suffix
@@ -620,7 +621,7 @@ class Actions:
         gone = [
             (kind, name)
             for kind, name in self.grammar.objects
-            if objects.get(kind, f"default/{name}" if kind == "LocalQueue" else name) is None
+            if objects.get(kind, object_key(kind, "default", name)) is None
         ]
         if not gone:
             return False

@@ -7,7 +7,7 @@ from typing import Any
 from services.admission_check.requests import Entries as CheckEntries
 from services.slice_aggregator.dispatch import Entries as DispatchEntries
 from sluice.core.checks import AdmissionChecks
-from sluice.core.config import Clock, Draft, Objects, plan_finalize
+from sluice.core.config import NAMESPACED, Clock, Draft, Objects, plan_finalize
 from sluice.core.config_plan import plan_apply, plan_delete
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
@@ -224,7 +224,7 @@ class Cell:
 
     def delete(self, kind: str, name: str) -> bool:
         draft = Draft(self.objects, Clock(self.now, self.log.end))
-        reference = Reference(kind=kind, name=name, namespace="default" if kind == "LocalQueue" else "")
+        reference = Reference(kind=kind, name=name, namespace="default" if kind in NAMESPACED else "")
         plan_delete(draft, self.watchman, reference, "default")
         return self.change(draft)
 

@@ -81,6 +81,8 @@ class Grammar:
         found += [self.cohort(name) for name in self.cohorts if choices.chance(0.8)]
         found += [self.queue(name) for name in self.queues]
         found += [self.local(name, n) for n, name in enumerate(self.locals)]
+        if on.limit_ranges:
+            found.append(self.limit_range())
         for each in found:
             self.note(each)
         return found
@@ -130,6 +132,19 @@ class Grammar:
         if self.on.stop_policies and choices.chance(0.05):
             spec["stopPolicy"] = choices.pick(STOPS)
         return manifest("LocalQueue", name, spec, namespace="default")
+
+    def limit_range(self) -> Manifest:
+        """Return limits that some jobs are within, whatever they ask for."""
+        choices = self.choices
+        item: Manifest = {"type": choices.pick(("Container", "Container", "Pod"))}
+        for word in ("default", "defaultRequest") if item["type"] == "Container" else ():
+            if choices.chance(0.5):
+                item[word] = {"cpu": choices.between(1, 2 if word == "defaultRequest" else 3)}
+        if choices.chance(0.5):
+            item["max"] = {"cpu": choices.between(2, 3)}
+        if choices.chance(0.2):
+            item["min"] = {"cpu": choices.between(1, 2)}
+        return manifest("LimitRange", "limits", {"limits": [item]}, "v1", namespace="default")
 
     def some_flavors(self) -> list[str]:
         choices = self.choices
@@ -318,6 +333,8 @@ class Grammar:
     def edit(self) -> Manifest | None:
         """Return an object with one thing changed, or one made again."""
         choices = self.choices
+        if self.on.limit_ranges and choices.chance(0.25):
+            return self.limit_range()
         kind = choices.pick(
             ("ClusterQueue", "ClusterQueue", "ClusterQueue", "LocalQueue", "Configuration", "Cohort",
              "AdmissionCheck", "ResourceFlavor")
@@ -407,6 +424,8 @@ class Grammar:
     def deletion(self) -> tuple[str, str]:
         """Return (kind, name) of what somebody deletes."""
         choices = self.choices
+        if self.on.limit_ranges and choices.chance(0.25):
+            return "LimitRange", "limits"
         kind = choices.pick(("LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck"))
         names = {
             "LocalQueue": self.locals,

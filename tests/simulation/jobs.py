@@ -68,6 +68,9 @@ class JobGrammar:
         container["resources"] = {"requests": requests}
         if "gpu" in requests:
             container["resources"]["limits"] = {"gpu": requests["gpu"]}
+        if self.on.limit_ranges and choices.chance(0.4):
+            # Limits say what requests do not, or the namespace does.
+            container["resources"] = {"limits": requests} if choices.chance(0.5) else {}
         spec: Manifest = {"restartPolicy": "Never", "containers": [container]}
         if choices.chance(0.06):
             spec["nodeSelector"] = {"pool": choices.pick(self.grammar.flavors)}

@@ -20,6 +20,8 @@ from .watchman import Broken
 
 ENCODED_EVERY = 20
 """Every so many seeds everything is written and read as bytes."""
+LIMITED_EVERY = 8
+"""Every so many seeds have limit ranges; the others are what they were before there were any."""
 
 
 def quiet() -> None:
@@ -75,7 +77,9 @@ class Run:
         try:
             choices.step()
             encoded = self.seed % ENCODED_EVERY == 0 if self.encoded is None else self.encoded
-            self.cell = Cell(choices, features(choices), encoded)
+            on = features(choices)
+            on.limit_ranges = self.seed % LIMITED_EVERY == LIMITED_EVERY - 1
+            self.cell = Cell(choices, on, encoded)
             self.actions = prepare(self.cell, self.without)
             step = self._play(choices)
             if self.liveness:

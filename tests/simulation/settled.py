@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from sluice.core.invariants import violations
+from sluice.core.slices_limits import correction
 
 from .cell import Cell
 from .log import SimFold
@@ -39,6 +40,11 @@ def _answers(cell: Cell) -> None:
 def _states(cell: Cell) -> None:
     scheduler = cell.services["scheduler"].holder
     assert scheduler is not None
+    slices = cell.services["slices"].holder
+    assert slices is not None
+    for key, job in slices.state.jobs.items() if slices.state.limits_used else ():
+        if correction(slices.state, job, 0) is not None:
+            cell.watchman.fail("limited", f"{key} waits, and is not what its limit ranges make of it")
     found = violations(scheduler.state)
     if found:
         cell.watchman.fail("state", found[0])

@@ -66,6 +66,8 @@ class Features:
     """Messages that cannot be taken."""
     queries: bool = True
     bursts: bool = True
+    limit_ranges: bool = True
+    """Of the namespace, which fill in and forbid; and jobs that say less. See `run.LIMITED_EVERY`."""
 
 
 FEATURES = tuple(each.name for each in fields(Features))
@@ -74,7 +76,8 @@ FEATURES = tuple(each.name for each in fields(Features))
 def features(choices: Choices) -> Features:
     """Switch a random part off; some runs have nearly everything, some next to nothing."""
     share = choices.pick((0.7, 0.3, 0.5, 0.85, 0.95, 0.15))
-    return Features(**{name: choices.chance(share) for name in FEATURES})
+    drawn = [name for name in FEATURES if name != "limit_ranges"]
+    return Features(**{name: choices.chance(share) for name in drawn}, limit_ranges=False)
 
 
 __all__ = ["FEATURES", "Features", "features"]

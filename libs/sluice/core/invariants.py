@@ -35,9 +35,10 @@ def violations(state: SchedulerState) -> list[str]:
 def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     """Return why quota should not have been reserved by *event*, just folded; [] for other events.
 
-    Nobody gets more than is available to its queue, borrowing included, at any node up the tree: neither now,
-    unless preemptions are pending for it, nor when all pending preemptions will have happened (AC6). Usage
-    may exceed quota later, when quota is cut; it may not be made to.
+    Nobody gets any who is out of the limit ranges of the namespace. Nobody gets more than is available to its
+    queue, borrowing included, at any node up the tree: neither now, unless preemptions are pending for it,
+    nor when all pending preemptions will have happened (AC6). Usage may exceed quota later, when quota is
+    cut; it may not be made to.
     """
     if not isinstance(event, QuotaReserved):
         return []
@@ -45,6 +46,8 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
     workload = world.workloads.get(event.workload)
     if workload is None or workload.assignment is None:
         return []
+    if workload.record.misconfigured:
+        return [f"{workload.key} has quota, but is inadmissible: {workload.record.misconfigured}"]
     found = _exceeded(world, workload, world.cluster_queues[event.cluster_queue].node)
     if not found:
         return []

@@ -151,7 +151,7 @@ def look_at_limits(state: State, job: Job, seq: int) -> None:
     """Note whether what waits of the job is as limit ranges make it; *seq*: of what may have changed that."""
     if not state.limits_used:
         return
-    if _correction(state, job, 0) is None:
+    if correction(state, job, 0) is None:
         state.adjusting.pop(job.key, None)
     else:
         state.adjusting[job.key] = seq
@@ -159,11 +159,12 @@ def look_at_limits(state: State, job: Job, seq: int) -> None:
 
 def adjusted(state: State, key: JobKey) -> Events:
     """Return what makes the waiting workload of a job what limit ranges make of it."""
-    found = _correction(state, state.jobs[key], state.adjusting[key])
+    found = correction(state, state.jobs[key], state.adjusting[key])
     return () if found is None else (found,)
 
 
-def _correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
+def correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
+    """Return what makes that of the job which waits what limit ranges make of it; None if it is."""
     if job.pending is not None:
         if job.pending_assignment:
             return None
@@ -190,6 +191,7 @@ def _correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
 __all__ = [
     "adjusted",
     "as_running",
+    "correction",
     "limit_range_applied",
     "limits_deleted",
     "look_at_limits",

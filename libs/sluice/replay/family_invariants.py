@@ -16,6 +16,7 @@ from sluice.core.variants import VariantController
 from sluice.core.variants_decide import family_deadline
 from sluice.core.variants_state import Family, State, restricted, within
 from sluice.events.base import Event, WorkloadKey
+from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted, ParentMarked, ParentUnmarked, VariantCreated
@@ -37,7 +38,7 @@ class _Settling(Observer):
         self._decided = False
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return dict.fromkeys(
+        hears: dict[type[Event], Callable[[Any, Any], Iterable[str]]] = dict.fromkeys(
             (
                 Admitted,
                 Evicted,
@@ -49,6 +50,7 @@ class _Settling(Observer):
             ),
             self._came,
         )
+        return {**hears, ObjectApplied: self._changed, ObjectDeleted: self._changed}
 
     @abstractmethod
     def wrong(self, state: State, family: Family) -> Iterator[str]:
@@ -71,6 +73,11 @@ class _Settling(Observer):
             yield from self._look(state, family.key if family is not None else None)
         if family is not None:
             self.due.setdefault(family.key, 0)
+
+    def _changed(self, _: State, __: ObjectApplied | ObjectDeleted) -> Iterable[str]:
+        """Other rules hold for any of them now, by which the controller has not decided yet."""
+        self._decided = False
+        return ()
 
     def _look(self, state: State, changed: WorkloadKey | None) -> Iterator[str]:
         for key in [key for key in self.due if key != changed]:

@@ -36,7 +36,7 @@ from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.source import ListSource
 from tests.checked_cell import checked_cell
-from tests.family_world import cell, cluster_queue, configuration, job
+from tests.family_world import cell, cluster_queue, configuration, job, local_queue
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
 
@@ -390,6 +390,29 @@ def waiting() -> list[Entry]:
     return world.log
 
 
+def moved() -> list[Entry]:
+    """A queue is re-pointed under jobs whose variants wait for their time; the controller is behind."""
+
+    def delayed(queue: str, *names: str) -> dict[str, Any]:
+        variants = [
+            {"name": name, "allowedResourceFlavors": ["res"], "createDelaySeconds": 20} for name in names
+        ]
+        policy = {"migration": {"mode": "TryPreferredFlavors"}, "explicitVariants": variants}
+        return cluster_queue({"res": 1}, policy, name=queue)
+
+    world = cell(delayed("main", "a", "b"), delayed("other", "c", "d"))
+    world.submit("j1")
+    world.settle()
+    for name, queue in (("j2", "other"), ("j3", "main"), ("j4", "other")):
+        world.apply(local_queue(target=queue))
+        world.submit(name)
+        world.step("slices")
+        world.settle()
+    world.run_until(30)
+    world.settle_all()
+    return world.log
+
+
 def turned_round(entries: list[Entry]) -> tuple[list[Entry], int]:
     """The victim has preempted its preemptor before."""
     seq, event = first(entries, Preempted)
@@ -484,7 +507,7 @@ def test_what_breaks_an_invariant_is_found(name, story, damage):
     assert found.seq > seq if damage in LATE else found.seq == seq, found.text
 
 
-@pytest.mark.parametrize("story", [families, elastic, shrunk, checked], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("story", [families, elastic, shrunk, checked, moved], ids=lambda each: each.__name__)
 def test_sound_logs_break_none(story):
     """And they decide themselves again."""
     entries = story()

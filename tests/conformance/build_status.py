@@ -14,6 +14,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.core import lifecycle
 from sluice.core.check_states import CheckState, max_retry_at
+from sluice.core.jobs import resources_of
 from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.status import Notice, View, WorkloadView, notices, to_manifest
@@ -36,6 +37,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .build import rules_by_namespace
 from .framework import Json
 
 SECOND = 1_000_000
@@ -185,6 +187,7 @@ class _Past:
         self.namespace: str = manifest["metadata"].get("namespace") or ""
         self.cluster_queues = {q["metadata"]["name"]: q for q in given.get("ClusterQueue") or ()}
         self.local_queues = {q["metadata"]["name"]: q for q in given.get("LocalQueue") or ()}
+        self.rules = rules_by_namespace(given)[self.namespace]
         admission = self.status.get("admission") or {}
         self.reserved_in: str = admission.get("clusterQueue", "")
 
@@ -301,6 +304,7 @@ class _Past:
     def _record(self) -> WorkloadRecord:
         metadata, spec = self.manifest["metadata"], self.manifest["spec"]
         has_quota = self.true("QuotaReserved")
+        resources = resources_of(msgspec.convert({**self.manifest, "status": {}}, kueue.Workload))
         return WorkloadRecord(
             namespace=self.namespace,
             name=metadata["name"],
@@ -308,6 +312,7 @@ class _Past:
             queue_name=self.queue_name,
             created_at=micros(metadata.get("creationTimestamp")) or 0,
             pod_sets=tuple(PodSet(name=p["name"], count=p["count"]) for p in spec.get("podSets") or ()),
+            misconfigured="" if has_quota else self.rules.judged(resources).message,
             priority=spec.get("priority") or 0,
             # What holds quota was active when it got it.
             active=spec.get("active") is not False or has_quota,

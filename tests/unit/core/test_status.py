@@ -100,6 +100,15 @@ def test_a_new_workload_is_pending_evaluation():
     assert view.shown("Admitted") == ("False", "NoReservation", "The workload has no reservation")
 
 
+def test_resources_out_of_range_come_before_gates_and_after_queues():
+    """Known before the scheduler has looked, and whatever else holds the workload up (G6)."""
+    gated = {"kueue.x-k8s.io/admission-gated-by": "a"}
+    view = cell(created(misconfigured="out of range", annotations=gated))
+    assert view.shown("QuotaReserved") == ("False", "Misconfigured", "out of range")
+    view.tell(cluster_queue(resourceGroups=[QUOTA], stopPolicy="Hold"))
+    assert view.shown("QuotaReserved") == ("False", "Suspended", "ClusterQueue cq is inactive")
+
+
 def test_an_admitted_workload_says_where():
     """The words that Kueue's users know."""
     view = cell(created(), reserved(), admitted())

@@ -4,7 +4,9 @@ from typing import Final
 
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import (
+    ADMISSION_GATED,
     GATED_BY_ANNOTATION,
+    MISCONFIGURED,
     ON_HOLD,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
@@ -105,7 +107,7 @@ def _derived(workload: WorkloadView) -> Reason | None:
         return (ON_HOLD, requeued.message)
     local = workload.local_queue
     queue = local.cluster_queue
-    return reason_of(
+    found = reason_of(
         workload.record.queue_name,
         workload.record.annotations.get(GATED_BY_ANNOTATION, ""),
         local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
@@ -114,6 +116,10 @@ def _derived(workload: WorkloadView) -> Reason | None:
         terminating=queue is not None and queue.terminating,
         queue_active=queue is not None and (queue.active is None or queue.active.active),
     )
+    if workload.record.misconfigured and (found is None or found[0] == ADMISSION_GATED):
+        # Whatever opens its gates: its resources are inadmissible.
+        return (MISCONFIGURED, workload.record.misconfigured)
+    return found
 
 
 def _delayed(view: State, variant: WorkloadView) -> Reason | None:

@@ -10,7 +10,7 @@ from .charging import recharge
 from .claims import ISSUED, PENDING, may_issue
 from .lifecycle import look
 from .model import Workload
-from .placing import place
+from .placing import place, place_siblings
 from .slicing import successor
 from .state import SchedulerState
 
@@ -46,6 +46,8 @@ def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
     world = state.world
     world.claims.discard(claimant)
     recharge(world, claimant)
+    if claimant.record.parent is not None:
+        place_siblings(state, claimant)
     look(world, state.lifecycle, claimant, cause, state.at)
     after = successor(world, claimant.key) if world.replacements else None
     if after is not None and after.assignment is None:

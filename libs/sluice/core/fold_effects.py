@@ -84,8 +84,12 @@ def charge_anew(state: SchedulerState, workload: Workload, seq: int) -> None:
         and record.parent is None
         and not state.world.replacements
     )
-    if not alone and recharge(state.world, workload):
+    if alone:
+        return
+    if recharge(state.world, workload):
         wake_tree(state, workload, seq)
+    if record.parent is not None:
+        place_siblings(state, workload)
 
 
 def wake_tree(state: SchedulerState, workload: Workload, cause: int, flavors: Iterable[str] = (ANY,)) -> None:

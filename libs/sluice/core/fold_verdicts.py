@@ -86,7 +86,6 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.requeue_at = None
     workload.preempted_rule = ""
     workload.preempted_at = None
-    had_turn = workload.blocked_on_gates or workload.tries
     workload.blocked_on_gates = workload.tries = False
     workload.reservations += 1
     reserve(world, workload)
@@ -99,7 +98,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         world.circles.served(actor(workload))
     if world.replacements or workload.record.replaces is not None or is_variant:
         recharge(world, workload)
-    if had_turn:
+    if is_variant:
         place_siblings(state, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
     if workload.key in world.families:

@@ -25,7 +25,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 11
+    state_version: ClassVar[int] = 12
 
     def initial(self) -> SchedulerState:
         return new_state()

@@ -6,7 +6,7 @@ from sluice.api.features import enabled
 from sluice.events.base import Micros, WorkloadKey
 
 from .equivalence import equivalence_key
-from .families import queue_identity, queue_time, why_barred
+from .families import family_usage, queue_identity, queue_time, why_barred
 from .lifecycle import Lifecycle
 from .model import Workload, World
 from .ordering import queue_order_timestamp
@@ -73,9 +73,10 @@ def new_state() -> SchedulerState:
 def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
     """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included.
 
-    Variants of different jobs are equal too: what depends on siblings is whether one is barred, which is in
-    the key, and by whom it takes over, which no verdict rests on. Those that were said to be blocked on their
-    gates stand apart, so that each of the others is looked at and said to be, too (CA11).
+    Variants of different jobs are equal too. What depends on siblings is in the key: whether one is barred,
+    and what they hold already, which it does not need again (CA10); by whom it takes over no verdict rests
+    on. Those that were said to be blocked on their gates stand apart, so that each of the others is looked at
+    and said to be, too (CA11).
     """
     key = workload.equivalence
     if not key:
@@ -84,12 +85,16 @@ def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
         why = why_barred(world, workload)
         if why:
             return (BARRED, why)
+        allowed = workload.record.allowed_flavors
+        held = family_usage(world, workload, workload.cluster_queue)
+        shared = [item for item in sorted(held.items()) if not allowed or item[0][0] in allowed]
         return (
             key,
             workload.priority,
             tuple(sorted(workload.reclaimable.items())),
             workload.open_gates,
             workload.record.parent is not None and workload.blocked_on_gates,
+            *shared,
         )
     return (key, workload.priority)
 

@@ -106,7 +106,7 @@ def test_nobody_is_preempted_for_a_copy() -> None:
     world.verify()
 
 
-def checked(cpu: int) -> FamilyWorld:
+def checked(cpu: int, **spec: Any) -> FamilyWorld:
     """Return a cell in which `mover` runs, and its better variant waits for a check, with its quota."""
     check = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -115,7 +115,7 @@ def checked(cpu: int) -> FamilyWorld:
         "spec": {"controllerName": "example.com/slow"},
     }
     strategy = {"admissionChecks": [{"name": "slow", "onFlavors": ["reservation"]}]}
-    world = cell(story_7(cpu, admissionChecksStrategy=strategy), check, HIGH)
+    world = cell(story_7(cpu, admissionChecksStrategy=strategy, **spec), check, HIGH)
     submit(world, "mover")
     assert gpu_of(world, "mover") == "on-demand"
     return world
@@ -207,4 +207,23 @@ def test_a_cut_of_what_a_family_shares_leaves_the_variant_its_quota() -> None:
     world.settle_all()
     assert gpu_of(world, "mover") == ""
     assert used(world) == {}
+    world.verify()
+
+
+def test_a_variant_that_waits_hears_of_what_its_sibling_has_got() -> None:
+    """Both wait for cpu; the better one gets it, and a check to wait for: the other needs no more cpu now.
+
+    Nothing is freed for it, so it must be looked at for what its sibling holds; and its equals of other
+    families, whose siblings hold nothing, wait on.
+    """
+    # A queue that may take back what it lends keeps nothing for those that wait, and so looks less often.
+    world = checked(4, preemption={"reclaimWithinCohort": "Any"})
+    submit(world, "next")
+    submit(world, "last")
+    assert world.dispatch("next") is None
+    world.report("mover", "JobFinished", success=True)
+    world.settle_all()
+    assert gpu_of(world, "next") == "on-demand"
+    assert world.dispatch("last") is None
+    assert used(world) == {CPU: 4000, ("reservation", "gpu"): 1, ("on-demand", "gpu"): 1}
     world.verify()

@@ -14,7 +14,8 @@ from pathlib import Path
 from .coverage import report
 from .known import known
 from .many import Progress, Total, many
-from .mutants import MENDED, Mutant, random_mutants, table
+from .mended import MENDED, Mutant
+from .mutants import random_mutants, table
 from .run import Run, quiet
 from .shrink import Shrinker
 from .story import golden, story

@@ -673,6 +673,7 @@ class Actions:
                 cell.message("verdict.ctl-a", "CheckVerdict", {"workload": "x", "state": "Ready"})
             case _:
                 cell.message(suffix, "JobSubmitted", {"kind": "Job", "apiVersion": "batch/v1"})
+        cell.watchman.garbage.add(cell.log.end)
         cell.stats.fault("garbage")
         return True
 

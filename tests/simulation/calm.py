@@ -18,7 +18,7 @@ from .choices import Choices
 from .log import SECOND
 from .pods import BEGINNING, ENDING, Work
 from .replica import Fenced, Replica
-from .swarm import FEATURES, Features
+from .swarm import nothing
 
 ROUNDS = 600
 """So many rounds of everybody doing all there is to do; a cell that goes on then goes on for ever."""
@@ -261,7 +261,7 @@ def runs_alone(cell: Cell, job: JobKey) -> bool:
     """Would the job run in a cell with the same configuration and nothing else?"""
     import msgspec
 
-    off = Features(**dict.fromkeys(FEATURES, False))
+    off = nothing()
     off.checks = cell.on.checks
     choices = Choices(0, [])
     choices.step()

@@ -66,12 +66,13 @@ class Grammar:
     def world(self) -> list[Manifest]:
         """Return what a cell begins with, in the order of applying."""
         choices, on = self.choices, self.on
-        self.flavors = tuple(f"f{n}" for n in range(choices.between(1, 4)))
+        fewest = 2 if on.theme == "racing" else 1
+        self.flavors = tuple(f"f{n}" for n in range(choices.between(fewest, 4)))
         self.queues = tuple(f"q{n}" for n in range(choices.between(1, 6 if on.cohorts else 3)))
         self.cohorts = tuple(f"c{n}" for n in range(choices.between(1, 4))) if on.cohorts else ()
         self.locals = tuple(f"lq{n}" for n in range(len(self.queues) + choices.below(2)))
         self.checks = CHECKS[: choices.between(1, 3)] if on.checks else ()
-        if on.second_resource and choices.chance(0.5):
+        if on.second_resource and choices.chance(0.8 if on.theme == "racing" else 0.5):
             self.resources = ("cpu", "gpu")
         found = [self.configuration()]
         found += [self.flavor(name) for name in self.flavors]
@@ -156,7 +157,8 @@ class Grammar:
     def groups(self, flavors: list[str], *, limits: bool) -> list[Manifest]:
         """Return resource groups; with a second group the second resource has flavors of its own."""
         choices = self.choices
-        split = self.on.second_group and len(self.resources) > 1 and len(flavors) > 1 and choices.chance(0.4)
+        split = self.on.second_group and len(self.resources) > 1 and len(flavors) > 1
+        split = split and choices.chance(0.7 if self.on.theme == "racing" else 0.4)
         if not split:
             return [self.group(self.resources, flavors, limits=limits)]
         cut = choices.between(1, len(flavors) - 1)
@@ -193,7 +195,7 @@ class Grammar:
         if self.cohorts and choices.chance(0.75):
             spec["cohortName"] = choices.pick(self.cohorts)
         spec["resourceGroups"] = self.groups(self.some_flavors(), limits="cohortName" in spec)
-        racing = on.racing and choices.chance(0.4)
+        racing = on.racing and choices.chance({"racing": 0.9, "elastic": 0.1}.get(on.theme, 0.4))
         if racing:
             spec["concurrentAdmissionPolicy"] = self.policy(spec)
         elif on.strict and choices.chance(0.3):
@@ -204,7 +206,7 @@ class Grammar:
             spec["flavorFungibility"] = self.fungibility()
         if on.fair_sharing and choices.chance(0.3):
             spec["fairSharing"] = {"weight": choices.pick(("1", "2", "0.5", "0"))}
-        self.choose_checks(spec, 0.5)
+        self.choose_checks(spec, {"checks": 0.9, "racing": 0.2}.get(on.theme, 0.5))
         return manifest("ClusterQueue", name, spec)
 
     def choose_checks(self, spec: Manifest, probability: float) -> None:
@@ -361,7 +363,7 @@ class Grammar:
             return self.queue(name)
         found = deepcopy(before)
         spec = found["spec"]
-        match choices.below(10):
+        match 9 if on.theme == "racing" and choices.chance(0.3) else choices.below(10):
             case 0 | 1 | 2:
                 group = choices.pick(choices.pick(spec["resourceGroups"])["flavors"])
                 choices.pick(group["resources"])["nominalQuota"] = choices.between(0, 6)

@@ -29,7 +29,8 @@ class JobGrammar:
             labels[f"{PREFIX}priority-class"] = choices.pick(PRIORITIES)
         if self.on.max_execution and choices.chance(0.08):
             labels[f"{PREFIX}max-exec-time-seconds"] = choices.pick(("20", "200"))
-        if self.on.constraints and choices.chance(0.15):
+        theme = self.on.theme
+        if self.on.constraints and choices.chance(0.6 if theme == "partial" else 0.15):
             annotations[f"{PREFIX}{choices.pick(('cannot-preempt', 'cannot-borrow'))}"] = "true"
         if self.on.gated and choices.chance(0.08):
             annotations[f"{PREFIX}admission-gated-by"] = "example.com/gate"
@@ -39,7 +40,7 @@ class JobGrammar:
             allowed = choices.pick(self.grammar.flavors)
             annotations[f"{PREFIX}workload-allowed-resource-flavors"] = allowed
         if elastic is None:
-            elastic = self.on.elastic and choices.chance(0.4)
+            elastic = self.on.elastic and choices.chance({"elastic": 0.8, "partial": 0.1}.get(theme, 0.4))
         if elastic:
             annotations[f"{PREFIX}elastic-job"] = "true"
         meta = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
@@ -83,9 +84,14 @@ class JobGrammar:
         spec: Manifest = {"parallelism": count, "suspend": True, "template": self._pod()}
         if choices.chance(0.4):
             spec["completions"] = count + choices.below(3)
-        if self.on.partial and not elastic and count > 1 and choices.chance(0.3):
+        if self._in_part(count, elastic=elastic):
             meta["annotations"][f"{PREFIX}job-min-parallelism"] = str(choices.between(1, count))
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+    def _in_part(self, count: int, *, elastic: bool) -> bool:
+        """Would the job do with fewer pods?"""
+        often = 0.7 if self.on.theme == "partial" else 0.3
+        return self.on.partial and not elastic and count > 1 and self.choices.chance(often)
 
     def _own(self, meta: Manifest, count: int, *, elastic: bool) -> Manifest:
         choices = self.choices
@@ -98,7 +104,7 @@ class JobGrammar:
             spec["podSets"] = groups
         else:
             spec |= {"command": ["true"], "replicas": count, "resources": self.resources()}
-            if self.on.partial and not elastic and count > 1 and choices.chance(0.3):
+            if self._in_part(count, elastic=elastic):
                 spec["minReplicas"] = choices.between(1, count)
         if self.on.allowed_flavors and choices.chance(0.1):
             spec["admissionConstraints"] = {"allowedResourceFlavors": [choices.pick(self.grammar.flavors)]}

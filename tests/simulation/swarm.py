@@ -1,6 +1,6 @@
 """What a run has and what not: each seed switches a random part off, and weighs the rest in its own way."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from .choices import Choices
 
@@ -68,16 +68,44 @@ class Features:
     bursts: bool = True
     limit_ranges: bool = True
     """Of the namespace, which fill in and forbid; and jobs that say less. See `run.LIMITED_EVERY`."""
+    theme: str = field(default="", kw_only=True)
+    """What the world has more of than others, one of `THEMES`; '' for nothing."""
 
 
-FEATURES = tuple(each.name for each in fields(Features))
+FEATURES: tuple[str, ...] = tuple(each.name for each in fields(Features) if each.name != "theme")
+
+THEMES: dict[str, tuple[str, ...]] = {
+    "racing": ("racing", "explicit_variants", "second_resource", "second_group", "config_edits"),
+    "elastic": ("elastic", "job_edits", "late_stops"),
+    "preemption": ("preemption", "priorities", "cohorts"),
+    "checks": ("checks", "check_policies", "rare_verdicts", "preemption", "priorities"),
+    "partial": ("partial", "constraints", "cohorts", "preemption"),
+}
+"""Each with the features that it cannot do without."""
 
 
 def features(choices: Choices) -> Features:
-    """Switch a random part off; some runs have nearly everything, some next to nothing."""
+    """Switch a random part off; some runs have nearly everything, some next to nothing.
+
+    Half of them have a theme, too: two rare things that must meet meet in few.
+    """
     share = choices.pick((0.7, 0.3, 0.5, 0.85, 0.95, 0.15))
-    drawn = [name for name in FEATURES if name != "limit_ranges"]
-    return Features(**{name: choices.chance(share) for name in drawn}, limit_ranges=False)
+    found = Features()
+    for name in FEATURES:
+        setattr(found, name, name != "limit_ranges" and choices.chance(share))
+    if choices.chance(0.5):
+        found.theme = choices.pick(list(THEMES))
+        for name in THEMES[found.theme]:
+            setattr(found, name, True)
+    return found
 
 
-__all__ = ["FEATURES", "Features", "features"]
+def nothing() -> Features:
+    """Return what a world without anything special has."""
+    found = Features()
+    for name in FEATURES:
+        setattr(found, name, False)
+    return found
+
+
+__all__ = ["FEATURES", "THEMES", "Features", "features", "nothing"]

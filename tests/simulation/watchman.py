@@ -15,9 +15,10 @@ from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.subjects import matches_any
+from sluice.replay.idle import IdleObserver
 from sluice.replay.invariants import OBSERVERS, Watched
 
-from . import invariants
+from . import invariants, obeyed
 from .log import SimFold, steps_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Stander:
             for name, observer in OBSERVERS.items()
             if observer.decider is type(decider) and name not in RARELY
         ]
+        for observer in observers:
+            if isinstance(observer, IdleObserver):
+                observer.look_often()
         self.inner = decider
         self.watched = Watched(decider, observers)
         self.fold: SimFold[Any] = SimFold(self.watched)  # type: ignore[arg-type]
@@ -76,6 +80,10 @@ class Watchman:
     """Job -> when it shrank (sequence), and how many pods of each set it had."""
     seen: dict[str, int] = field(default_factory=dict)
     """Types of events -> how many."""
+    garbage: set[int] = field(default_factory=set)
+    """Sequences of messages that nobody can take."""
+    answered: set[int] = field(default_factory=set)
+    """Sequences of messages about jobs that the slice-aggregator has answered."""
     trace: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -136,6 +144,8 @@ class Watchman:
             if suffix == writer or self._reads(stander, suffix):
                 for name, text in stander.take(entry):
                     self.fail(name, text)
+        if suffix == "slices":
+            obeyed.check(self, entry)
         if suffix == "scheduler":
             invariants.all_run_with_quota(self)
 

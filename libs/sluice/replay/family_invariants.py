@@ -5,11 +5,13 @@ judged when the controller has gone on to later inputs, twice, as one leader may
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sluice.core.eviction import FLAVOR_MIGRATION
-from sluice.core.families import allowed_flavors, policy_in_force, siblings
+from sluice.api.features import enabled
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.core.eviction import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
+from sluice.core.families import policy_in_force, siblings
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
 from sluice.core.variants import VariantController
@@ -19,7 +21,14 @@ from sluice.events.base import Event, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
-from sluice.events.variants import ParentAdmitted, ParentMarked, ParentUnmarked, VariantCreated
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentEvicted,
+    ParentMarked,
+    ParentUnmarked,
+    VariantCreated,
+    VariantStopped,
+)
 
 from .observing import Observer
 
@@ -152,7 +161,11 @@ class AllowedObserver(Observer):
     def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
         """By the flavors that the scheduler knew of: an edit may have been on its way."""
         workload = state.world.workloads.get(event.workload)
-        allowed = allowed_flavors(state.world.config, workload.record) if workload is not None else ()
+        # Not as the scheduler works it out: it could be wrong.
+        gates = state.world.config.feature_gates
+        allowed: Sequence[str] = workload.record.allowed_flavors if workload is not None else ()
+        if workload is not None and workload.record.parent is None:
+            allowed = allowed if enabled(gates, "ConcurrentAdmission") else ()
         if allowed and not within(event.pod_sets, allowed):
             given = sorted({name for pods in event.pod_sets for name in pods.flavors.values()})
             yield f"{event.workload} has quota of {given}, it may use {list(allowed)}"
@@ -216,6 +229,103 @@ class ChanceObserver(_Settling):
             yield f"{family.key} waits, but none of its variants is active, and nothing says why"
 
 
+class WantedObserver(_Settling):
+    """A family has the variants that its queue asks for, of the flavors that its job allows (CA4, CA13)."""
+
+    name: ClassVar[str] = "wanted-variants"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        policy = state.policy_of(family)
+        if policy is None or family.holds or family.leaving:
+            return
+        allowed = family.record.allowed_flavors
+        for wanted in policy.wanted:
+            flavors = tuple(name for name in wanted.flavors if not allowed or name in allowed)
+            variant = family.named(wanted.name)
+            if variant is None and flavors:
+                yield f"{family.key} has no variant {wanted.name}, which its queue asks for"
+            elif variant is not None and tuple(variant.record.allowed_flavors) != flavors:
+                have = list(variant.record.allowed_flavors)
+                yield f"{variant.key} may use {have}, its queue and its job say {list(flavors)}"
+        names = [wanted.name for wanted in policy.wanted]
+        for variant in family.variants.values():
+            if variant.name not in names:
+                yield f"{variant.key} is there, and its queue asks for none of its name"
+
+
+class StopObserver(Observer):
+    """What runs is stopped for an edit of its queue only if its flavors are not allowed any more (CA13), and
+    the scheduler hears why it was."""
+
+    name: ClassVar[str] = "stopped-for-cause"
+    decider = VariantController
+
+    def __init__(self) -> None:
+        self.reasons: dict[WorkloadKey, str] = {}
+        """Variant -> why its parent was told to stop, until it has."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {ParentEvicted: self._evicted, VariantStopped: self._stopped}
+
+    def _evicted(self, state: State, event: ParentEvicted) -> Iterator[str]:
+        self.reasons[event.variant] = event.reason
+        family = state.families.get(event.workload)
+        policy = state.policy_of(family) if family is not None else None
+        variant = family.variants.get(event.variant) if family is not None else None
+        if event.reason != CONCURRENT_ADMISSION or policy is None or family is None or variant is None:
+            return
+        wanted = policy.named(variant.name)
+        allowed = family.record.allowed_flavors
+        if variant.assignment is None or wanted is None:
+            return
+        if within(variant.assignment, wanted.flavors) and (
+            not allowed or within(variant.assignment, allowed)
+        ):
+            yield f"{variant.key} was stopped for its flavors, which are all allowed"
+
+    def _stopped(self, _: State, event: VariantStopped) -> Iterator[str]:
+        reason = self.reasons.pop(event.workload, "")
+        if reason and not event.reason:
+            yield f"{event.workload} was stopped for {reason}, and the scheduler does not hear of that"
+
+
+class OpenGateObserver(_Settling):
+    """The gate of a variant is closed once it is admitted: its turn at preempting is over (CA11)."""
+
+    name: ClassVar[str] = "open-gate"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        if state.policy_of(family) is None or family.leaving or family.holds or not family.active:
+            return
+        for variant in family.variants.values():
+            if variant.gate_at is not None and variant.runs:
+                yield f"{variant.key} is admitted, and its gate is still open"
+
+
+class TurnObserver(Observer):
+    """No variant gets in before a better one has had its turn at preempting (CA11, decision 0017)."""
+
+    name: ClassVar[str] = "turns"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {QuotaReserved: self._reserved}
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is None or workload.record.parent is None:
+            return
+        for other in state.world.families.get(workload.record.parent, {}).values():
+            record = other.record
+            gated = any(
+                gate != GATE_CONCURRENT_ADMISSION and gate not in other.open_gates
+                for gate in record.preemption_gates
+            )
+            waits = (other.tries or other.blocked_on_gates) and other.active and not other.spent
+            if waits and not gated and record.preference < workload.record.preference:
+                yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
+
+
 FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     ParentObserver,
     OrphanObserver,
@@ -223,6 +333,10 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     MigrationObserver,
     MarkObserver,
     ChanceObserver,
+    WantedObserver,
+    StopObserver,
+    OpenGateObserver,
+    TurnObserver,
 )
 
 __all__ = ["FAMILY_OBSERVERS"]

@@ -45,7 +45,9 @@ from sluice.log.fold import Fold
 from .check_invariants import CHECK_OBSERVERS
 from .circles import CircleObserver
 from .family_invariants import FAMILY_OBSERVERS
+from .idle import IdleObserver
 from .observing import Observer
+from .preemption_invariants import PREEMPTION_OBSERVERS
 from .slice_invariants import SLICE_OBSERVERS
 from .source import Source
 from .states import Progress, patterns_of
@@ -345,9 +347,11 @@ _KINDS: tuple[type[Observer], ...] = (
     UngatedObserver,
     GateObserver,
     CircleObserver,
+    IdleObserver,
     *CHECK_OBSERVERS,
     *FAMILY_OBSERVERS,
     *SLICE_OBSERVERS,
+    *PREEMPTION_OBSERVERS,
 )
 
 OBSERVERS: Mapping[str, type[Observer]] = {kind.name: kind for kind in _KINDS}

@@ -138,6 +138,37 @@ class EndedPodsObserver(Observer):
         return ()
 
 
-SLICE_OBSERVERS: tuple[type[Observer], ...] = (GrowthObserver, EndedPodsObserver)
+class AskedAgainObserver(Observer):
+    """Growth that a check has rejected is tried again when somebody asks for another size (WS6)."""
+
+    name = "asked-again"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {WorkloadUpdated: self._updated}
+
+    def _updated(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+        if event.pod_sets is not None:
+            self.due[event.workload] = None
+        return ()
+
+    def settled(self, state: State) -> Iterator[str]:
+        for key in self.due:
+            job = state.by_workload.get(key)
+            if job is None or job.pending is None or job.pending.key != key:
+                continue
+            grown = any(
+                n > counts(job.record.pod_sets).get(name, n)
+                for name, n in counts(job.pending.pod_sets).items()
+            )
+            if grown and job.record.active and not job.pending.active:
+                yield f"{key} has another size, and is still switched off"
+        self.due.clear()
+
+
+SLICE_OBSERVERS: tuple[type[Observer], ...] = (GrowthObserver, EndedPodsObserver, AskedAgainObserver)
 
 __all__ = ["SLICE_OBSERVERS"]

@@ -1,14 +1,13 @@
 """Each invariant has a log that breaks it; sound logs break none."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRetry
-from sluice.events.codec import decode_commit, encode_commit
+from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import (
@@ -32,13 +31,14 @@ from sluice.events.variants import (
     VariantStopped,
 )
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS
 from sluice.replay.linting import INVARIANTS, first_violation, lint
 from sluice.replay.source import ListSource
 from tests.checked_cell import checked_cell
 from tests.family_world import cell, cluster_queue, configuration, job, local_queue
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
+from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
+from tests.unit.replay.damage import altered, events_of, first, followed, without
 
 CLASSES = [
     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
@@ -76,39 +76,6 @@ def elastic() -> list[Entry]:
     world.submit("b", "left", 1)
     world.settle()
     return world.entries()
-
-
-def altered(entries: Sequence[Entry], change: Callable[[Event], Sequence[Event]]) -> list[Entry]:
-    """Return the log with other events."""
-    found = []
-    for entry in entries:
-        if entry.suffix in COMMITS:
-            steps = [
-                Step(upto=s.upto, at=s.at, events=tuple(new for event in s.events for new in change(event)))
-                for s in decode_commit(entry.payload).steps
-            ]
-            entry = entry._replace(payload=encode_commit("main", entry.suffix, "x", steps))
-        found.append(entry)
-    return found
-
-
-def events_of(entries: Sequence[Entry]) -> Iterator[tuple[int, Event]]:
-    for entry in entries:
-        if entry.suffix in COMMITS:
-            for step in decode_commit(entry.payload).steps:
-                yield from ((entry.seq, event) for event in step.events)
-
-
-def first(entries: Sequence[Entry], kind: type[Event], number: int = 0) -> tuple[int, Any]:
-    return [(seq, event) for seq, event in events_of(entries) if isinstance(event, kind)][number]
-
-
-def without(entries: Sequence[Entry], gone: Event) -> list[Entry]:
-    return altered(entries, lambda event: () if event == gone else (event,))
-
-
-def followed(entries: Sequence[Entry], after: Event, *more: Event) -> list[Entry]:
-    return altered(entries, lambda event: (event, *more) if event == after else (event,))
 
 
 def twice_the_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
@@ -460,7 +427,7 @@ def too_early(entries: list[Entry]) -> tuple[list[Entry], int]:
     return altered(entries, lambda e: (longer,) if e == retry else (e,)), seq
 
 
-LATE = (variant_without_parent, all_switched_off)
+LATE = (variant_without_parent, all_switched_off, *LATE_DECISIONS)
 """What is missing is found when it is missed."""
 
 BROKEN = [
@@ -493,6 +460,7 @@ BROKEN = [
     ("no-lost-job", families, no_answer),
     ("chain", families, cause_in_the_future),
     ("state", families, charged_twice),
+    *BROKEN_DECISIONS,
 ]
 
 
@@ -507,7 +475,11 @@ def test_what_breaks_an_invariant_is_found(name, story, damage):
     assert found.seq > seq if damage in LATE else found.seq == seq, found.text
 
 
-@pytest.mark.parametrize("story", [families, elastic, shrunk, checked, moved], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "story",
+    [families, elastic, shrunk, checked, moved, *dict.fromkeys(story for _, story, _ in BROKEN_DECISIONS)],
+    ids=lambda each: each.__name__,
+)
 def test_sound_logs_break_none(story):
     """And they decide themselves again."""
     entries = story()

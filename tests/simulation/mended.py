@@ -1,0 +1,461 @@
+"""Faults that were mended, each with the few lines that take its mend out again (`mutants` plays them).
+
+A number with a word is a part of the fault that has a mend of its own. GATE: the gate ConcurrentAdmission is
+switched off under families that run. NEW: found by the simulator itself. The others are not faults of the
+past, but what everything rests on.
+"""
+
+# ruff: noqa: E501 - lines of code as they stand
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`changes`: (file, text, what stood there instead)."""
+
+    name: str
+    what: str
+    changes: tuple[tuple[str, str, str], ...]
+
+
+MENDED: tuple[Mutant, ...] = (
+    Mutant(
+        "B1",
+        "a parent is admitted as a variant whose stop is not settled",
+        (
+            (
+                "libs/sluice/core/variants_state.py",
+                "return self.admitted_at is not None and not (self.evicted or self.stopped)",
+                "return self.admitted_at is not None and not self.evicted",
+            ),
+            (
+                "libs/sluice/core/variants_state.py",
+                "return self.admitted_at is not None and (self.evicted or self.stopped)",
+                "return self.admitted_at is not None and self.evicted",
+            ),
+        ),
+    ),
+    Mutant(
+        "B2",
+        "what has quota becomes a parent, or stops being one, without being stopped",
+        (
+            (
+                "libs/sluice/core/families.py",
+                "record = workload.record\n    if record.parent is not None:\n        return None\n    local",
+                "record = workload.record\n    if True:\n        return None\n    local",
+            ),
+            (
+                "libs/sluice/core/families.py",
+                "    return parent is not None and parent.assignment is not None",
+                "    return False",
+            ),
+            (
+                "libs/sluice/core/variants_decide.py",
+                "    if family.holds and not family.marked:",
+                "    if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B3",
+        "flavors that the job allows are dropped in a racing queue",
+        (
+            (
+                "libs/sluice/core/variants_membership.py",
+                "wanted = restricted(policy, family.record.allowed_flavors)",
+                "wanted = restricted(policy, ())",
+            ),
+        ),
+    ),
+    Mutant(
+        "B4",
+        "variants of which one is still on its way out count as what the queue asks for",
+        (
+            (
+                "libs/sluice/core/variants_membership.py",
+                "is_whole = is_whole and place is not None and not found and _agrees(variant, place[1])",
+                "is_whole = is_whole or (place is not None and not found and _agrees(variant, place[1]))",
+            ),
+        ),
+    ),
+    Mutant(
+        "B4-stop",
+        "whoever runs within its new flavors is stopped for them",
+        (
+            (
+                "libs/sluice/core/variants_membership.py",
+                "if variant.assignment is None or not within(variant.assignment, wanted.flavors):\n            return",
+                "if True:\n            return",
+            ),
+        ),
+    ),
+    Mutant(
+        "B4-why",
+        "what has stopped because its queue was edited is said to have lost its executor",
+        (
+            (
+                "libs/sluice/core/variants_decide.py",
+                "reason=family.stopped_reason or family.leaving_reason,",
+                "reason=family.stopped_reason,",
+            ),
+        ),
+    ),
+    Mutant(
+        "B5",
+        "what siblings share is asked for twice",
+        (
+            (
+                "libs/sluice/core/flavor_search.py",
+                "self.shared = family_usage(world, workload, cq.name) if record.parent is not None else {}",
+                "self.shared: dict[FlavorResource, int] = {}",
+            ),
+        ),
+    ),
+    Mutant(
+        "B5-charge",
+        "what siblings share is charged twice",
+        (
+            (
+                "libs/sluice/core/charging.py",
+                "    if parent is not None:\n        return _beyond_siblings(world, workload, parent, usage)\n",
+                "",
+            ),
+            (
+                "libs/sluice/core/charging.py",
+                "    if workload.record.parent is not None:\n        return _recharge_family(world, workload, workload.record.parent)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "B6",
+        "a preemptor that waits holds up its whole queue",
+        (
+            (
+                "libs/sluice/core/cycle.py",
+                "if name in self._taken or self._is_mixed(queue):",
+                "if queue.waiting or name in self._taken or self._is_mixed(queue):",
+            ),
+            (
+                "libs/sluice/core/cycle.py",
+                "if queue is not None and name not in self._taken:",
+                "if queue is not None and not queue.waiting and name not in self._taken:",
+            ),
+            (
+                "libs/sluice/core/cycle.py",
+                "if queue.name in self._taken or queue.stopped:",
+                "if queue.waiting or queue.name in self._taken or queue.stopped:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B6-theft",
+        "what a preemptor waits for goes to others",
+        (
+            (
+                "libs/sluice/core/promises.py",
+                "    family = []\n    for name in sorted(tree.waiting):",
+                "    family = []\n    for name in ():",
+            ),
+        ),
+    ),
+    Mutant(
+        "B7",
+        "a variant starts before a better one has had its turn to preempt",
+        (
+            (
+                "libs/sluice/core/families.py",
+                "    parent = workload.record.parent\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
+                "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
+            ),
+        ),
+    ),
+    Mutant(
+        "B8",
+        "the gate of a variant that runs stays open",
+        (
+            (
+                "libs/sluice/core/variants_fold.py",
+                "if variant.gate_at is not None or family.admitted_at is not None:",
+                "if family.admitted_at is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B9",
+        "a pod that the system ends counts as one that has ended by itself",
+        (
+            (
+                "services/agent/pods.py",
+                "COUNTED = frozenset({Pod.STARTING, Pod.RUNNING})",
+                "COUNTED = frozenset(Pod)",
+            ),
+        ),
+    ),
+    Mutant(
+        "B10",
+        "a slice of the same size makes pods that are ready unready",
+        (
+            (
+                "libs/sluice/core/slices_fold_inputs.py",
+                "if grows(before, {pods.name: pods.count for pods in job.placement}):",
+                "if True:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B10-withdraw",
+        "growth that was taken back takes the place of what runs",
+        (
+            (
+                "libs/sluice/core/slicing.py",
+                "    old = replaced_slice(world, workload)\n    if old is None or workload.admitted_at is not None or old.evicted_at",
+                "    old = None\n    if old is None or workload.admitted_at is not None or old.evicted_at",
+            ),
+        ),
+    ),
+    Mutant(
+        "B11",
+        "growth that was rejected stays so whatever is asked for",
+        (
+            (
+                "libs/sluice/core/slices_resize.py",
+                "return job.pending is not None and job.record.active and not job.pending.active",
+                "return False",
+            ),
+        ),
+    ),
+    Mutant(
+        "B12",
+        "a complete set of verdicts is taken back because a controller is away",
+        (
+            (
+                "libs/sluice/core/transitions.py",
+                "    if not admits_what_is_ready(world, queue):",
+                "    if not queue.active:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B13",
+        "parameters of a team's own kind are not looked at",
+        (
+            (
+                "libs/sluice/core/config_plan.py",
+                "case CustomObject() if not errors:",
+                "case CustomObject() if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "B14",
+        "nobody listens to who deactivates a job or activates it",
+        (
+            (
+                "libs/sluice/core/slices_decide.py",
+                "        case JobActivated() | JobDeactivated():\n            return switched(state, key, inbound, data)\n",
+                "        case JobActivated() | JobDeactivated():\n            return ignored(inbound, DUPLICATE)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "B15",
+        "the Retry that is heard of first counts, not the longest",
+        (
+            (
+                "libs/sluice/core/checks_decide.py",
+                "        if late is not None:\n            return late, outcome\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "B16",
+        "plain preemptions may go round",
+        (
+            (
+                "libs/sluice/core/circles.py",
+                "        return any(victim in before for victim in victims)\n\n    def plan",
+                "        return False\n\n    def plan",
+            ),
+            (
+                "libs/sluice/core/circles.py",
+                "        return times if inputs == self._inputs else 0",
+                "        return 0",
+            ),
+        ),
+    ),
+    Mutant(
+        "B16-memory",
+        "nobody remembers who was preempted by whom",
+        (
+            (
+                "libs/sluice/core/circles.py",
+                "        self._put(key, other, self.times(key, other) + 1, preemptor.cluster_queue, victim.cluster_queue)",
+                "        pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "B16-through",
+        "who was preempted through others is not known",
+        (
+            (
+                "libs/sluice/core/circles.py",
+                "        found: dict[WorkloadKey, None] = {}\n        todo = [victim]",
+                "        found: dict[WorkloadKey, None] = {}\n        todo = []",
+            ),
+        ),
+    ),
+    Mutant(
+        "B16-vain",
+        "what is preempted in vain is preempted again and again",
+        (
+            (
+                "libs/sluice/core/circles.py",
+                "            return 0\n        return edge.times",
+                "            return 0\n        return 0",
+            ),
+        ),
+    ),
+    Mutant(
+        "B17",
+        "a constraint leads to partial admission",
+        (
+            (
+                "libs/sluice/core/nomination.py",
+                "    if not (record.cannot_borrow or record.cannot_preempt):",
+                "    if True:",
+            ),
+        ),
+    ),
+    Mutant(
+        "GATE-move",
+        "variants migrate where nobody races",
+        (
+            (
+                "libs/sluice/core/families.py",
+                "    if spec is None or policy is None:\n        return RACE_OVER\n",
+                '    if spec is None or policy is None:\n        return ""\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "GATE-off",
+        "variants may use any flavor while the gate is off",
+        (
+            (
+                "libs/sluice/core/families.py",
+                'if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):',
+                'if not allowed or not enabled(config.feature_gates, "ConcurrentAdmission"):',
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-1",
+        "pod sets that come to the last flavor at different times begin anew by turns",
+        (
+            (
+                "libs/sluice/core/flavor_search.py",
+                "ended = came == -1 or not self._fungible",
+                "ended = not self._fungible",
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-2",
+        "an attempt whose claim has expired is run again",
+        (
+            (
+                "libs/sluice/sdk/execution/attempts.py",
+                "elif owner is not None and owner.over:",
+                "elif False:",
+            ),
+            (
+                "libs/sluice/sdk/execution/attempts.py",
+                "        elif owner is not None:\n            self._give_back(attempt, owner)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-3",
+        "a verdict on the last flavors, or on pod sets together, is not looked at again",
+        (
+            (
+                "libs/sluice/core/wake.py",
+                "if resumed or reason not in _HOPELESS:",
+                "if reason not in _HOPELESS:",
+            ),
+            ("libs/sluice/core/wake.py", "if len(pod_sets) > 1 and reason == _EXCEEDS:", "if False:"),
+        ),
+    ),
+    Mutant(
+        "NEW-4",
+        "a search that is over is begun anew while its queue is open",
+        (("libs/sluice/core/pending.py", "peers.searched = tree.epoch", "peers.searched = 0"),),
+    ),
+    Mutant(
+        "NEW-5",
+        "who cannot borrow gives up when others borrow",
+        (("libs/sluice/core/promises.py", "        later = (", "        later = False and ("),),
+    ),
+    Mutant(
+        "NEW-6",
+        "who only reserves keeps others waiting for its pods",
+        (
+            (
+                "libs/sluice/core/processing.py",
+                "self.blocked = self._blocks and at_once",
+                "self.blocked = self._blocks",
+            ),
+        ),
+    ),
+    Mutant(
+        "NEW-7",
+        "a blocker that reserves searches for flavors in every cycle",
+        (
+            (
+                "libs/sluice/core/processing.py",
+                "    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)",
+                "    over = False",
+            ),
+        ),
+    ),
+    Mutant(
+        "G9",
+        "quota is released before the executor has stopped",
+        (
+            (
+                "libs/sluice/core/transitions.py",
+                "        if workload.admitted_at is not None:\n            return []\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "HELD",
+        "a stand-by folds inputs at once instead of holding them back",
+        (
+            (
+                "libs/sluice/log/fold.py",
+                "                    self.held.append(entry)",
+                "                    self.fold(entry)",
+            ),
+        ),
+    ),
+    Mutant(
+        "CLAIM",
+        "an attempt is begun without a look at the log",
+        (
+            (
+                "libs/sluice/sdk/execution/attempts.py",
+                "attempt.owner = answer.last, owner_of(answer.told, entry.uid, entry.attempt)",
+                "attempt.owner = answer.last, None",
+            ),
+        ),
+    ),
+)
+
+__all__ = ["MENDED", "Mutant"]

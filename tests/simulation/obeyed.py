@@ -1,0 +1,106 @@
+"""What people ask for is done: no message is refused or ignored without a reason that holds (the log's answer
+to it is read once more, as the person would who sent it)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sluice.core.slices_resize import counts, wanted
+from sluice.core.slices_state import Phase
+from sluice.events.base import JobKey
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
+from sluice.log.contract import Entry
+
+from .log import steps_of
+
+if TYPE_CHECKING:
+    from .watchman import Watchman
+
+PEOPLE = frozenset(("JobSubmitted", "JobScaled", "JobActivated", "JobDeactivated", "JobDeleted"))
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+
+
+def check(watchman: "Watchman", entry: Entry) -> None:
+    """Look at the answers in a commit of the slice-aggregator, behind which its state is now."""
+    answered: dict[JobKey, tuple[int, Any]] = {}
+    now: set[int] = set()
+    for step in steps_of(entry):
+        for event in step.events:
+            for seq in event.seqs if isinstance(event, InputsIgnored) else (event.cause,):
+                message = watchman.cell.log.entries[seq - 1]
+                if not message.suffix.startswith("job.") or isinstance(event, JobSuspended):
+                    continue
+                if seq in watchman.answered:
+                    continue  # what comes later of what was taken
+                now.add(seq)
+                namespace, _, name = message.suffix.removeprefix("job.").partition(".")
+                answered[JobKey(f"{namespace}/{name}")] = (seq, event)
+    watchman.answered |= now
+    for key, (seq, event) in answered.items():
+        if seq in watchman.garbage:
+            continue
+        found = msgspec.json.decode(watchman.cell.log.entries[seq - 1].payload)
+        if found["type"] not in PEOPLE:
+            continue
+        for text in _wrong(watchman, key, found["type"], found["data"], event):
+            watchman.fail("obeyed", f"{found['type']} of {key} at {seq}: {text} ({type(event).__name__})")
+
+
+def _wrong(watchman: "Watchman", key: JobKey, kind: str, data: Any, event: Any) -> Iterator[str]:
+    job = watchman.slices.jobs.get(key)
+    if isinstance(event, Rejected):
+        yield from (
+            f"refused for {error.field}: {error.detail or error.type}"
+            for error in event.errors
+            if not _may_refuse(job, kind, data, error)
+        )
+        return
+    if isinstance(event, InputsIgnored) and event.reason == "Superseded":
+        return
+    if job is None:
+        if kind == "JobSubmitted" and key not in watchman.slices.finished:
+            yield "it was taken, and there is no such job"
+        return
+    if job.phase is Phase.STOPPING:
+        return
+    match kind:
+        case "JobDeleted":
+            yield "the job is still there"
+        case "JobDeactivated" if job.record.active:
+            yield "the job is active"
+        case "JobActivated" if not job.record.active:
+            yield "the job is not active"
+        case "JobScaled":
+            sizes = counts(wanted(job))
+            if any(sizes.get(name) != count for name, count in data["podSets"].items()):
+                yield f"its sizes are {sizes}, not {data['podSets']}"
+        case "JobSubmitted" if isinstance(event, InputsIgnored):
+            newest = watchman.cell.log.entries[job.manifest_seq - 1].payload
+            if msgspec.json.decode(newest)["data"] != data:
+                yield "another manifest was submitted before"
+
+
+def _may_refuse(job: Any, kind: str, data: Any, error: Any) -> bool:
+    """Tell whether an error can be right. Those of what the grammar does not make are not looked into."""
+    text: str = error.detail
+    if "changes wait for that" in text:
+        return True
+    if error.field == "subject":
+        return job is None
+    if "keeps at least one pod" in text:
+        return True
+    if kind == "JobScaled":
+        name = error.field.removeprefix("podSets[").removesuffix("]")
+        return job is None or name not in counts(job.record.pod_sets)
+    if kind != "JobSubmitted":
+        return False
+    annotations = data["metadata"].get("annotations", {})
+    if "concurrentAdmissionPolicy" in text:
+        return bool(annotations.get(ELASTIC) == "true")
+    if "immutable" in text:
+        return job is not None
+    return "should be between" in text or "contradicts" in text
+
+
+__all__ = ["check"]

@@ -1,0 +1,209 @@
+"""Logs in which the deciders decide otherwise than they should, each with the invariant that it breaks."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sluice.events.base import Event
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    Preempted,
+    PreemptionIssued,
+    QuotaReserved,
+    WorkloadsParked,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadUpdated
+from sluice.events.variants import PreemptionGateClosed, VariantCreated, VariantStopped
+from sluice.log.contract import Entry
+from tests.family_world import cell, cluster_queue
+from tests.property.elastic_cell import Cell
+from tests.unit.replay.damage import altered, events_of, first, followed, without
+
+LOWER = {"withinClusterQueue": "LowerPriority"}
+CLASSES = [
+    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+     "metadata": {"name": name}, "value": value}
+    for name, value in (("low", 1), ("high", 100))
+]  # fmt: skip
+
+
+def race() -> list[Entry]:
+    """Jobs race for two flavors; the last one preempts in its turn, and all go on."""
+    world = cell(cluster_queue({"res": 1, "od": 1}, preemption=LOWER), *CLASSES)
+    for name in ("a", "b"):
+        world.submit(name, priority_class="low")
+        world.settle_all()
+    world.submit("c", priority_class="high")
+    world.settle_all()
+    for name in ("b", "a"):
+        world.report(name, "JobFinished", success=True)
+        world.settle_all()
+    for name in ("d", "e"):
+        world.submit(name)
+        world.settle_all()
+    world.report("c", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+def plain() -> list[Entry]:
+    """Jobs of one queue, which have no choice; one preempts another."""
+    world = cell(cluster_queue({"default": 4}, {}, preemption=LOWER), *CLASSES)
+    world.submit("a", count=2, priority_class="low")
+    world.settle_all()
+    world.submit("b", priority_class="low")
+    world.settle_all()
+    world.submit("c", priority_class="low")
+    world.settle_all()
+    world.submit("d", priority_class="high")
+    world.settle_all()
+    for name in ("a", "b"):
+        world.report(name, "JobFinished", success=True)
+        world.settle_all()
+    return world.log
+
+
+def quiet() -> list[Entry]:
+    """Two jobs run, and nothing more happens."""
+    world = cell(cluster_queue({"default": 4}, {}))
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle_all()
+    return world.log
+
+
+def growing() -> list[Entry]:
+    """A job grows by a second slice."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 2)
+    world.settle()
+    world.scale("a", 5)
+    world.settle()
+    return world.entries()
+
+
+Damaged = tuple[list[Entry], int]
+
+
+def variant_not_made(entries: list[Entry]) -> Damaged:
+    seq, made = first(entries, VariantCreated, 1)
+    return without(entries, made), seq
+
+
+def stopped_for_nothing_said(entries: list[Entry]) -> Damaged:
+    """The scheduler takes it for a lost node."""
+    found = [(seq, e) for seq, e in events_of(entries) if isinstance(e, VariantStopped) and e.reason]
+    seq, stopped = found[0]
+    return altered(
+        entries, lambda e: (msgspec.structs.replace(stopped, reason=""),) if e == stopped else (e,)
+    ), seq
+
+
+def gate_left_open(entries: list[Entry]) -> Damaged:
+    seq, closed = first(entries, PreemptionGateClosed)
+    return without(entries, closed), seq
+
+
+def out_of_turn(entries: list[Entry]) -> Damaged:
+    """The better one waits for its gate, and the other one gets in by preemption."""
+    seq, blocked = first(entries, BlockedOnPreemptionGates)
+    parents = {
+        e.workload.key: (e.workload.parent, e.variant)
+        for _, e in events_of(entries)
+        if isinstance(e, VariantCreated)
+    }
+    parent = parents[blocked.workload][0]
+    worse = next(key for key, found in parents.items() if found == (parent, "od"))
+    reserved = first(entries, QuotaReserved)[1]
+    (pods,) = reserved.pod_sets
+    given = msgspec.structs.replace(pods, flavors={"cpu": "od"})
+    return followed(
+        entries, blocked, msgspec.structs.replace(reserved, workload=worse, pod_sets=(given,))
+    ), seq
+
+
+def one_victim_more(entries: list[Entry]) -> Damaged:
+    """It would do with one of the two."""
+    seq, issued = first(entries, PreemptionIssued)
+    _, evicted = first(entries, Evicted)
+    _, preempted = first(entries, Preempted)
+    holders = [e.workload for _, e in events_of(entries) if isinstance(e, Admitted)]
+    other = next(key for key in holders[1:3] if key != preempted.workload)
+    both = msgspec.structs.replace(issued, victims=sorted([*issued.victims, other]))
+    more = [msgspec.structs.replace(each, workload=other) for each in (evicted, preempted)]
+
+    def change(event: Event) -> Sequence[Event]:
+        return (*more, both) if event == issued else (event,)
+
+    return altered(entries, change), seq
+
+
+def left_waiting(entries: list[Entry]) -> Damaged:
+    """Everything is free, and it is said to wait for quota."""
+    seq, reserved = first(entries, QuotaReserved, -1)
+    key = reserved.workload
+    parked = WorkloadsParked(cause=reserved.cause, workloads=(key,), reason="WaitingForQuota", message="none")
+
+    def change(event: Event) -> Sequence[Event]:
+        if event == reserved:
+            return (parked,)
+        return (
+            ()
+            if getattr(event, "workload", None) == key and isinstance(event, Admitted | Evicted)
+            else (event,)
+        )
+
+    return altered(entries, change), seq
+
+
+def fewer_for_a_constraint(entries: list[Entry]) -> Damaged:
+    """Of two pods it gets one, as it must not borrow; nobody would have to lend it anything."""
+    seq, reserved = first(entries, QuotaReserved)
+    (pods,) = reserved.pod_sets
+    less = msgspec.structs.replace(pods, count=1, usage={"cpu": 1000})
+
+    def change(event: Event) -> Sequence[Event]:
+        if event == reserved:
+            return (msgspec.structs.replace(reserved, pod_sets=(less,)),)
+        if isinstance(event, WorkloadCreated) and event.workload.key == reserved.workload:
+            return (
+                WorkloadCreated(
+                    cause=event.cause, workload=msgspec.structs.replace(event.workload, cannot_borrow=True)
+                ),
+            )
+        return (event,)
+
+    return altered(entries, change), seq
+
+
+def rejected_for_ever(entries: list[Entry]) -> Damaged:
+    """The growth was rejected, is to have another size, and stays switched off."""
+    seq, made = first(entries, WorkloadCreated, 1)
+    key = made.workload.key
+    (pods,) = made.workload.pod_sets
+    return followed(
+        entries,
+        made,
+        WorkloadUpdated(cause=made.cause, workload=key, active=False),
+        WorkloadUpdated(cause=made.cause, workload=key, pod_sets=(msgspec.structs.replace(pods, count=6),)),
+    ), seq
+
+
+LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting)
+
+BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
+    ("wanted-variants", race, variant_not_made),
+    ("stopped-for-cause", race, stopped_for_nothing_said),
+    ("open-gate", race, gate_left_open),
+    ("turns", race, out_of_turn),
+    ("needed-victims", plain, one_victim_more),
+    ("idle-quota", quiet, left_waiting),
+    ("constraints-keep-pods", plain, fewer_for_a_constraint),
+    ("asked-again", growing, rejected_for_ever),
+]
+
+__all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS"]

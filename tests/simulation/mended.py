@@ -17,6 +17,8 @@ class Mutant:
     name: str
     what: str
     changes: tuple[tuple[str, str, str], ...]
+    theme: str = ""
+    """Seeds with this theme (`swarm.THEMES`) are tried first."""
 
 
 MENDED: tuple[Mutant, ...] = (
@@ -35,6 +37,7 @@ MENDED: tuple[Mutant, ...] = (
                 "return self.admitted_at is not None and self.evicted",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B2",
@@ -56,6 +59,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if False:",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B3",
@@ -67,6 +71,7 @@ MENDED: tuple[Mutant, ...] = (
                 "wanted = restricted(policy, ())",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B4",
@@ -78,6 +83,7 @@ MENDED: tuple[Mutant, ...] = (
                 "is_whole = is_whole or (place is not None and not found and _agrees(variant, place[1]))",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B4-stop",
@@ -89,6 +95,7 @@ MENDED: tuple[Mutant, ...] = (
                 "if True:\n            return",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B4-why",
@@ -100,6 +107,7 @@ MENDED: tuple[Mutant, ...] = (
                 "reason=family.stopped_reason,",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B5",
@@ -111,6 +119,7 @@ MENDED: tuple[Mutant, ...] = (
                 "self.shared: dict[FlavorResource, int] = {}",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B5-charge",
@@ -127,6 +136,7 @@ MENDED: tuple[Mutant, ...] = (
                 "",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B6",
@@ -148,6 +158,7 @@ MENDED: tuple[Mutant, ...] = (
                 "if queue.waiting or queue.name in self._taken or queue.stopped:",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B6-theft",
@@ -159,6 +170,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    family = []\n    for name in ():",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B7",
@@ -170,6 +182,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B8",
@@ -181,6 +194,7 @@ MENDED: tuple[Mutant, ...] = (
                 "if family.admitted_at is not None:",
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "B9",
@@ -203,6 +217,7 @@ MENDED: tuple[Mutant, ...] = (
                 "if True:",
             ),
         ),
+        theme="elastic",
     ),
     Mutant(
         "B10-withdraw",
@@ -214,6 +229,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    old = None\n    if old is None or workload.admitted_at is not None or old.evicted_at",
             ),
         ),
+        theme="elastic",
     ),
     Mutant(
         "B11",
@@ -225,6 +241,7 @@ MENDED: tuple[Mutant, ...] = (
                 "return False",
             ),
         ),
+        theme="elastic",
     ),
     Mutant(
         "B12",
@@ -236,6 +253,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if not queue.active:",
             ),
         ),
+        theme="checks",
     ),
     Mutant(
         "B13",
@@ -269,6 +287,7 @@ MENDED: tuple[Mutant, ...] = (
                 "",
             ),
         ),
+        theme="checks",
     ),
     Mutant(
         "B16",
@@ -285,6 +304,7 @@ MENDED: tuple[Mutant, ...] = (
                 "        return 0",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B16-memory",
@@ -296,6 +316,7 @@ MENDED: tuple[Mutant, ...] = (
                 "        pass",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B16-through",
@@ -307,6 +328,7 @@ MENDED: tuple[Mutant, ...] = (
                 "        found: dict[WorkloadKey, None] = {}\n        todo = []",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B16-vain",
@@ -318,6 +340,7 @@ MENDED: tuple[Mutant, ...] = (
                 "            return 0\n        return 0",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "B17",
@@ -329,6 +352,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if True:",
             ),
         ),
+        theme="partial",
     ),
     Mutant(
         "GATE-move",
@@ -340,6 +364,7 @@ MENDED: tuple[Mutant, ...] = (
                 '    if spec is None or policy is None:\n        return ""\n',
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "GATE-off",
@@ -351,6 +376,7 @@ MENDED: tuple[Mutant, ...] = (
                 'if not allowed or not enabled(config.feature_gates, "ConcurrentAdmission"):',
             ),
         ),
+        theme="racing",
     ),
     Mutant(
         "NEW-1",
@@ -400,6 +426,7 @@ MENDED: tuple[Mutant, ...] = (
         "NEW-5",
         "who cannot borrow gives up when others borrow",
         (("libs/sluice/core/promises.py", "        later = (", "        later = False and ("),),
+        theme="checks",
     ),
     Mutant(
         "NEW-6",
@@ -422,6 +449,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    over = False",
             ),
         ),
+        theme="preemption",
     ),
     Mutant(
         "G9",

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from .mended import Mutant
+from .swarm import theme_of
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "libs" / "sluice" / "core"
@@ -43,7 +44,7 @@ def try_out(mutant: Mutant, seeds: Sequence[int], steps: int) -> Verdict:
         if (ROOT / file).read_text().count(text) != 1:
             return Verdict(mutant, text=f"{file} does not read as the mutant expects")
     request = msgspec.json.encode(
-        {"changes": mutant.changes, "first": seeds[0], "last": seeds[-1], "steps": steps}
+        {"changes": mutant.changes, "seeds": _in_order(mutant, seeds), "steps": steps}
     )
     try:
         done = subprocess.run(
@@ -62,6 +63,13 @@ def try_out(mutant: Mutant, seeds: Sequence[int], steps: int) -> Verdict:
         # It does not even start.
         return Verdict(mutant, seed=seeds[0], text=done.stderr.decode().strip().rpartition("\n")[2])
     return Verdict(mutant, int(found["seed"]), int(found["steps"]), str(found["text"]))
+
+
+def _in_order(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
+    """Return the seeds, those of the mutant's theme first."""
+    if not mutant.theme:
+        return list(seeds)
+    return sorted(seeds, key=lambda seed: theme_of(seed) != mutant.theme)
 
 
 # Random ones

@@ -100,6 +100,13 @@ def features(choices: Choices) -> Features:
     return found
 
 
+def theme_of(seed: int) -> str:
+    """Return the theme of a seed's run."""
+    choices = Choices(seed)
+    choices.step()
+    return features(choices).theme
+
+
 def nothing() -> Features:
     """Return what a world without anything special has."""
     found = Features()
@@ -108,4 +115,4 @@ def nothing() -> Features:
     return found
 
 
-__all__ = ["FEATURES", "THEMES", "Features", "features", "nothing"]
+__all__ = ["FEATURES", "THEMES", "Features", "features", "nothing", "theme_of"]

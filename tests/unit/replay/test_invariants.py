@@ -1,6 +1,7 @@
 """Each invariant has a log that breaks it; sound logs break none."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest

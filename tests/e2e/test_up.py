@@ -112,7 +112,7 @@ def test_a_real_job_runs_and_its_exit_code_counts(home):
     assert "default/bad: Failed" in bad.stderr
     described = command(home, "describe", "job", "bad").stdout
     assert "main-0: 3" in described
-    assert "Runs on:          agent-" in described
+    assert "Ran on:           agent-" in described
 
 
 def test_a_service_that_dies_is_started_again(home):

@@ -33,7 +33,7 @@ async def job_lines(api: Api, obj: Object) -> Lines:
         field("Attempts", status.get("attempts", 0)),
         field("Waited", precise(status["waitedSeconds"])) if "waitedSeconds" in status else "",
         field("Ran", precise(status["ranSeconds"])) if "ranSeconds" in status else "",
-        field("Runs on", status["executor"]) if status.get("executor") else "",
+        field(_where(status), status["executor"]) if status.get("executor") else "",
         field("Exit codes", ", ".join(f"{k}: {v}" for k, v in status.get("exitCodes", {}).items()))
         if status.get("exitCodes")
         else "",
@@ -65,6 +65,10 @@ def _slices(slices: Sequence[Object], shown: str = "") -> Lines:
         why = f": {found['reason']}" if found.get("reason") else ""
         lines.append(f"  {found['name']}: {pods}, {found['state']}{after}{mark}{why}")
     return lines
+
+
+def _where(status: Object) -> str:
+    return "Runs on" if status.get("phase") in ("Admitted", "Running", "Stopping") else "Ran on"
 
 
 def _priority(status: Object) -> str:

@@ -124,7 +124,9 @@ def _updated(event: Fields) -> str:
         changes["podSets"] = _pod_sets(changes["podSets"])
     if changes.get("misconfigured") == "":
         changes["misconfigured"] = "no"
-    return ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
+    # Without any change another manifest is in force, of which the workload shows nothing.
+    said = ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
+    return said or "another manifest, of the same workload"
 
 
 def _check_state(event: Fields) -> str:

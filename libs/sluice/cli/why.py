@@ -8,15 +8,17 @@ import msgspec
 import yaml
 
 from sluice.core.inadmissible import ADMISSION_GATED, GATED_BY_ANNOTATION
+from sluice.core.model import Workload
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_submission import parse, read
 from sluice.core.state import SchedulerState
+from sluice.events.base import Event
 from sluice.events.ids import uid
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
-from sluice.replay import causes, racing, tracing
+from sluice.replay import causes, racing, resizing, tracing
 from sluice.replay.source import Source
 from sluice.replay.states import Progress, checks_at, configured_at, scheduler_at, variants_at
 from sluice.replay.trying import Laboratory, Outcome
@@ -37,17 +39,21 @@ from .replay_options import (
     show_json,
     source_of,
 )
+from .selectors import namespace_option
 from .suggest import did_you_mean
 from .table import one_line
 
 
 @click.command()
 @click.argument("workload")
+@namespace_option()
 @at_option()
 @log_option()
 @output_option()
 @click.pass_context
-def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, output: str) -> None:
+def why(
+    ctx: click.Context, workload: str, namespace: str, at: str | None, file: Path | None, output: str
+) -> None:
     """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
 
     Shows what it asks for and what there is, its place in the queue, who holds what is short and why they
@@ -59,6 +65,7 @@ def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, ou
       sluice why team-a/train --at 4711
       sluice why train --at 2026-01-06T14:03 -l tuesday.slog -o json
     """
+    workload = _within(namespace, workload)
     with plain_errors():
         source = source_of(ctx, file)
         seq = sequence_of(source, at)
@@ -71,6 +78,11 @@ def why(ctx: click.Context, workload: str, at: str | None, file: Path | None, ou
         show_json(report.plain())
     else:
         click.echo("\n".join(plain_words(report)))
+
+
+def _within(namespace: str, name: str) -> str:
+    """Return the name as it is to be looked for; in `default` as it was given, for errors to repeat."""
+    return name if "/" in name or namespace == "default" else f"{namespace}/{name}"
 
 
 def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, show: Progress) -> Others:
@@ -87,11 +99,13 @@ def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, sho
 
 @click.command("who-preempted")
 @click.argument("workload")
+@namespace_option()
 @log_option()
 @output_option()
 @click.pass_context
-def who_preempted(ctx: click.Context, workload: str, file: Path | None, output: str) -> None:
+def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path | None, output: str) -> None:
     """Say who preempted a workload or job, when, and by which rule."""
+    workload = _within(namespace, workload)
     key = workload if "/" in workload else f"default/{workload}"
     with plain_errors():
         source = source_of(ctx, file)
@@ -175,7 +189,8 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
     """Say what would become of a job if it were submitted: where it would run, whom it would preempt.
 
     Nothing is submitted. Preempted workloads are taken to stop at once. In a queue with concurrent admission
-    the job's variants race as they would.
+    the job's variants race as they would. Of an elastic job that runs already, it says what would become of
+    its new size.
     """
     with plain_errors():
         source = source_of(ctx, file)
@@ -184,17 +199,44 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
             fold = scheduler_at(source, seq, progress=show)
             jobs = configured_at(source, SliceAggregator(), seq, show)
             record = _record(filename, seq, fold, dict(jobs.priorities))
-            races = racing.policy_for(fold.state, record) is not None
+            job = f"{record.namespace}/{_job_name(record)}"
+            running = resizing.workload_of(fold.state, job)
+            resizes = running is not None and resizing.is_resize(fold.state, running, record)
+            races = racing.policy_for(fold.state, record) is not None and not resizes
             families = variants_at(source, seq, progress=show).state if races else None
+        events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
+        if running is not None and resizes:
+            grown = resizing.growth(fold.state, running, record, seq)
+            if grown is None:
+                _shrinks(job, running, record, output)
+                return
+            record, events = grown
         if families is not None:
             outcome = racing.Race(fold.state, families, seq, fold.at).run(record)
         else:
             laboratory = Laboratory(fold.state, seq, fold.at)
-            outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
+            outcome = laboratory.attempt(events, record.key)
     if output == "json":
         show_json(msgspec.to_builtins(outcome))
         return
+    if running is not None and not resizes:
+        click.echo(f"{job} is there already; this is about another job like it.")
     click.echo("\n".join(told(fold.state, record, outcome)))
+
+
+def _job_name(record: WorkloadRecord) -> str:
+    return record.name.removeprefix("job-").removesuffix("-simulated")
+
+
+def _shrinks(job: str, running: Workload, record: WorkloadRecord, output: str) -> None:
+    """Say of a resize that it needs no quota."""
+    had, has = (", ".join(f"{p.count} x {p.name}" for p in r.pod_sets) for r in (running.record, record))
+    if output == "json":
+        show_json({"resized": {"workload": running.key, "pods": {p.name: p.count for p in record.pod_sets}}})
+    elif had == has:
+        click.echo(f"{job} runs with {has} already.")
+    else:
+        click.echo(f"{job} would go on with {has} instead of {had}, at once.")
 
 
 def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Iterator[str]:
@@ -202,10 +244,14 @@ def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Ite
     name = f"{record.namespace}/{record.name}"
     if outcome.reserved is None:
         yield f"{name} would wait: {_waits_for(state, record, outcome)}"
+        if record.replaces is not None:
+            yield f"  Its slice {record.replaces} runs on meanwhile."
     else:
         done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
         where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
         yield f"{name} would {done} in {where}: {_flavors(outcome.reserved)}"
+        if record.replaces is not None:
+            yield f"  It would take the place of its slice {record.replaces}, whose pods run on."
         yield from _later(outcome.reserved)
     for event in outcome.preempted:
         yield f"  It would preempt {event.workload} ({event.rule})."

@@ -55,3 +55,11 @@ def test_a_preemption_names_both_sides():
 
     assert subject_of(event) == "default/victim"
     assert describe(event) == "by default/winner, rule InCohortReclamation (/root/a over /root/b)"
+
+
+def test_a_manifest_without_another_workload_is_told() -> None:
+    """Who submits the same job with another size for its next slice sees what became of the present one."""
+    assert (
+        describe({"type": "WorkloadUpdated", "cause": 1, "workload": "a/b"})
+        == "another manifest, of the same workload"
+    )

@@ -152,3 +152,15 @@ def test_simulate_says_where_and_whom(tmp_path: Path, capsys, monkeypatch):
     job.write_text(text.replace("CPUS", "1").replace("queueName: serving", "queueName: servnig"))
     out = run(["simulate", "-f", str(job), "--at", "20", *LOG], capsys)[1]
     assert 'LocalQueue servnig doesn\'t exist. Did you mean "serving"?' in out
+
+
+@pytest.mark.parametrize("command", [["why", "--at", "34"], ["who-preempted"]], ids=["why", "who-preempted"])
+def test_questions_about_one_job_know_namespaces(command, capsys, monkeypatch):
+    """By -n or SLUICE_NAMESPACE, as every other command."""
+    monkeypatch.chdir(ROOT)
+    assert run([*command, "train-4", "-n", "default", *LOG], capsys)[0] == 0
+    code, _, err = run([*command, "train-4", "-n", "elsewhere", *LOG], capsys)
+    assert (code, "'elsewhere/train-4'" in err) == (1, True)
+    monkeypatch.setenv("SLUICE_NAMESPACE", "elsewhere")
+    assert "'elsewhere/train-4'" in run([*command, "train-4", *LOG], capsys)[2]
+    assert run([*command, "default/train-4", *LOG], capsys)[0] == 0

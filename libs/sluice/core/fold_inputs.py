@@ -34,6 +34,7 @@ from .fold_config import check_changed, fold_object
 from .fold_effects import (
     Handler,
     charge_anew,
+    freed_flavors,
     join_members,
     leave_members,
     ready_or_gone,
@@ -41,6 +42,7 @@ from .fold_effects import (
     stands,
     successor_moves,
     tell_siblings,
+    wake_tree,
 )
 from .lifecycle import look, note
 from .model import Workload
@@ -118,8 +120,12 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     workload.changed_by = seq
     priority = effective_priority(record, world.config)
     if priority != workload.priority:
+        lowered = priority < workload.priority
         workload.priority = priority
         reorder(world, workload)
+        if lowered and workload.assignment is not None:
+            # Nothing is free, but it may be preempted by who it came before.
+            wake_tree(state, workload, seq, freed_flavors(state, workload))
     if event.pod_sets is not None and workload.assignment is not None:
         _shrink(state, workload, seq)
     note(world, state.lifecycle, event, seq, at)

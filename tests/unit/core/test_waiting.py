@@ -1,7 +1,13 @@
 """Preemptors that wait for their victims: what they wait for is theirs, and nothing else waits (CA6, SC5)."""
 
+from typing import Any
+
+import pytest
+
 from sluice.core.scheduler import Scheduler
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, parked, preempting
+from sluice.events.base import PodSet
+from sluice.events.slices import WorkloadUpdated
+from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
 
 
 def preempting_cell(**extra: int) -> Cell:
@@ -165,3 +171,61 @@ def test_preemptors_that_wait_survive_a_snapshot() -> None:
     assert scheduler.dump(cell.state) == data
     assert len(cell.waits_for("a")) == 3
     assert cell.settle() == []
+
+
+@pytest.mark.parametrize("queue", ["a", "b"])
+@pytest.mark.parametrize("lowered", [True, False])
+def test_who_runs_with_a_lower_priority_may_be_preempted(queue: str, lowered: bool) -> None:
+    """Its priority class is edited: those that wait, and that it came before, are looked at again (SC2)."""
+    cell = Cell()
+    policy = {**RECLAIMS, "reclaimWithinCohort": "LowerPriority"}
+    cell.queue("a", 4, "c", preemption=policy)
+    cell.queue("b", 0, "c", preemption=policy)
+    cell.submit("runs", queue, 4, priority=10)
+    assert admitted(cell.settle()) == ["runs"]
+    cell.submit("waits", "a", 4, priority=5)
+    cell.settle()
+    assert cell.workload("waits").peers is not None
+    cell.put(WorkloadUpdated(cause=0, workload=key("runs"), priority=0 if lowered else 7))
+    assert preempting(cell.settle()) == ({"waits": ["runs"]} if lowered else {})
+    assert cell.settle() == []
+
+
+@pytest.mark.parametrize("others", [(), ("spare",)])
+def test_a_class_that_waits_is_looked_at_when_one_behind_it_is_admitted(others: tuple[str, ...]) -> None:
+    """An admission can make room for who could not preempt before: more queues borrow what it lacks now.
+
+    `x` borrows gpus only, and nobody lacked any. When `late` has taken the rest of them, `x` may go for
+    `first`, and its cpus with it.
+    """
+    cell = Cell()
+    policy = {"reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerPriority"}
+
+    def queue(name: str, cpu: int, gpu: int) -> None:
+        flavors = [_flavor("default", cpu, gpu), *(_flavor(other, 0, 0) for other in others)]
+        groups = [{"coveredResources": ["cpu", "gpu"], "flavors": flavors}]
+        quotas = {"default": 0, **dict.fromkeys(others, 0)}
+        cell.queue(name, quotas, "all", resourceGroups=groups, preemption=policy)
+
+    def submit(name: str, queue: str, priority: int, *, cpu: int = 0, gpu: int = 0) -> None:
+        wanted = {"cpu": cpu * 1000, "gpu": gpu}
+        pods = PodSet(name="main", count=1, requests={name: n for name, n in wanted.items() if n})
+        cell.submit(name, queue, priority=priority, pod_sets=(pods,))
+
+    queue("a", 4, 4)
+    queue("b", 0, 0)
+    queue("c", 4, 0)
+    submit("y", "b", 20, cpu=4)
+    submit("x", "c", 0, cpu=2, gpu=1)
+    assert sorted(admitted(cell.settle())) == ["x", "y"]
+    submit("first", "a", 10, cpu=4, gpu=1)
+    assert parked(cell.settle()) == ["first"]
+    submit("late", "a", 5, gpu=3)
+    events = cell.settle()
+    assert admitted(events) == ["late"]
+    assert preempting(events) == {"first": ["x"]}
+
+
+def _flavor(name: str, cpu: int, gpu: int) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "gpu": gpu}
+    return {"name": name, "resources": [{"name": r, "nominalQuota": n} for r, n in amounts.items()]}

@@ -20,6 +20,7 @@ from sluice.core.status import (
     to_manifest,
     why_pending,
 )
+from sluice.core.status.charges import charged_pods
 from sluice.core.status.job_status import current, is_over
 from sluice.core.status.records import Migration
 from sluice.core.status.slices import described, is_slice, place, waiting
@@ -204,6 +205,8 @@ def _workload(world: World, workload: WorkloadView) -> Object:
             check["controller"] = stored.object.spec.controller_name
         if reason := getattr(workload.checks.get(check["name"]), "reason", ""):
             check["reason"] = reason
+    if charged := charged_pods(world.view.config, workload):
+        plain["status"]["chargedPods"] = charged
     if workload.migrations:
         plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
     if workload.admitted_at is not None:

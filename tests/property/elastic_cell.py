@@ -14,6 +14,7 @@ from sluice.core.invariants import reservation_violations, violations
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_dispatch import dispatch_entry
+from sluice.core.status import View
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import encode_commit, encode_message
@@ -22,6 +23,7 @@ from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry as LogEntry
 from tests.held import wrong_with
+from tests.shown import wrong_usage
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 MAX_DECISIONS = 300
@@ -62,6 +64,9 @@ class Cell:
     ids: int = 0
     ready: dict[JobKey, tuple[str, int, str, int]] = field(default_factory=dict)
     """Job -> its incarnation, attempt, workload and pods when the executor last said that they run."""
+    view: View = field(default_factory=View)
+    shown: int = 0
+    """What people see, and how many entries of the log are in it."""
 
     # Inputs
 
@@ -238,6 +243,11 @@ class Cell:
                 workload = self.scheduler.state.world.workloads[job.record.key]
                 assert job.pods_ready, f"the pods of {key} run, and are not ready"
                 assert workload.pods_ready_at is not None, f"{workload.key} would be evicted for its pods"
+        for seq in range(self.shown, len(self.log)):
+            for event in self.log[seq].events:
+                self.view.apply(event, seq + 1, self.log[seq].at)
+        self.shown = len(self.log)
+        assert not (wrong := wrong_usage(self.view, self.scheduler.state)), wrong
 
     def redecide(self) -> None:
         """Decide the whole log again: the same events, step by step, and the same states."""

@@ -31,6 +31,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), st.sampled_from((*JOBS, "x", "y"))),
         st.tuples(st.just("finish"), st.sampled_from((*JOBS, "x", "y"))),
         st.tuples(st.just("reclaim"), st.sampled_from(JOBS), st.integers(0, 4)),
+        st.tuples(st.just("gate"), st.booleans()),
         st.tuples(st.just("scheduler"), st.integers(0, 4)),
         st.tuples(st.just("slices"), st.integers(0, 4)),
         st.tuples(st.just("answer")),
@@ -56,6 +57,11 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
             world.message(job, "JobFinished", {})
         case ("reclaim", job, count):
             world.message(job, "JobPodsReclaimable", {"pods": {"main": count}})
+        case ("gate", on):
+            world.apply("Configuration", "default", spec={"featureGates": {"ReclaimablePods": on}})
+        case ("shown",):
+            world.settle(ready=True)
+            world.check_settled()
         case ("scheduler", most):
             world.catch_up(world.scheduler, most)
         case ("slices", most):
@@ -162,6 +168,9 @@ CHECKED_STEPS = st.lists(
         st.tuples(st.just("rigid"), st.sampled_from(("x", "y")), st.integers(1, 8), st.integers(0, 3)),
         st.tuples(st.just("delete"), st.sampled_from((*JOBS, "x", "y"))),
         st.tuples(st.just("checks"), st.booleans()),
+        st.tuples(st.just("reclaim"), st.sampled_from(JOBS), st.integers(0, 4)),
+        st.tuples(st.just("gate"), st.booleans()),
+        st.tuples(st.just("shown")),
         st.tuples(st.just("reject")),
         st.tuples(st.just("scheduler"), st.integers(0, 4)),
         st.tuples(st.just("slices"), st.integers(0, 4)),

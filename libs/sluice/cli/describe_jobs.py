@@ -160,21 +160,15 @@ def _assignment(obj: Object) -> Lines:
         return []
     lines = [f"Assigned in {admission['clusterQueue']}:"]
     ended = {each["name"]: each["count"] for each in dig(obj, "status", "reclaimablePods", default=())}
-    sizes = {
-        each.get("name", "main"): each.get("count", 1) for each in dig(obj, "spec", "podSets", default=())
-    }
+    charged = dig(obj, "status", "chargedPods", default={})
     for assigned in admission.get("podSetAssignments", ()):
         usage = assigned.get("resourceUsage", {})
         flavors = assigned.get("flavors", {})
         text = ", ".join(
             f"{resource} {usage.get(resource, 0)} of {flavor}" for resource, flavor in flavors.items()
         )
-        name, count = assigned.get("name", "main"), assigned.get("count", 0)
-        # Pods that have ended count against the spec's count, of which fewer may have been admitted.
-        left = max(0, min(count, sizes.get(name, count) - ended.get(name, 0)))
-        # Without any, fewer are in the spec than were admitted: a growth was withdrawn, or it just shrinks.
-        freed = left < count and name in ended
-        given_back = f" ({ended[name]} ended: charged for {left})" if freed else ""
+        name = assigned.get("name", "main")
+        given_back = f" ({ended.get(name, 0)} ended: charged for {charged[name]})" if name in charged else ""
         lines.append(f"  {name}: {assigned.get('count', '?')} pods, {text}{given_back}")
     return lines
 

@@ -1,16 +1,16 @@
 """What a reservation charges: the pods that are left; of slices that overlap, and of the variants of a
 family, what either of them needs (WS3, CA10)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from sluice.api.features import enabled
-from sluice.events.base import PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.base import WorkloadKey
 
+from .charges import add, beyond, given_back, usage_of
 from .families import holders
 from .model import Workload, World
 from .quota import FlavorResource
 from .reservations import change_usage
-from .slicing import beyond, replaced_slice, successor
+from .slicing import replaced_slice, successor
 
 
 def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
@@ -52,7 +52,7 @@ def added(world: World, workload: Workload) -> Mapping[FlavorResource, int]:
     most: dict[FlavorResource, int] = {}
     for other in holders(world, parent, workload.cluster_queue):
         if other is not workload and not other.preemptions:
-            _add(most, beyond(needs(world, other), most))
+            add(most, beyond(needs(world, other), most))
     return beyond(needs(world, workload), most)
 
 
@@ -81,7 +81,7 @@ def _beyond_siblings(
     for other in holders(world, parent, workload.cluster_queue):
         if other is workload:
             break
-        _add(charged, beyond(needs(world, other), charged))
+        add(charged, beyond(needs(world, other), charged))
     return beyond(usage, charged) if charged else usage
 
 
@@ -93,47 +93,19 @@ def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> b
     for each in holders(world, parent, workload.cluster_queue):
         whole = needs(world, each)
         usage = beyond(whole, charged) if charged else whole
-        _add(before, each.usage)
-        _add(after, usage)
-        _add(charged, usage)
+        add(before, each.usage)
+        add(after, usage)
+        add(charged, usage)
         if usage != each.usage:
             change_usage(world, each, usage)
     return bool(beyond(before, after))
 
 
-def _add(total: dict[FlavorResource, int], usage: Mapping[FlavorResource, int]) -> None:
-    for fr, amount in usage.items():
-        total[fr] = total.get(fr, 0) + amount
-
-
 def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
     """Return what the workload's assignment would charge if it were alone."""
     assert workload.assignment is not None
-    ended = workload.reclaimable
-    if ended and not enabled(world.config.feature_gates, "ReclaimablePods"):
-        ended = {}
+    ended = given_back(world.config, workload.reclaimable)
     return usage_of(workload.assignment, workload.record.pod_sets, ended)
 
 
-def usage_of(
-    assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet], reclaimable: Mapping[str, int]
-) -> dict[FlavorResource, int]:
-    """Return what an assignment charges, by flavor and resource, less what its ended pods give back."""
-    usage: dict[FlavorResource, int] = {}
-    counts = {pod_set.name: pod_set.count for pod_set in pod_sets} if reclaimable else {}
-    for assigned in assignment:
-        count = total = assigned.count
-        if reclaimable:
-            # Pods that have ended count against the spec's count, of which fewer may have been admitted.
-            left = counts.get(assigned.name, total) - reclaimable.get(assigned.name, 0)
-            count = max(0, min(total, left))
-        for resource, flavor in assigned.flavors.items():
-            amount = assigned.usage.get(resource, 0)
-            if count != total:
-                amount = amount * count // total
-            fr = (flavor, resource)
-            usage[fr] = usage.get(fr, 0) + amount
-    return usage
-
-
-__all__ = ["added", "charge", "needs", "recharge", "usage_of"]
+__all__ = ["added", "charge", "needs", "recharge"]

@@ -39,13 +39,13 @@ from sluice.events.scheduler import (
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
 
+from .charges import scaled
 from .check_states import READY, REJECTED, RETRY, CheckState, asked_for, reset_on_eviction, retried_late
 from .checks_intake import presence as read_presence
 from .checks_intake import verdict as read_verdict
 from .checks_requests import SHOWN
 from .checks_silence import answer_timeout, asked, heard, heard_all
 from .checks_state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
-from .slicing import scaled
 
 MAX_LOST = 4096
 """How many controllers are remembered after they were lost."""

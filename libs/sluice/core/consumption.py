@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sluice.api import kueue
 from sluice.events.base import Event, Micros, PodSetAssignment
+from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
@@ -26,7 +28,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .status.charges import charge, counts, shrunk
+from .charges import charge, counts, gives_back, shrunk
 from .variant_events import as_workload_event
 
 QUARTER_US = 900 * 1_000_000
@@ -134,6 +136,8 @@ class Consumption:
     variants: dict[str, dict[str, None]] = field(default_factory=dict)
     """Parent -> its variants, as they end with it (CA7)."""
     series: dict[Account, Series] = field(default_factory=dict)
+    gives_back: bool = True
+    """Do pods that have ended give their quota back?"""
     at: Micros = 0
     """The latest time seen."""
 
@@ -219,7 +223,28 @@ def _reclaimed(state: Consumption, event: ReclaimablePodsUpdated, at: Micros) ->
 
 def _recharge(state: Consumption, key: str, held: Held, at: Micros) -> None:
     if held.admitted_at is not None:
-        state.level(key, held, at, charge(held.assignment, held.pods, held.reclaimable))
+        ended = held.reclaimable if state.gives_back else {}
+        state.level(key, held, at, charge(held.assignment, held.pods, ended))
+
+
+def _applied(state: Consumption, event: ObjectApplied, at: Micros) -> None:
+    if event.kind == "Configuration":
+        _configure(state, msgspec.json.decode(event.object, type=kueue.Configuration).spec, at)
+
+
+def _deleted(state: Consumption, event: ObjectDeleted, at: Micros) -> None:
+    if event.kind == "Configuration":
+        _configure(state, kueue.ConfigurationSpec(), at)
+
+
+def _configure(state: Consumption, spec: kueue.ConfigurationSpec, at: Micros) -> None:
+    if state.gives_back == gives_back(spec):
+        return
+    state.gives_back = gives_back(spec)
+    for key, held in state.running.items():
+        if held.reclaimable:
+            # Who is admitted stays so: the list of those who run does not change.
+            _recharge(state, key, held, at)
 
 
 def _released(state: Consumption, event: QuotaReleased, at: Micros) -> None:
@@ -266,6 +291,8 @@ _FOLDS: Mapping[type[Event], Callable[[Consumption, Any, Micros], None]] = {
     WorkloadUpdated: _updated,
     QuotaReserved: _reserved,
     Admitted: _admitted,
+    ObjectApplied: _applied,
+    ObjectDeleted: _deleted,
     ReclaimablePodsUpdated: _reclaimed,
     QuotaReleased: _released,
     WorkloadSliceReplaced: _replaced,
@@ -282,9 +309,10 @@ class _Dump(msgspec.Struct, frozen=True, array_like=True):
     series: list[tuple[Account, list[tuple[Micros, str, int]]]]
     """Totals as texts: bytes times microseconds go beyond 64 bits."""
     at: Micros
+    gives_back: bool
 
 
-VERSION = 1
+VERSION = 2
 """Goes up when old dumps cannot be loaded, or when the same events fold to another state."""
 
 _decoder = msgspec.msgpack.Decoder(_Dump)
@@ -297,7 +325,7 @@ def dump(state: Consumption) -> bytes:
         for account in sorted(state.series)
     ]
     workloads = {key: state.workloads[key] for key in sorted(state.workloads)}
-    return msgspec.msgpack.encode(_Dump(workloads, series, state.at))
+    return msgspec.msgpack.encode(_Dump(workloads, series, state.at, state.gives_back))
 
 
 def load(data: bytes) -> Consumption:
@@ -307,7 +335,7 @@ def load(data: bytes) -> Consumption:
         msgspec.DecodeError: the bytes are damaged, or of another version.
     """
     found = _decoder.decode(data)
-    state = Consumption(workloads=found.workloads, at=found.at)
+    state = Consumption(workloads=found.workloads, at=found.at, gives_back=found.gives_back)
     for account, marks in found.series:
         state.series[account] = Series([Mark(at, int(total), level) for at, total, level in marks])
     for key, held in found.workloads.items():

@@ -20,7 +20,6 @@ Resources are looked at in order of name, so that equal workloads get equal answ
 
 from collections.abc import Mapping, Sequence
 
-from sluice.api.features import enabled
 from sluice.events.base import PodSet, PodSetAssignment
 
 from .assignment import (
@@ -35,6 +34,7 @@ from .assignment import (
     ScanState,
     pending_flavors,
 )
+from .charges import given_back
 from .flavor_search import Oracle, Pinned, Search
 from .model import ClusterQueue, Workload, World
 from .preemption import Possibility
@@ -141,9 +141,9 @@ class _Assigner:
                     del usage[fr]
 
     def _current_counts(self, pod_sets: Sequence[PodSet]) -> Sequence[int]:
-        reclaimable = self.workload.reclaimable
-        if reclaimable and enabled(self.world.config.feature_gates, "ReclaimablePods"):
-            return [max(0, ps.count - reclaimable.get(ps.name, 0)) for ps in pod_sets]
+        ended = given_back(self.world.config, self.workload.reclaimable)
+        if ended:
+            return [max(0, ps.count - ended.get(ps.name, 0)) for ps in pod_sets]
         return [ps.count for ps in pod_sets]
 
     def _give_up(self, pod_sets: Sequence[PodSet], counts: Sequence[int]) -> None:

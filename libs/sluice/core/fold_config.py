@@ -16,6 +16,8 @@ from sluice.api.quantity import resource_value
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
 from . import queues
+from .charges import gives_back
+from .charging import recharge
 from .claims import ANYTIME
 from .fairness import weight
 from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
@@ -302,9 +304,13 @@ def delete_configuration(state: SchedulerState, _namespace: str, _name: str) -> 
 
 def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
     """Settings reach everywhere, so everything that waits is looked at again."""
-    state.world.config = spec
-    for key in sorted(state.world.workloads):
-        place(state, state.world.workloads[key], changed=True)
+    world, before = state.world, state.world.config
+    world.config = spec
+    for key in sorted(world.workloads):
+        workload = world.workloads[key]
+        if workload.reclaimable and gives_back(spec) != gives_back(before):
+            recharge(world, workload)
+        place(state, workload, changed=True)
     for name in sorted(state.pending.queues):
         state.pending.reconsider(state.pending.queues[name])
 

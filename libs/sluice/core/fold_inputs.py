@@ -24,6 +24,7 @@ from sluice.events.slices import (
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
 from . import fold_circles
+from .charges import scaled
 from .families import siblings
 from .fold_claims import (
     fold_allowed,
@@ -50,7 +51,6 @@ from .ordering import effective_priority
 from .placing import place, place_siblings
 from .processing import blocks_admission
 from .reservations import reorder
-from .slicing import scaled
 from .state import SchedulerState
 from .variant_events import updated_as_workload
 

@@ -26,6 +26,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
+from .charges import beyond
 from .charging import charge, needs, recharge
 from .circles import actor
 from .claims import PENDING
@@ -57,7 +58,7 @@ from .processing import blocks_admission
 from .queues import fold_local_status, fold_status
 from .quota import FlavorResource
 from .reservations import change_usage, release, reorder, reserve
-from .slicing import beyond, inherit, replaced_slice
+from .slicing import inherit, replaced_slice
 from .state import SchedulerState, is_barred
 from .wake import is_hopeless
 

@@ -125,7 +125,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     oracle = Oracle(world, may_defer=may_defer and not reducible)
     scan = None if pinned is not None else entry.peers.scan
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
-    replaced = None if old is None else charged(old)
+    replaced = None if old is None else charged(world, old)
 
     def at(counts: Sequence[int] | None) -> Assignment:
         return assign(world, workload, cq, oracle, counts=counts, scan=scan, replaced=replaced, pinned=pinned)

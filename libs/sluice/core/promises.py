@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from sluice.api.features import enabled
 from sluice.events.base import WorkloadKey
 
+from .charges import beyond
 from .charging import added
 from .families import family_usage, siblings
 from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
 from .quota import FlavorResource, Node
 from .reservations import Trial
-from .slicing import beyond
 
 
 class Promises:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
-from .slices_resize import counts
+from .charges import counts
 from .slices_state import Job, State, Todo
 
 Handler = Callable[[State, Any, int, Micros], None]

@@ -18,14 +18,14 @@ from sluice.events.scheduler import (
 )
 from sluice.events.variants import ParentAdmitted, ParentDeactivated, ParentEvicted, ParentReleased
 
+from .charges import counts, scaled
 from .slices_dispatch import cut, placement
 from .slices_effects import Handler, begin_sizes, prune, prune_all, succeed
 from .slices_intake import inbound as read_job_message
 from .slices_intake import presence as read_presence
 from .slices_limits import limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
-from .slices_resize import counts, granted, grows, low_since, was_refused
+from .slices_resize import granted, grows, low_since, was_refused
 from .slices_state import Job, Phase, State, Todo
-from .slicing import scaled
 
 
 def _message(state: State, event: Message, seq: int, at: Micros) -> None:

@@ -23,6 +23,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .charges import counts
 from .slices_answers import DELETED, REPLACED, SLICE_REPLACED
 from .slices_dispatch import cut, placement
 from .slices_effects import (
@@ -37,7 +38,7 @@ from .slices_effects import (
 )
 from .slices_limits import look_at_limits, note_adjusted
 from .slices_manifest import in_force, note_before_end
-from .slices_resize import counts, grows, note_size
+from .slices_resize import grows, note_size
 from .slices_state import MICROS, Finished, Job, Phase, State, Stop, Todo
 
 MAX_LOST = 4096

@@ -26,6 +26,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .charges import counts
 from .slices_answers import Events
 from .slices_naming import workload_name
 from .slices_records import next_uid, same, update
@@ -68,10 +69,6 @@ def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
 
 def grows(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
     return any(new.get(name, n) > n for name, n in old.items())
-
-
-def counts(pod_sets: Sequence[PodSet]) -> dict[str, int]:
-    return {pods.name: pods.count for pods in pod_sets}
 
 
 def same_but_for_size(old: Sequence[PodSet], new: Sequence[PodSet]) -> bool:

@@ -5,16 +5,14 @@ holds quota, the new one is charged the difference only; when it is admitted, it
 never waits beside a slice that has no quota, or is about to lose it: then the job stops as a whole first.
 """
 
-from collections.abc import Mapping, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, WorkloadSliceWithdrawn
 
 from .backoff import MICROS_PER_S
+from .charges import counts, given_back, left, scaled
 from .model import Workload, World
-from .quota import FlavorResource
 
 
 def replaced_slice(world: World, workload: Workload) -> Workload | None:
@@ -49,31 +47,14 @@ def successor(world: World, key: WorkloadKey) -> Workload | None:
     return None if found is None else world.workloads.get(found)
 
 
-def charged(old: Workload) -> tuple[PodSetAssignment, ...]:
+def charged(world: World, old: Workload) -> tuple[PodSetAssignment, ...]:
     """Return the assignment of a slice for as many pods as it is charged for: ended ones are not (SC7)."""
     assert old.assignment is not None
-    if not old.reclaimable:
+    ended = given_back(world.config, old.reclaimable)
+    if not ended:
         return old.assignment
-    counts = {pod_set.name: pod_set.count for pod_set in old.record.pod_sets}
-    return tuple(
-        scaled(a, max(0, min(a.count, counts.get(a.name, a.count) - old.reclaimable.get(a.name, 0))))
-        for a in old.assignment
-    )
-
-
-def scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
-    """Return the assignment of *count* of its pods."""
-    if count == assigned.count or not assigned.count:
-        return assigned
-    usage = {resource: amount * count // assigned.count for resource, amount in assigned.usage.items()}
-    return msgspec.structs.replace(assigned, count=count, usage=usage)
-
-
-def beyond(
-    usage: Mapping[FlavorResource, int], old: Mapping[FlavorResource, int]
-) -> dict[FlavorResource, int]:
-    """Return what *usage* is more than *old*. What is less is free only when the old slice has gone."""
-    return {fr: more for fr, amount in usage.items() if (more := amount - old.get(fr, 0)) > 0}
+    specified = counts(old.record.pod_sets)
+    return tuple(scaled(assigned, left(assigned, specified, ended)) for assigned in old.assignment)
 
 
 def replacement(world: World, workload: Workload, cause: int) -> Sequence[WorkloadSliceReplaced]:
@@ -126,13 +107,11 @@ def inherit(new: Workload, old: Workload, at: Micros) -> None:
 
 __all__ = [
     "asks_for_more",
-    "beyond",
     "charged",
     "inherit",
     "must_wait",
     "replaced_slice",
     "replacement",
-    "scaled",
     "successor",
     "withdrawal",
 ]

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import msgspec
 
 from sluice.api.quantity import format_value
+from sluice.core.charges import beyond
 from sluice.core.check_states import checks_for
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import allowed_flavors
 from sluice.core.model import ClusterQueue, Workload
 from sluice.core.quota import FlavorResource
-from sluice.core.slicing import beyond, replaced_slice
+from sluice.core.slicing import replaced_slice
 from sluice.core.state import SchedulerState
 from sluice.events.base import Event
 from sluice.events.slices import (

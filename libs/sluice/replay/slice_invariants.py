@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from sluice.api.features import enabled
+from sluice.core.charges import counts, given_back
 from sluice.core.scheduler import Scheduler
 from sluice.core.slices import SliceAggregator
-from sluice.core.slices_resize import counts, out_of
+from sluice.core.slices_resize import out_of
 from sluice.core.slices_state import State
 from sluice.core.slicing import asks_for_more
 from sluice.core.state import SchedulerState
@@ -91,13 +91,13 @@ class EndedPodsObserver(Observer):
         }
 
     def settled(self, state: State) -> Iterator[str]:
-        gives_back = enabled(state.config.feature_gates, "ReclaimablePods")
         for key in self.due:
             job, sure = state.by_workload.get(key), self.sure.get(key)
-            if job is None or sure is None or job.record.key != key or not job.reserved or not gives_back:
+            if job is None or sure is None or job.record.key != key or not job.reserved:
                 continue
+            ended = given_back(state.config, job.reclaimable)
             for name, size in counts(job.record.pod_sets).items():
-                most, said = sure.get(name, 0), job.reclaimable.get(name, 0)
+                most, said = sure.get(name, 0), ended.get(name, 0)
                 if said > most:
                     charged = max(0, size - said)
                     yield f"{key} is charged for {charged} pods of {name}, and {size - most} may run"

@@ -21,7 +21,7 @@ SHOWN = 20
 def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
     node = cq.node
     old = replaced_slice(state.world, workload)
-    held = {} if old is None else {a.name: a.count for a in charged(old)}
+    held = {} if old is None else {a.name: a.count for a in charged(state.world, old)}
     for pod_set in workload.record.pod_sets:
         # A slice is charged only for what it has beyond the one that it replaces (WS3).
         count = max(0, pod_set.count - held.get(pod_set.name, 0))

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.core.charges import gives_back
 from sluice.core.inadmissible import stopped
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
+from .holding import recharge_all
 from .peers import peers_of
 from .records import ActiveState, LocalQueueView
 from .state import State
@@ -46,7 +48,7 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
         case kueue.Cohort():
             state.cohorts[event.name] = manifest.spec
         case kueue.Configuration():
-            state.config = manifest.spec
+            _configure(state, manifest.spec)
 
 
 def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
@@ -66,7 +68,13 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
         case "Cohort":
             state.cohorts.pop(event.name, None)
         case "Configuration":
-            state.config = kueue.ConfigurationSpec()
+            _configure(state, kueue.ConfigurationSpec())
+
+
+def _configure(state: State, spec: kueue.ConfigurationSpec) -> None:
+    before, state.config = state.config, spec
+    if gives_back(spec) != gives_back(before):
+        recharge_all(state)
 
 
 def _moves(old: kueue.LocalQueueSpec | None, new: kueue.LocalQueueSpec) -> bool:

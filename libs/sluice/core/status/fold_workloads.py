@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.core import eviction as ev
+from sluice.core.charges import add, shrunk
 from sluice.core.check_states import reset_on_eviction
 from sluice.core.inadmissible import ADMISSION_GATED
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -35,7 +36,6 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .charges import add, shrunk
 from .fold_waits import ran
 from .holding import (
     charge_beside,
@@ -165,7 +165,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
         workload.beside = replaced
     else:
         workload.beside = None
-    workload.charge = charge_beside(workload)
+    workload.charge = charge_beside(state, workload)
     workload.evicted = False
     workload.pending = None
     workload.requeue_at = workload.order_at = None

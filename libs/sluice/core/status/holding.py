@@ -3,7 +3,9 @@
 A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
 """
 
-from .charges import add, beyond, charge_of, subtract
+from sluice.core.charges import add, beyond, subtract
+
+from .charges import charge_of
 from .records import ClusterQueueView, FlavorResource, WorkloadView
 from .state import State
 
@@ -39,14 +41,21 @@ def count_locally(workload: WorkloadView, n: int) -> None:
 
 
 def recharge(state: State, workload: WorkloadView) -> None:
-    """The charge follows pods that have ended and counts that were cut in place."""
+    """The charge follows pods that have ended, and counts that were cut in place."""
     queue = charged(workload)
     if queue is None:
         return
     if workload.record.parent is not None:
         recharge_family(state, workload, queue)
-    else:
-        _change(workload, queue, charge_beside(workload))
+        return
+    _change(workload, queue, charge_beside(state, workload))
+
+
+def recharge_all(state: State) -> None:
+    """Settings decide whether pods that have ended give their quota back."""
+    for workload in state.workloads.values():
+        if workload.reclaimable:
+            recharge(state, workload)
 
 
 def recharge_family(state: State, workload: WorkloadView, queue: ClusterQueueView) -> None:
@@ -67,7 +76,7 @@ def recharge_family(state: State, workload: WorkloadView, queue: ClusterQueueVie
     holders.sort(key=_charged_first)
     shared: dict[FlavorResource, int] = {}
     for variant in holders:
-        charge = charge_of(variant)
+        charge = charge_of(state.config, variant)
         charge = beyond(charge, shared) if shared else charge
         if charge != variant.charge:
             _change(variant, queue, charge)
@@ -85,9 +94,9 @@ def _change(workload: WorkloadView, queue: ClusterQueueView, charge: dict[Flavor
     workload.charge = charge
 
 
-def charge_beside(workload: WorkloadView) -> dict[FlavorResource, int]:
+def charge_beside(state: State, workload: WorkloadView) -> dict[FlavorResource, int]:
     """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
-    charge = charge_of(workload)
+    charge = charge_of(state.config, workload)
     return charge if workload.beside is None else beyond(charge, workload.beside.charge)
 
 
@@ -104,6 +113,7 @@ __all__ = [
     "count_locally",
     "give_back",
     "recharge",
+    "recharge_all",
     "recharge_family",
     "stands_alone",
 ]

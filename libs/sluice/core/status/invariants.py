@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from .charges import add
+from sluice.core.charges import add
+
 from .records import ClusterQueueView, FlavorResource, LocalQueueView
 from .state import State
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from sluice.api.kueue import ResourceGroup
 from sluice.api.quantity import format_value, resource_value
+from sluice.core.charges import add
 from sluice.core.inadmissible import stopped
 
-from .charges import add
 from .records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
 from .state import State
 from .times import timestamp

@@ -1,0 +1,21 @@
+"""What people are shown of quota is what the scheduler counts."""
+
+from sluice.core.state import SchedulerState
+from sluice.core.status import View
+
+
+def wrong_usage(view: View, state: SchedulerState) -> list[str]:
+    """Return where the reservations of the view are not the scheduler's; both have read the same log."""
+    found = []
+    for name, queue in sorted(state.world.cluster_queues.items()):
+        charged: dict[tuple[str, str], int] = {}
+        for workload in queue.workloads.values():
+            for fr, amount in workload.usage.items():
+                charged[fr] = charged.get(fr, 0) + amount
+        shown = view.cluster_queues[name].reservation if name in view.cluster_queues else {}
+        if {fr: n for fr, n in shown.items() if n} != {fr: n for fr, n in charged.items() if n}:
+            found.append(f"{name} is shown with {shown}, and charged {charged}")
+    return found
+
+
+__all__ = ["wrong_usage"]

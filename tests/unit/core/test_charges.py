@@ -66,3 +66,22 @@ def test_the_gate_counts_for_what_runs_too(elastic: bool) -> None:
     assert held(world) == consumed(world) == 5
     gate(world, True)
     assert held(world) == consumed(world) == 1
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_growth_beside_pods_that_have_ended(on: bool) -> None:
+    """Of a slice and its growth, what either of them needs is charged, also if the older one needs less."""
+    world = cell(admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
+    gate(world, on)
+    world.submit("a", "left", 5)
+    world.settle()
+    world.checks_say(ready=True)
+    world.settle(ready=True)
+    world.scale("a", 8)
+    assert held(world) == 8
+    world.message("a", "JobPodsReclaimable", {"pods": {"main": 2}})
+    assert held(world) == 8
+    world.checks_say(ready=True)
+    assert held(world) == 8
+    world.scale("a", 10)
+    assert held(world) == 10

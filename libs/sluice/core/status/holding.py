@@ -41,7 +41,7 @@ def count_locally(workload: WorkloadView, n: int) -> None:
 
 
 def recharge(state: State, workload: WorkloadView) -> None:
-    """The charge follows pods that have ended, and counts that were cut in place."""
+    """The charge follows pods that have ended, and counts that were cut in place; so does one beside it."""
     queue = charged(workload)
     if queue is None:
         return
@@ -49,6 +49,11 @@ def recharge(state: State, workload: WorkloadView) -> None:
         recharge_family(state, workload, queue)
         return
     _change(workload, queue, charge_beside(state, workload))
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None and len(job.workloads) > 1:
+        for other in job.workloads.values():
+            if other.beside is workload:
+                recharge(state, other)
 
 
 def recharge_all(state: State) -> None:

@@ -1,7 +1,9 @@
 """What people are shown of quota is what the scheduler counts."""
 
+from sluice.core.charges import add
 from sluice.core.state import SchedulerState
 from sluice.core.status import View
+from sluice.core.status.holding import promised
 
 
 def wrong_usage(view: View, state: SchedulerState) -> list[str]:
@@ -10,9 +12,13 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
     for name, queue in sorted(state.world.cluster_queues.items()):
         charged: dict[tuple[str, str], int] = {}
         for workload in queue.workloads.values():
-            for fr, amount in workload.usage.items():
-                charged[fr] = charged.get(fr, 0) + amount
+            add(charged, workload.usage)
         shown = view.cluster_queues[name].reservation if name in view.cluster_queues else {}
+        claimed: dict[tuple[str, str], int] = {}
+        for workload in state.world.claims.by_queue.get(name, {}).values():
+            add(claimed, workload.usage)
+        if name in view.cluster_queues and promised(view, view.cluster_queues[name]) != claimed:
+            found.append(f"{name} is not shown with {claimed} promised")
         if {fr: n for fr, n in shown.items() if n} != {fr: n for fr, n in charged.items() if n}:
             found.append(f"{name} is shown with {shown}, and charged {charged}")
     return found

@@ -142,7 +142,7 @@ def _implicit_cohort(world: World, name: str) -> Object:
 def _config_status(world: World, kind: str, key: str) -> Any:
     match kind:
         case "ClusterQueue" if key in world.view.cluster_queues:
-            return cluster_queue_status(world.view.cluster_queues[key])
+            return cluster_queue_status(world.view, world.view.cluster_queues[key])
         case "LocalQueue" if key in world.view.local_queues:
             return local_queue_status(world.view, world.view.local_queues[key])
         case "Cohort":

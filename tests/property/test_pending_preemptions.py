@@ -8,6 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluice.core.scheduler import Scheduler
+from sluice.core.status import View
+from sluice.core.status.invariants import violations
 from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved
@@ -15,6 +17,7 @@ from sluice.events.slices import WorkloadStopped
 from tests.examples import examples
 from tests.property.contended_history import Contended
 from tests.property.scheduler_history import Input
+from tests.shown import wrong_usage
 
 RANDOM = settings(max_examples=examples(60), deadline=None)
 SEEDS = st.integers(0, 10**9)
@@ -77,6 +80,20 @@ def test_nobody_is_preempted_before_checks_allow_it(seed: int, actions: int) -> 
             if isinstance(event, QuotaReserved):
                 allowed.pop(event.workload, None)
             Scheduler().apply(state, event, entry.upto, entry.at)
+
+
+@RANDOM
+@given(SEEDS, ACTIONS)
+def test_people_are_shown_what_is_promised_apart_from_what_is_used(seed: int, actions: int) -> None:
+    """Whenever they look: what is reserved beside those who are to be preempted is not in use yet."""
+    player = Contended(seed).play(actions)
+    scheduler, view = Scheduler(), View()
+    state = scheduler.initial()
+    for entry in player.log:
+        for event in (entry.event,) if isinstance(entry, Input) else entry.events:
+            scheduler.apply(state, event, entry.seq if isinstance(entry, Input) else entry.upto, entry.at)
+            view.apply(event, entry.seq, entry.at)
+        assert not (wrong := [*wrong_usage(view, state), *violations(view)]), wrong
 
 
 @RANDOM

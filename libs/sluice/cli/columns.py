@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.api.quantity import QuantityError, format_value, resource_value
 
@@ -184,24 +184,51 @@ def duration(obj: Object) -> str:
 # Queues
 
 
-def usage_cells(obj: Object) -> list[tuple[str, str, int, int, int]]:
-    """Return (flavor, resource, used, borrowed, nominal) of a queue or cohort, in the manifest's order.
+class Usage(NamedTuple):
+    """Use of one flavor and resource; amounts in milli-units for cpu, whole units for all else."""
 
-    Amounts in milli-units for cpu, whole units for all else.
-    """
-    used: dict[tuple[str, str], tuple[int, int]] = {}
+    flavor: str
+    resource: str
+    used: int
+    borrowed: int
+    nominal: int
+    promised: int = 0
+    """Reserved on top of that, of quota that others use until they are preempted (AC6)."""
+
+    @property
+    def share(self) -> str:
+        """Return use of nominal quota as text: `6/8`, `2/2 (+2 promised)`."""
+        return _share(self.resource, self.used, self.nominal, self.promised)
+
+
+def _share(resource: str, used: int, nominal: int, promised: int) -> str:
+    more = f" (+{format_value(resource, promised)} promised)" if promised else ""
+    return f"{format_value(resource, used)}/{format_value(resource, nominal)}{more}"
+
+
+def reservations(obj: Object) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Return (flavor, resource) -> what of a queue or cohort is used, borrowed, and promised beside that."""
+    found: dict[tuple[str, str], tuple[int, int, int]] = {}
     for flavor in dig(obj, "status", "flavorsReservation", default=()):
         for resource in flavor.get("resources", ()):
             rname = resource["name"]
-            total = amount(rname, resource.get("total", 0))
-            used[(flavor["name"], rname)] = (total, amount(rname, resource.get("borrowed", 0)))
+            total, borrowed, promised = (
+                amount(rname, resource.get(field, 0)) for field in ("total", "borrowed", "promised")
+            )
+            found[(flavor["name"], rname)] = (total - promised, borrowed, promised)
+    return found
+
+
+def usage_cells(obj: Object) -> list[Usage]:
+    """Return the use of a queue's or cohort's own quota, in the manifest's order."""
+    used = reservations(obj)
     rows = []
     for group in dig(obj, "spec", "resourceGroups", default=()):
         for flavor in group.get("flavors", ()):
             for resource in flavor.get("resources", ()):
-                total, borrowed = used.get((flavor["name"], resource["name"]), (0, 0))
+                total, borrowed, promised = used.get((flavor["name"], resource["name"]), (0, 0, 0))
                 nominal = amount(resource["name"], resource.get("nominalQuota", 0))
-                rows.append((flavor["name"], resource["name"], total, borrowed, nominal))
+                rows.append(Usage(flavor["name"], resource["name"], total, borrowed, nominal, promised))
     return rows
 
 
@@ -216,14 +243,12 @@ def amount(resource: str, quantity: Any) -> int:
 def usage_text(obj: Object) -> str:
     """Return use of nominal per resource over all flavors: `cpu 6/8, memory 2Gi/8Gi`."""
     totals: dict[str, list[int]] = {}
-    for _, resource, used, _, nominal in usage_cells(obj):
-        entry = totals.setdefault(resource, [0, 0])
-        entry[0] += used
-        entry[1] += nominal
-    return ", ".join(
-        f"{resource} {format_value(resource, used)}/{format_value(resource, nominal)}"
-        for resource, (used, nominal) in totals.items()
-    )
+    for cell in usage_cells(obj):
+        entry = totals.setdefault(cell.resource, [0, 0, 0])
+        entry[0] += cell.used
+        entry[1] += cell.nominal
+        entry[2] += cell.promised
+    return ", ".join(f"{resource} {_share(resource, *amounts)}" for resource, amounts in totals.items())
 
 
 def is_active(obj: Object) -> str:
@@ -282,6 +307,7 @@ def flavor_names(obj: Object) -> str:
 
 
 __all__ = [
+    "Usage",
     "allowed_flavors",
     "amount",
     "cohort_age",
@@ -306,6 +332,7 @@ __all__ = [
     "object_age",
     "pending_reason",
     "position",
+    "reservations",
     "reserved_in",
     "since",
     "slice_pods",

@@ -55,9 +55,9 @@ def counts(jobs: Sequence[Object]) -> str:
 def uses(queue: Object) -> str:
     """Return a queue's use of cpu: `vision 6/4 (2 borrowed)`."""
     used = nominal = borrowed = 0
-    for _, resource, total, extra, own in usage_cells(queue):
-        if resource == "cpu":
-            used, nominal, borrowed = used + total, nominal + own, borrowed + extra
+    for cell in usage_cells(queue):
+        if cell.resource == "cpu":
+            used, nominal, borrowed = used + cell.used, nominal + cell.nominal, borrowed + cell.borrowed
     more = f" ({format_value('cpu', borrowed)} borrowed)" if borrowed else ""
     return f"{name(queue)} {format_value('cpu', used)}/{format_value('cpu', nominal)} cpu{more}"
 
@@ -125,11 +125,9 @@ class LiveView:
 def _queues(queues: Sequence[Object]) -> Table:
     table = Table.grid(padding=(0, 2))
     for queue in queues:
-        cells = [cell for cell in usage_cells(queue) if cell[1] == "cpu"]
+        cells = [cell for cell in usage_cells(queue) if cell.resource == "cpu"]
         texts = [
-            f"{flavor} [cyan]{bar(used, nominal, cells=8)}[/] "
-            f"{format_value('cpu', used)}/{format_value('cpu', nominal)}"
-            for flavor, _, used, _, nominal in cells
+            f"{cell.flavor} [cyan]{bar(cell.used, cell.nominal, cells=8)}[/] {cell.share}" for cell in cells
         ]
         waiting = dig(queue, "status", "pendingWorkloads", default=0)
         table.add_row(f"[bold]{name(queue)}[/]", *texts, f"{waiting} waiting")

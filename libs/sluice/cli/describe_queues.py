@@ -9,7 +9,19 @@ from sluice.events.query import ListRequest, Object
 
 from .blocks import Lines, conditions, field, mapping
 from .client import Api
-from .columns import amount, condition, dig, key, name, pending_reason, position, usage_cells, waiting
+from .columns import (
+    Usage,
+    amount,
+    condition,
+    dig,
+    key,
+    name,
+    pending_reason,
+    position,
+    reservations,
+    usage_cells,
+    waiting,
+)
 from .durations import human
 from .table import Column, bar, render
 
@@ -20,21 +32,27 @@ def _usage_bars(obj: Object) -> Lines:
         return ["Quota:            <none>"]
     limits = _limits(obj)
     columns = [
-        Column[tuple[str, str, int, int, int]]("FLAVOR", lambda row: row[0]),
-        Column[tuple[str, str, int, int, int]]("RESOURCE", lambda row: row[1]),
-        Column[tuple[str, str, int, int, int]]("USED", lambda row: format_value(row[1], row[2]), right=True),
-        Column[tuple[str, str, int, int, int]](
-            "NOMINAL", lambda row: format_value(row[1], row[4]), right=True
-        ),
-        Column[tuple[str, str, int, int, int]](
-            "BORROWED", lambda row: format_value(row[1], row[3]) if row[3] else "", right=True
-        ),
-        Column[tuple[str, str, int, int, int]]("LIMITS", lambda row: limits.get((row[0], row[1]), "")),
-        Column[tuple[str, str, int, int, int]](
-            "", lambda row: bar(row[2], row[4]) + (f" {100 * row[2] // row[4]}%" if row[4] else "")
+        Column[Usage]("FLAVOR", lambda row: row.flavor),
+        Column[Usage]("RESOURCE", lambda row: row.resource),
+        Column[Usage]("USED", lambda row: format_value(row.resource, row.used), right=True),
+        Column[Usage]("NOMINAL", lambda row: format_value(row.resource, row.nominal), right=True),
+        Column[Usage]("BORROWED", lambda row: _some(row, row.borrowed), right=True),
+        Column[Usage]("LIMITS", lambda row: limits.get((row.flavor, row.resource), "")),
+        Column[Usage](
+            "", lambda row: bar(row.used, row.nominal) + (f" {_percent(row)}%" if row.nominal else "")
         ),
     ]
+    if any(row.promised for row in rows):
+        columns.insert(5, Column("PROMISED", lambda row: _some(row, row.promised), right=True))
     return ["Usage:", *("  " + line for line in render(rows, columns))]
+
+
+def _some(row: Usage, amount: int) -> str:
+    return format_value(row.resource, amount) if amount else ""
+
+
+def _percent(row: Usage) -> int:
+    return 100 * row.used // row.nominal
 
 
 def _limits(obj: Object) -> dict[tuple[str, str], str]:
@@ -119,9 +137,16 @@ async def local_queue_lines(api: Api, obj: Object) -> Lines:
               f"{dig(obj, 'status', 'admittedWorkloads', default=0)} admitted"),
     ]  # fmt: skip
     for flavor in dig(obj, "status", "flavorsReservation", default=()):
-        used = ", ".join(f"{r['name']} {r['total']}" for r in flavor.get("resources", ()))
+        used = ", ".join(_used(resource) for resource in flavor.get("resources", ()))
         lines.append(field(f"Uses {flavor['name']}", used))
     return lines + conditions(obj) + await _waiting(api, obj)
+
+
+def _used(resource: Object) -> str:
+    """Return what a local queue has of a resource: `cpu 2 (+2 promised)`."""
+    named, promised = resource["name"], resource.get("promised", 0)
+    used = amount(named, resource["total"]) - amount(named, promised)
+    return f"{named} {format_value(named, used)}" + (f" (+{promised} promised)" if promised else "")
 
 
 async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
@@ -176,32 +201,32 @@ def _tree(
 
 def _used_of_nominal(queue: Object) -> str:
     return "; ".join(
-        f"{flavor} {resource} {format_value(resource, used)}/{format_value(resource, nominal)}"
-        + (f" (+{format_value(resource, borrowed)} borrowed)" if borrowed else "")
-        for flavor, resource, used, borrowed, nominal in usage_cells(queue)
-        if used or nominal
+        f"{cell.flavor} {cell.resource} {cell.share}"
+        + (f" (+{format_value(cell.resource, cell.borrowed)} borrowed)" if cell.borrowed else "")
+        for cell in usage_cells(queue)
+        if cell.used or cell.nominal or cell.promised
     )
 
 
 def _subtree_usage(obj: Object) -> Lines:
-    used = _totals(obj, "flavorsReservation")
-    nominal = _totals(obj, "nominalQuota")
-    if not nominal:
+    used = reservations(obj)
+    whole = {
+        (flavor["name"], resource["name"]): amount(resource["name"], resource.get("total", 0))
+        for flavor in dig(obj, "status", "nominalQuota", default=())
+        for resource in flavor.get("resources", ())
+    }
+    if not whole:
         return []
     lines = ["Usage of the tree:"]
-    for (flavor, resource), whole in nominal.items():
-        have = used.get((flavor, resource), 0)
-        share = f"{format_value(resource, have)}/{format_value(resource, whole)}"
-        lines.append(f"  {flavor:<16} {resource:<10} {bar(have, whole)} {share}")
+    for (flavor, resource), nominal in whole.items():
+        cell = Usage(flavor, resource, *_in_tree(used.get((flavor, resource)), nominal))
+        lines.append(f"  {flavor:<16} {resource:<10} {bar(cell.used, nominal)} {cell.share}")
     return lines
 
 
-def _totals(obj: Object, which: str) -> dict[tuple[str, str], int]:
-    return {
-        (flavor["name"], resource["name"]): amount(resource["name"], resource.get("total", 0))
-        for flavor in dig(obj, "status", which, default=())
-        for resource in flavor.get("resources", ())
-    }
+def _in_tree(found: tuple[int, int, int] | None, nominal: int) -> tuple[int, int, int, int]:
+    used, borrowed, promised = found or (0, 0, 0)
+    return used, borrowed, nominal, promised
 
 
 async def flavor_lines(api: Api, obj: Object) -> Lines:
@@ -211,11 +236,11 @@ async def flavor_lines(api: Api, obj: Object) -> Lines:
     taints = [f"{t.get('key')}={t.get('value', '')}:{t.get('effect')}" for t in spec.get("nodeTaints", ())]
     lines.append(field("Taints", ", ".join(taints) or "<none>"))
     queues = (await api.list(ListRequest(kind="ClusterQueue"))).items
-    rows = [(name(queue), *cell) for queue in queues for cell in usage_cells(queue) if cell[0] == name(obj)]
+    flavor = name(obj)
+    rows = [(name(queue), cell) for queue in queues for cell in usage_cells(queue) if cell.flavor == flavor]
     if not rows:
         return [*lines, field("Used by", "<no cluster queue>")]
     lines.append("Used by:")
-    for queue, _, resource, used, _, nominal in rows:
-        share = f"{format_value(resource, used)}/{format_value(resource, nominal)}"
-        lines.append(f"  {queue:<20} {resource:<10} {bar(used, nominal)} {share}")
+    for queue, cell in rows:
+        lines.append(f"  {queue:<20} {cell.resource:<10} {bar(cell.used, cell.nominal)} {cell.share}")
     return lines

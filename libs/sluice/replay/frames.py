@@ -22,7 +22,8 @@ from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
 from .causes import Happening, of_event, of_message
-from .objects import check_plain, configuration_of, family_plain, job_plain, queue_plain, workload_plain
+from .objects import check_plain, configuration_of, family_plain, job_plain, workload_plain
+from .quota_plain import queue_plain
 from .source import Source
 from .states import LONG, fold_at, unhurried
 from .tables import check_line, plain_text
@@ -297,9 +298,11 @@ def _lines(cell: CellState, names: Iterable[str]) -> dict[str, str]:
 def _queue(cell: CellState, key: str) -> Iterator[tuple[str, str]]:
     queue = cell.view.cluster_queues.get(key)
     if queue is not None:
-        found = queue_plain(queue)
+        found = queue_plain(cell, queue)
+        promised = {fr: f" (+{more} promised)" for fr, more in found.get("promised", {}).items()}
         used = ", ".join(
-            f"{found['used'].get(fr, '0')} of {total} {fr}" for fr, total in found["nominal"].items()
+            f"{found['used'].get(fr, '0')}{promised.get(fr, '')} of {total} {fr}"
+            for fr, total in found["nominal"].items()
         )
         text = f"{used or 'no quota'} used; {found['pending']} pending, {found['admitted']} admitted"
         yield f"queue {key}", text + (f"; inactive: {found['inactive']}" if "inactive" in found else "")

@@ -9,22 +9,19 @@ from typing import Any, NamedTuple
 
 from sluice.core.config import manifest_of
 from sluice.core.status import (
-    ClusterQueueView,
     JobView,
     WorkloadView,
-    cluster_queue_status,
-    cohort_status,
     conditions,
     position,
     why_pending,
 )
 from sluice.core.status.job_status import current, phase_and_why
-from sluice.core.status.queue_status import nominal_quota
 from sluice.core.status.slices import described, is_slice
 from sluice.core.status.workload_status import check_states
 from sluice.events.codec import rfc3339
 from sluice.log.cell import CellState
 
+from .quota_plain import cohort_plain, flavor_plain, queue_plain
 from .summary import amounts
 
 Plain = dict[str, Any]
@@ -158,50 +155,6 @@ def pods_plain(workload: WorkloadView) -> dict[str, int]:
     return {pods.name: pods.count for pods in workload.record.pod_sets}
 
 
-def queue_plain(queue: ClusterQueueView) -> Plain:
-    """Return a cluster queue's numbers, without what only the scheduler can compute."""
-    status = cluster_queue_status(queue)
-    active = status["conditions"][0]
-    found: Plain = {
-        "pending": status["pendingWorkloads"],
-        "reserving": status["reservingWorkloads"],
-        "admitted": status["admittedWorkloads"],
-        "nominal": amounts(nominal_quota(queue)),
-        "used": amounts(queue.reservation),
-    }
-    if active["status"] != "True":
-        found["inactive"] = f"{active['reason']}: {active['message']}"
-    return found
-
-
-def cohort_plain(cell: CellState, name: str) -> Plain:
-    """Return what the cohort's subtree has and uses."""
-    status = cohort_status(cell.view, name)
-    spec = cell.view.cohorts.get(name)
-    above = spec.parent_name if spec is not None else ""
-    return {
-        **({"parent": above} if above else {}),
-        "clusterQueues": status["clusterQueues"],
-        "nominal": _totals(status["nominalQuota"]),
-        "used": _totals(status["flavorsReservation"]),
-    }
-
-
-def _totals(flavors: Iterable[Plain]) -> dict[str, str]:
-    return {f"{f['name']}/{r['name']}": r["total"] for f in flavors for r in f["resources"]}
-
-
-def flavor_plain(cell: CellState, name: str) -> Plain:
-    """Return who offers a flavor, and how much of it each of them has and uses."""
-    queues: Plain = {}
-    for queue in cell.view.cluster_queues.values():
-        nominal = {fr: n for fr, n in nominal_quota(queue).items() if fr[0] == name}
-        if nominal:
-            used = {fr: n for fr, n in queue.reservation.items() if fr[0] == name}
-            queues[queue.name] = {"nominal": amounts(nominal), "used": amounts(used)}
-    return {"clusterQueues": queues}
-
-
 def check_plain(cell: CellState, name: str) -> Plain:
     """Return whether the check is performed, and how many workloads it keeps waiting (AC8)."""
     said = cell.view.checks.get(name)
@@ -302,7 +255,7 @@ SECTIONS: Mapping[str, Section] = {
     "clusterQueues": Section(
         lambda c: sorted(c.view.cluster_queues),
         lambda c, key: key in c.view.cluster_queues,
-        lambda c, key: queue_plain(c.view.cluster_queues[key]),
+        lambda c, key: queue_plain(c, c.view.cluster_queues[key]),
     ),
     "cohorts": Section(cohorts, _has_cohort, cohort_plain),
     "flavors": _of_kind("ResourceFlavor", flavor_plain),
@@ -463,7 +416,7 @@ def _queue_whole(cell: CellState, name: str) -> Plain | None:
     queue = cell.view.cluster_queues.get(name)
     if queue is None or queue.spec is None:
         return None
-    found = queue_plain(queue)
+    found = queue_plain(cell, queue)
     if queue.spec.cohort_name:
         found["cohort"] = queue.spec.cohort_name
     return found | {"localQueues": sorted(queue.local_queues), "holders": list(queue.workloads)}

@@ -185,7 +185,7 @@ def _merge(seen: Plain, known: Plain) -> None:
     """Let what the scheduler knows of quota take the place of plain totals."""
     for name, more in known.items():
         if name in seen:
-            found = {k: v for k, v in seen[name].items() if k not in ("nominal", "used")}
+            found = {k: v for k, v in seen[name].items() if k not in ("nominal", "used", "promised")}
             seen[name] = found | {k: v for k, v in more.items() if k in ("path", "quota", "queue")}
 
 

@@ -9,6 +9,8 @@ from sluice.core.pending_queues import Queue
 from sluice.core.quota import Node
 from sluice.core.state import SchedulerState
 
+from .why_claims import used as in_use
+
 
 def phase_of(workload: Workload) -> str:
     """Return where in its life a workload is, in one word."""
@@ -32,17 +34,20 @@ def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
     """Return a cluster queue's numbers per flavor and resource."""
     waiting = state.pending.queues.get(queue.name)
     node = queue.node
+    claimants = list(state.world.claims.by_queue.get(queue.name, {}).values())
     rows = {}
     for fr in sorted(node.quotas):
         flavor, resource = fr
         quota = node.quotas[fr]
-        used = node.used(fr)
+        used = in_use(queue, claimants, fr)
         rows[f"{flavor}/{resource}"] = {
             "nominal": format_value(resource, quota.nominal),
             "used": format_value(resource, used),
             "borrowed": format_value(resource, max(0, used - quota.nominal)),
             "available": format_value(resource, node.available(fr)),
         }
+        if promised := node.used(fr) - used:
+            rows[f"{flavor}/{resource}"]["promised"] = format_value(resource, promised)
     admitted = sum(1 for workload in queue.workloads.values() if workload.admitted_at is not None)
     found = {
         "path": node.path(),

@@ -68,7 +68,8 @@ def queue_lines(queues: Mapping[str, Plain]) -> list[str]:
         label = f"{name} (inactive)" if "inactive" in queue else name
         quota = queue["quota"] or {"-": dict.fromkeys(("nominal", "used", "borrowed", "available"), "-")}
         for fr, row in quota.items():
-            amounts = (row["nominal"], row["used"], row["borrowed"], row["available"])
+            used = f"{row['used']} (+{row['promised']} promised)" if "promised" in row else row["used"]
+            amounts = (row["nominal"], used, row["borrowed"], row["available"])
             rows.append((label, fr, *amounts, *counts))
             label, counts = "", ("", "")
     return columns(rows, right=range(2, 8))

@@ -327,7 +327,7 @@ def test_an_eviction_resets_checks():
 
 def counts(view):
     queue, local = view.cluster_queues["cq"], view.local_queues["ns/lq"]
-    status, local_status = cluster_queue_status(queue), local_queue_status(view, local)
+    status, local_status = cluster_queue_status(view, queue), local_queue_status(view, local)
     names = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
     assert [status[n] for n in names] == [local_status[n] for n in names]
     (flavor,) = status["flavorsUsage"]
@@ -369,7 +369,7 @@ def test_a_deleted_workload_leaves_nothing(at):
 def test_borrowed_is_what_exceeds_the_nominal_quota():
     """Quota 3, in use 4."""
     view = cell(created("a", 1), created("b", 2), reserved("a"), reserved("b"), admitted("a"), admitted("b"))
-    (flavor,) = cluster_queue_status(view.cluster_queues["cq"])["flavorsReservation"]
+    (flavor,) = cluster_queue_status(view, view.cluster_queues["cq"])["flavorsReservation"]
     assert flavor == {"name": "default", "resources": [{"name": "cpu", "total": "4", "borrowed": "1"}]}
 
 
@@ -400,7 +400,7 @@ def test_a_cohort_sums_its_subtree():
 def test_an_inactive_cluster_queue_makes_its_local_queues_inactive():
     """Until the scheduler says so itself, it is derived."""
     view = cell(cluster_queue(stopPolicy="Hold"))
-    (active,) = cluster_queue_status(view.cluster_queues["cq"])["conditions"]
+    (active,) = cluster_queue_status(view, view.cluster_queues["cq"])["conditions"]
     assert (active["status"], active["reason"]) == ("False", "Stopped")
     (active,) = local_queue_status(view, view.local_queues["ns/lq"])["conditions"]
     assert (active["status"], active["reason"]) == ("False", "ClusterQueueIsInactive")

@@ -1,9 +1,12 @@
 """What people see of the checks of a workload, and since when (AC1-AC4)."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from services.api.objects import render
 from services.api.world import World
+from sluice.cli.columns import usage_text
+from sluice.cli.describe_queues import cluster_queue_lines, flavor_lines, local_queue_lines
 from sluice.core.checks_requests import requests
 from sluice.core.status.times import timestamp
 from sluice.events.checks import CheckStateChanged
@@ -117,3 +120,68 @@ def test_what_checks_of_some_flavors_have_said_stays_after_the_eviction() -> Non
     rules.pop(1)
     cell.apply(queue)
     assert set(checks_shown(cell, "a")) == {"all"}, "the queue has no such check any more"
+
+
+class _Queues:
+    """An api that has these queues, and knows of nothing else."""
+
+    def __init__(self, *queues: Any) -> None:
+        self.queues = queues
+
+    async def list(self, request: Any) -> Any:
+        return SimpleNamespace(items=self.queues if request.kind == "ClusterQueue" else ())
+
+
+async def test_what_is_promised_is_not_borrowed() -> None:
+    """AC6: the quota of who is to be preempted is in use once, also while it stops; pages tell both apart."""
+    cell = CheckedCell()
+    cell.apply(flavor("default"), {**HIGH, "value": 100})
+    cell.check("late", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    cell.presence("ctl-late")
+    rules = {"admissionChecks": [{"name": "late"}]}
+    preempts = {"withinClusterQueue": "LowerPriority"}
+    plain = cluster_queue({"default": 2}, policy={}, preemption=preempts)
+    cell.apply(plain, local_queue())
+    cell.submit("low", cpu=2)
+    cell.settle_all()
+    cell.apply(cluster_queue({"default": 2}, policy={}, preemption=preempts, admissionChecksStrategy=rules))
+    cell.submit("high", cpu=2, priority_class="high")
+    cell.settle_all()
+
+    async def shown_as() -> list[str]:
+        api = shown(cell)
+        queue, local = render(api, "ClusterQueue", "main"), render(api, "LocalQueue", "default/main")
+        assert queue is not None
+        assert local is not None
+        (resource,) = queue["status"]["flavorsReservation"][0]["resources"]
+        assert resource["total"] == "4", "as Kueue has it: all that is reserved"
+        pages = [usage_text(queue)]
+        quiet: Any = _Queues(queue)
+        lines = await cluster_queue_lines(quiet, queue)
+        pages += lines[(at := lines.index("Usage:")) + 1 : at + 3]
+        pages += [line for line in await local_queue_lines(quiet, local) if line.startswith("Uses")]
+        pages += (await flavor_lines(quiet, {"metadata": {"name": "default"}, "spec": {}}))[-1:]
+        return [" ".join(page.replace("░", "").replace("█", "#").split()) for page in pages]
+
+    expected = [
+        "cpu 2/2 (+2 promised)",
+        "FLAVOR RESOURCE USED NOMINAL BORROWED PROMISED LIMITS",
+        "default cpu 2 2 2 #################### 100%",
+        "Uses default: cpu 2 (+2 promised)",
+        "main cpu #################### 2/2 (+2 promised)",
+    ]
+    assert await shown_as() == expected
+    cell.say("high", "late", "Ready")
+    cell.settle()
+    assert "Stopping" in str(render(shown(cell), "Job", "default/low")), "told to go, and not gone yet"
+    assert await shown_as() == expected
+    cell.settle_all()
+    api = shown(cell)
+    assert usage_text(render(api, "ClusterQueue", "main") or {}) == "cpu 2/2"
+
+
+HIGH = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "high"},
+}

@@ -44,6 +44,7 @@ from .holding import (
     give_back,
     recharge,
     recharge_family,
+    replace_victim,
     stands_alone,
 )
 from .peers import peers_of
@@ -170,6 +171,8 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.pending = None
     workload.requeue_at = workload.order_at = None
     queue.workloads[workload.key] = None
+    if event.preemptions_pending:
+        queue.claimants[workload.key] = None
     add(queue.reservation, workload.charge)
     recharge_family(state, workload, queue)
     workload.local_queue.reserving += 1
@@ -339,6 +342,7 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     new.started_at = old.started_at
     new.beside = None
     recharge(state, new)
+    replace_victim(state, old, new)
 
 
 def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
@@ -404,7 +408,7 @@ def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, 
     workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
-        workload.pending_victims = None
+        workload.pending_victims, workload.victims = None, event.victims
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:

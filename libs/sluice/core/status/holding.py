@@ -4,6 +4,7 @@ A workload has quota exactly while its cluster queue lists it: parents show what
 """
 
 from sluice.core.charges import add, beyond, subtract
+from sluice.events.base import WorkloadKey
 
 from .charges import charge_of
 from .records import ClusterQueueView, FlavorResource, WorkloadView
@@ -24,12 +25,46 @@ def give_back(state: State, workload: WorkloadView) -> None:
         return
     count_locally(workload, -1)
     del queue.workloads[workload.key]
+    queue.claimants.pop(workload.key, None)
+    workload.victims = ()
     subtract(queue.reservation, workload.charge)
     if workload.admitted_at is not None:
         queue.admitted -= 1
         subtract(queue.usage, workload.charge)
     recharge_family(state, workload, queue)
     state.drop_queue_if_unused(queue)
+
+
+def promised(state: State, queue: ClusterQueueView) -> dict[FlavorResource, int]:
+    """Return what of the queue's reservation others have still: they are to be preempted first (AC6).
+
+    It is charged beside what they have, so that the queue may have reserved more than there is.
+    """
+    total: dict[FlavorResource, int] = {}
+    for claimant in map(state.workloads.__getitem__, queue.claimants):
+        if waits_for_victims(state, queue, claimant):
+            add(total, claimant.charge)
+    return total
+
+
+def waits_for_victims(state: State, queue: ClusterQueueView, workload: WorkloadView) -> bool:
+    """Is its quota only promised: are those that have it to be preempted, or have not stopped yet (AC6)?"""
+    if workload.key not in queue.claimants or workload.evicted:
+        return False
+    return workload.pending_victims is not None or any(_stays(state, victim) for victim in workload.victims)
+
+
+def _stays(state: State, key: WorkloadKey) -> bool:
+    victim = state.workloads.get(key)
+    return victim is not None and victim.evicted and charged(victim) is not None
+
+
+def replace_victim(state: State, old: WorkloadView, new: WorkloadView) -> None:
+    """A new slice has taken the place of a victim: it is to go instead (WS6)."""
+    for queue in state.cluster_queues.values():
+        for claimant in map(state.workloads.__getitem__, queue.claimants):
+            if old.key in claimant.victims:
+                claimant.victims = [new.key if key == old.key else key for key in claimant.victims]
 
 
 def count_locally(workload: WorkloadView, n: int) -> None:
@@ -117,8 +152,11 @@ __all__ = [
     "charged",
     "count_locally",
     "give_back",
+    "promised",
     "recharge",
     "recharge_all",
     "recharge_family",
+    "replace_victim",
     "stands_alone",
+    "waits_for_victims",
 ]

@@ -1,6 +1,7 @@
 """Status of cluster queues, local queues and cohorts, as `status` of their manifests."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sluice.api.kueue import ResourceGroup
@@ -8,6 +9,7 @@ from sluice.api.quantity import format_value, resource_value
 from sluice.core.charges import add
 from sluice.core.inadmissible import stopped
 
+from .holding import promised, waits_for_victims
 from .records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
 from .state import State
 from .times import timestamp
@@ -16,15 +18,19 @@ Status = dict[str, Any]
 Totals = Mapping[FlavorResource, int]
 
 
-def cluster_queue_status(queue: ClusterQueueView) -> Status:
-    """Return counts, usage per flavor and resource with what of it is borrowed, and the condition Active."""
+def cluster_queue_status(view: State, queue: ClusterQueueView) -> Status:
+    """Return counts, usage per flavor and resource with what of it is borrowed, and the condition Active.
+
+    What is only promised is told apart: others use it still, and lend it to nobody.
+    """
     nominal = nominal_quota(queue)
+    claimed = promised(view, queue) if queue.claimants else {}
     return {
         "conditions": [_active(queue.active or _assumed(queue))],
         "pendingWorkloads": sum(_pending(local) for local in queue.local_queues.values()),
         "reservingWorkloads": len(queue.workloads),
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(nominal, queue.reservation, borrowing=True),
+        "flavorsReservation": _flavors(nominal, queue.reservation, borrowing=True, claimed=claimed),
         "flavorsUsage": _flavors(nominal, queue.usage, borrowing=True),
     }
 
@@ -35,18 +41,21 @@ def local_queue_status(view: State, queue: LocalQueueView) -> Status:
     nominal = nominal_quota(cluster_queue) if cluster_queue is not None else {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
+    claimed: dict[FlavorResource, int] = {}
     if queue.reserving and cluster_queue is not None:
         for workload in map(view.workloads.__getitem__, cluster_queue.workloads):
             if workload.local_queue is queue:
                 add(reservation, workload.charge)
                 if workload.admitted_at is not None:
                     add(usage, workload.charge)
+                elif waits_for_victims(view, cluster_queue, workload):
+                    add(claimed, workload.charge)
     return {
         "conditions": [_active(queue.active or _assumed_local(queue))],
         "pendingWorkloads": _pending(queue),
         "reservingWorkloads": queue.reserving,
         "admittedWorkloads": queue.admitted,
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False),
+        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, claimed=claimed),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
     }
 
@@ -62,18 +71,20 @@ def cohort_status(view: State, name: str) -> Status:
     nominal: dict[FlavorResource, int] = {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
+    claimed: dict[FlavorResource, int] = {}
     queues = members(view, name)
     for queue in queues:
         add(nominal, nominal_quota(queue))
         add(reservation, queue.reservation)
         add(usage, queue.usage)
+        add(claimed, promised(view, queue))
     for cohort in (name, *descendants(view, name)):
         spec = view.cohorts.get(cohort)
         add(nominal, _nominal(spec.resource_groups) if spec is not None else {})
     return {
         "clusterQueues": [queue.name for queue in queues],
         "nominalQuota": _flavors(nominal, nominal, borrowing=False),
-        "flavorsReservation": _flavors(nominal, reservation, borrowing=False),
+        "flavorsReservation": _flavors(nominal, reservation, borrowing=False, claimed=claimed),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
     }
 
@@ -114,15 +125,23 @@ def _nominal(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, int]:
     }
 
 
-def _flavors(nominal: Totals, totals: Totals, *, borrowing: bool) -> list[Status]:
-    """Group totals by flavor; flavors with quota first, in their order, then those that only have usage."""
+def _flavors(
+    nominal: Totals, totals: Totals, *, borrowing: bool, claimed: Totals = MappingProxyType({})
+) -> list[Status]:
+    """Group totals by flavor; flavors with quota first, in their order, then those that only have usage.
+
+    *claimed*: what of the totals is only promised, and neither used nor borrowed yet.
+    """
     flavors: dict[str, list[Status]] = {}
     for flavor, resource in _ordered(nominal, totals):
         total = totals.get((flavor, resource), 0)
         entry: Status = {"name": resource, "total": format_value(resource, total)}
         if borrowing:
-            borrowed = max(0, total - nominal.get((flavor, resource), 0))
+            in_use = total - claimed.get((flavor, resource), 0)
+            borrowed = max(0, in_use - nominal.get((flavor, resource), 0))
             entry["borrowed"] = format_value(resource, borrowed)
+        if waits := claimed.get((flavor, resource), 0):
+            entry["promised"] = format_value(resource, waits)
         flavors.setdefault(flavor, []).append(entry)
     return [{"name": name, "resources": resources} for name, resources in flavors.items()]
 

@@ -69,6 +69,8 @@ class WorkloadView:
     reserved_generation: int = 0
     pending_victims: int | None = None
     """So many are preempted when its checks allow it; None when no preemption is pending (AC6)."""
+    victims: Sequence[WorkloadKey] = ()
+    """Who was preempted for its reservation when its checks allowed it; some may not have stopped yet."""
     released_at: Micros | None = None
     admitted_at: Micros | None = None
     started_at: Micros | None = None
@@ -178,6 +180,8 @@ class ClusterQueueView:
     reservation: dict[FlavorResource, int] = field(default_factory=dict)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """Of `reservation`, what is admitted."""
+    claimants: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Those whose quota was reserved beside that of others, who were to be preempted first (AC6)."""
     active: "ActiveState | None" = None
     reserved_message: str = ""
     """Made once: every reservation shares it."""

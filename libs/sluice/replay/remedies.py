@@ -26,6 +26,7 @@ from sluice.events.slices import (
 from .remedies_outside import outside_changes
 from .trying import Laboratory, with_quota
 from .why_activity import activate_command
+from .why_claims import at_hand
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
@@ -235,10 +236,8 @@ def _least_quota(
 ) -> dict[FlavorResource, int] | None:
     """Return the least amounts to add: no single one of them can be made smaller."""
     needs = _needs(state, workload, cq, flavors)
-    own = workload.record.cannot_borrow
     short = {
-        fr: max(0, amount - (cq.node.nominal(fr) - cq.node.used(fr) if own else cq.node.available(fr)))
-        for fr, amount in needs.items()
+        fr: max(0, amount - at_hand(workload, cq, fr, cq.node.available(fr))) for fr, amount in needs.items()
     }
     short = {fr: amount for fr, amount in short.items() if amount}
     if not short:

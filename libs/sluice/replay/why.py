@@ -29,6 +29,7 @@ from .trying import Laboratory
 from .why_activity import deactivated_words, queue_words
 from .why_checks import checks_of
 from .why_claims import (
+    at_hand,
     available,
     checks_wait,
     claim_of,
@@ -271,10 +272,11 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
         requested = resource_value(resource, numbers.requested)
         numbers.used = format_value(resource, in_use)
         numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
-        numbers.available = format_value(resource, left[fr])
+        mine = at_hand(workload, cq, fr, left[fr])
+        numbers.available = format_value(resource, mine)
         free = max(0, cq.node.nominal(fr) - cq.node.used(fr))
         numbers.borrowable = format_value(resource, max(0, left[fr] - free))
-        numbers.short = format_value(resource, max(0, requested - left[fr]))
+        numbers.short = format_value(resource, max(0, requested - mine))
         if numbers.short != "0":
             short.add(fr)
     report.claims = [claim_of(state.world, w) for w in claimants if any(fr in short for fr in w.usage)]

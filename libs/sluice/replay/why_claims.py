@@ -99,6 +99,13 @@ def available(
     return {fr: min(now[fr], later[fr]) for fr in wanted}
 
 
+def at_hand(workload: Workload, cq: ClusterQueue, fr: FlavorResource, available: int) -> int:
+    """Return what the workload may have of what its queue has *available*: all, unless it must not borrow."""
+    if not workload.record.cannot_borrow:
+        return available
+    return min(available, cq.node.nominal(fr) - cq.node.used(fr))
+
+
 def used(cq: ClusterQueue, claimants: list[Workload], fr: FlavorResource) -> int:
     """Return what of the queue's quota is in use by those who run, or may; promises left out."""
     own = sum(w.usage.get(fr, 0) for w in claimants if w.cluster_queue == cq.name)
@@ -145,6 +152,7 @@ def claim_lines(claims: list[Claim]) -> Iterator[str]:
 
 __all__ = [
     "Claim",
+    "at_hand",
     "available",
     "checks_wait",
     "claim_lines",

@@ -12,6 +12,7 @@ from sluice.core.preemption_candidates import Search
 from sluice.core.slicing import charged, replaced_slice
 from sluice.core.state import SchedulerState
 
+from .why_claims import at_hand
 from .why_report import Candidate, Numbers, Report
 
 SHOWN = 20
@@ -37,7 +38,8 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
                 continue
             for name in group.flavors:
                 fr = (name, resource)
-                used, nominal, available = node.used(fr), node.nominal(fr), node.available(fr)
+                used, nominal, whole = node.used(fr), node.nominal(fr), node.available(fr)
+                available = at_hand(workload, cq, fr, whole)
                 report.numbers.append(
                     Numbers(
                         flavor=name,
@@ -46,7 +48,7 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
                         requested=text,
                         nominal=format_value(resource, nominal),
                         used=format_value(resource, used),
-                        borrowable=format_value(resource, max(0, available - max(0, nominal - used))),
+                        borrowable=format_value(resource, max(0, whole - max(0, nominal - used))),
                         available=format_value(resource, available),
                         short=format_value(resource, max(0, amount - available)),
                         obstacle=obstacle_of(state, workload, name, pod_set),

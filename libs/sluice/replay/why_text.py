@@ -36,9 +36,10 @@ def plain_words(report: Report) -> Iterable[str]:
                 continue
             lack = f", short of {n.short}" if n.short != "0" else ", enough"
             promised = f", promised {n.promised}" if n.promised != "0" else ""
+            others = " (not by it)" if "cannot-borrow" in report.constraints and n.borrowable != "0" else ""
             yield (
                 f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
-                f"nominal {n.nominal}, used {n.used}{promised}, borrowable {n.borrowable}{lack}"
+                f"nominal {n.nominal}, used {n.used}{promised}, borrowable {n.borrowable}{others}{lack}"
             )
     yield from _candidate_lines(report)
     if report.claims and report.phase == "Pending":

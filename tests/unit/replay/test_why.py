@@ -104,6 +104,26 @@ def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
     assert "runs on meanwhile" in "\n".join(plain_words(report))
 
 
+def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
+    """4 of its own queue's 2, and 2 to be borrowed: it is short of 2, and other jobs would not be."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    for name in ("left", "right"):
+        world.queue(name, 2, "both")
+    world.submit("a", "left", 4, elastic=False, admissionConstraints={"borrowing": "Never"})
+    world.submit("b", "left", 5, elastic=False)
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "a", source.end, fold.at)
+    (numbers,) = report.numbers
+    assert (numbers.nominal, numbers.borrowable, numbers.available, numbers.short) == ("2", "2", "2", "2")
+    text = "\n".join(plain_words(report))
+    assert "nominal 2, used 0, borrowable 2 (not by it), short of 2" in text
+    other = "\n".join(plain_words(explain(fold.state, "b", source.end, fold.at)))
+    assert "nominal 2, used 0, borrowable 2, short of 1" in other
+
+
 def test_what_keeps_it_out_is_lifted_in_a_trial():
     """A stopped local queue, a missing flavor, a closed gate: each is named as what would help."""
     world = cell(cluster_queue({"res": 2, "od": 0}, {}), *CLASSES)

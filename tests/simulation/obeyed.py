@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sluice.core.slices_resize import counts, wanted
+from sluice.core.charges import counts
+from sluice.core.slices_resize import wanted
 from sluice.core.slices_state import Phase
 from sluice.events.base import JobKey
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected

@@ -124,9 +124,15 @@ def _updated(event: Fields) -> str:
         changes["podSets"] = _pod_sets(changes["podSets"])
     if changes.get("misconfigured") == "":
         changes["misconfigured"] = "no"
+    if "active" in changes:
+        said, switched = changes.pop("message", ""), "activated" if changes.pop("active") else "deactivated"
+        return ", ".join([f"{switched}: {said}" if said else switched, *_pairs(changes)])
     # Without any change another manifest is in force, of which the workload shows nothing.
-    said = ", ".join(f"{key}={_short(value)}" for key, value in changes.items())
-    return said or "another manifest, of the same workload"
+    return ", ".join(_pairs(changes)) or "another manifest, of the same workload"
+
+
+def _pairs(changes: Fields) -> list[str]:
+    return [f"{key}={_short(value)}" for key, value in changes.items()]
 
 
 def _check_state(event: Fields) -> str:
@@ -141,9 +147,10 @@ def _checks(event: Fields) -> str:
 
 
 def _requests(event: Fields) -> str:
+    """Requests change with the workload (its size, say), too, which the event does not tell."""
     if event.get("preemptionsPending"):
         return "preemptions pending"
-    return "admitted" if event.get("admitted") else "preemptions issued"
+    return "admitted" if event.get("admitted") else "edited, or no preemptions pending any more"
 
 
 def _verdict(event: Fields) -> str:

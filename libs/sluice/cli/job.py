@@ -114,7 +114,8 @@ def deactivate(ctx: click.Context, names: tuple[str, ...], namespace: str, messa
 def activate(ctx: click.Context, names: tuple[str, ...], namespace: str, message: str) -> None:
     """Let jobs be queued again that were deactivated: by people, by a check, or for too many failures.
 
-    What kueuectl calls resuming a workload. Their attempts and execution time are counted anew.
+    What kueuectl calls resuming a workload. Failed attempts and execution time are counted anew, from none;
+    the numbers of attempts go on.
 
     \b
     Examples:

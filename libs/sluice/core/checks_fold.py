@@ -168,11 +168,7 @@ def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _a
     tracked = state.workloads.get(event.workload)
     if tracked is None:
         return
-    changes = {
-        name: value
-        for name in event.__struct_fields__
-        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
-    }
+    changes = event.changes
     tracked.record = msgspec.structs.replace(tracked.record, **changes)
     reservation = tracked.reservation
     if reservation is None or reservation.over or not SHOWN.intersection(changes):

@@ -51,7 +51,7 @@ def must_race_message(cluster_queue: str) -> str:
 
 
 def deactivation_message(cause_message: str) -> str:
-    """Return the message of Evicted/Deactivated; *cause_message* '' means that a user did it."""
+    """Return the message of Evicted/Deactivated; *cause_message* '' means that a user gave no reason."""
     return f"{DEACTIVATED_MESSAGE} due to {cause_message}" if cause_message else DEACTIVATED_MESSAGE
 
 

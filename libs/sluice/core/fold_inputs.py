@@ -46,6 +46,7 @@ from .fold_effects import (
     wake_tree,
 )
 from .lifecycle import look, note
+from .lifecycle_fold import begin_anew
 from .model import Workload
 from .ordering import effective_priority
 from .placing import place, place_siblings
@@ -107,11 +108,7 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     workload = world.workloads.get(event.workload)
     if workload is None:
         return
-    changes = {
-        name: value
-        for name in event.__struct_fields__
-        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
-    }
+    changes = event.changes
     stood = stands(workload)
     leave_members(state, workload)
     record = workload.record = msgspec.structs.replace(workload.record, **changes)
@@ -134,6 +131,9 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     if event.active is not None:
         # Switched on again, it is looked at anew: the variant-controller has forgotten the verdict (CA11).
         workload.blocked_on_gates = False
+        if event.active:
+            for variant in world.families.get(workload.key, {}).values():
+                begin_anew(variant)
     place(state, workload, changed=True)
     if event.active is None or stood != stands(workload):
         tell_siblings(state, workload, seq, at)

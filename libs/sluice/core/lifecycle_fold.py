@@ -89,9 +89,14 @@ def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
     workload.requeue_at = None
     _forget_checks(workload)
     if event.reason == ev.REACTIVATED:
-        # Whoever starts it again means it: earlier attempts count no longer.
-        workload.requeue_count = 0
-        workload.past_execution_s = 0
+        # It had to stop first, which took some time.
+        begin_anew(workload)
+
+
+def begin_anew(workload: Workload) -> None:
+    """Whoever starts it again means it: earlier attempts count no longer."""
+    workload.requeue_count = 0
+    workload.past_execution_s = 0
 
 
 def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) -> None:
@@ -102,8 +107,11 @@ def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) ->
 
 def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
     if event.active is not None:
+        if event.active and not workload.active and workload.record.parent is None:
+            begin_anew(workload)
         workload.active = event.active
-        workload.deactivated_for = workload.deactivated_message = ""
+        workload.deactivated_for = ""
+        workload.deactivated_message = "" if event.active else event.message
 
 
 def _stopped(workload: Workload, event: WorkloadStopped, _at: Micros) -> None:
@@ -188,4 +196,4 @@ _FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
     WorkloadUpdated: _updated,
 }
 
-__all__ = ["execution_s", "fold_lifecycle"]
+__all__ = ["begin_anew", "execution_s", "fold_lifecycle"]

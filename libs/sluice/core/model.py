@@ -85,6 +85,7 @@ class Workload:
     deactivated_for: str = ""
     """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
     deactivated_message: str = ""
+    """Why it was set to false, by whomever; until that eviction."""
     preempted_rule: str = ""
     """The rule by which it was preempted last (`Preempted.rule`), for as long as it has no quota again."""
     preempted_at: Micros | None = None

@@ -4,6 +4,7 @@ from sluice.events.base import Event, JobKey
 from sluice.events.job import JobActivated, JobDeactivated
 from sluice.events.slices import WorkloadUpdated
 
+from .intake import short
 from .slices_answers import DUPLICATE, STALE, Events, held, ignored, unknown
 from .slices_intake import Inbound
 from .slices_state import Phase, State, Stop
@@ -24,7 +25,7 @@ def switched(state: State, key: JobKey, inbound: Inbound, data: JobActivated | J
         return held(state, key, inbound)
     active = isinstance(data, JobActivated)
     events: list[Event] = [
-        WorkloadUpdated(cause=inbound.seq, workload=record.key, active=active)
+        WorkloadUpdated(cause=inbound.seq, workload=record.key, active=active, message=short(data.message))
         for record in (job.record, job.pending)
         if record is not None and record.active != active
     ]

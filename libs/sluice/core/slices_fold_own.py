@@ -95,11 +95,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
     job = state.by_workload.get(event.workload)
     if job is None:
         return
-    changes = {
-        name: value
-        for name in WorkloadUpdated.__struct_fields__
-        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
-    }
+    changes = event.changes
     if job.pending is not None and job.pending.key == event.workload:
         job.pending = msgspec.structs.replace(job.pending, **changes)
         if event.pod_sets is not None:

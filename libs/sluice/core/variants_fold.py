@@ -85,11 +85,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> Non
     family = state.families.get(event.workload)
     if family is None:
         return
-    changes = {
-        name: value
-        for name in event.__struct_fields__
-        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
-    }
+    changes = event.changes
     _leave(state, family)
     family.record = msgspec.structs.replace(family.record, **changes)
     _join(state, family)

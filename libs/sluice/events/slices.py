@@ -1,7 +1,7 @@
 """Events of the slice-aggregator: workload life-cycle, and what each job should be doing."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 
@@ -77,6 +77,14 @@ class WorkloadUpdated(Event, frozen=True, kw_only=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     misconfigured: str | None = None
+    message: str = ""
+    """Why `active` has changed, in the words of whoever changed it."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of the record that have other values now."""
+        names = (name for name in self.__struct_fields__ if name not in ("cause", "workload", "message"))
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):

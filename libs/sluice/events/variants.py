@@ -6,7 +6,7 @@ of the job, is said by the `Parent...` events.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sluice.api.kueue import PodSetUpdate
 
@@ -96,6 +96,12 @@ class VariantUpdated(Event, frozen=True, kw_only=True):
     preference: int | None = None
     allowed_flavors: Sequence[str] | None = None
     misconfigured: str | None = None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of the record that have other values now."""
+        names = (name for name in self.__struct_fields__ if name not in ("cause", "workload"))
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class VariantActivated(Event, frozen=True, kw_only=True):

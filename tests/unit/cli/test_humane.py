@@ -63,3 +63,20 @@ def test_a_manifest_without_another_workload_is_told() -> None:
         describe({"type": "WorkloadUpdated", "cause": 1, "workload": "a/b"})
         == "another manifest, of the same workload"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"type": "WorkloadUpdated", "active": False, "message": "no data"}, "deactivated: no data"),
+        ({"type": "WorkloadUpdated", "active": True, "priority": 3}, "activated, priority=3"),
+        ({"type": "CheckRequestsUpdated", "attempt": 2, "admitted": True}, "attempt 2: admitted"),
+        (
+            {"type": "CheckRequestsUpdated", "attempt": 2},
+            "attempt 2: edited, or no preemptions pending any more",
+        ),
+    ],
+)
+def test_a_change_is_told_by_what_it_means(event, line):
+    """A size that has changed issues no preemptions."""
+    assert describe({"workload": "default/w", **event}) == line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.cli.columns import dig, pending_reason, position, usage_cells, workload_status
+from sluice.cli.columns import Usage, dig, pending_reason, position, usage_cells, workload_status
 from sluice.cli.errors import CliError
 from sluice.cli.resources import RESOURCES, resource_named
 from sluice.cli.selectors import parse_targets
@@ -120,7 +120,7 @@ def test_usage_follows_the_manifest():
         },
     }
 
-    assert usage_cells(queue) == [("b", "cpu", 2000, 500, 1500), ("a", "memory", 0, 0, 2**30)]
+    assert usage_cells(queue) == [Usage("b", "cpu", 2000, 500, 1500), Usage("a", "memory", 0, 0, 2**30)]
 
 
 def test_dig_stops_at_what_is_missing():

@@ -58,7 +58,7 @@ CHANGES: dict[str, Any] = {
 
 def test_every_change_of_a_workload_is_looked_at_below() -> None:
     fields = set(WorkloadUpdated.__struct_fields__) | set(VariantUpdated.__struct_fields__)
-    assert fields - {"cause", "workload", "preference", "allowed_flavors"} == set(CHANGES)
+    assert fields - {"cause", "workload", "message", "preference", "allowed_flavors"} == set(CHANGES)
 
 
 @pytest.mark.parametrize("changed", CHANGES)

@@ -26,7 +26,7 @@ def test_off_and_on_again(world: World, state: str) -> None:
         world.admit()
     for event_type, active in (("JobDeactivated", False), ("JobActivated", True)):
         (event,) = world.job(event_type, {"message": "maintenance"})
-        assert event == WorkloadUpdated(cause=world.seq, workload=world.workload(), active=active)
+        assert (event.workload, event.active, event.message) == (world.workload(), active, "maintenance")
         assert world.state_of().record.active is active
         (event,) = world.job(event_type, {})
         assert event == InputsIgnored(cause=world.seq, seqs=(world.seq,), reason="Duplicate")

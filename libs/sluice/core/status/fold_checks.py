@@ -14,7 +14,7 @@ from sluice.events.checks import (
     VerdictIgnored,
 )
 
-from .fold_workloads import remember
+from .fold_common import remember
 from .records import ActiveState
 from .state import State
 

@@ -7,7 +7,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.scheduler import WorkloadSliceWithdrawn
 from sluice.events.slices import JobClaimed, JobResumed, JobSuspended
 
-from .fold_workloads import remember
+from .fold_common import remember
 from .state import State
 
 

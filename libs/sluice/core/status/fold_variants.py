@@ -27,8 +27,9 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
+from .fold_common import condition, dequeue, enqueue, remember, set_active
 from .fold_waits import ran
-from .fold_workloads import condition, dequeue, enqueue, remember, remove, set_active
+from .fold_workloads import remove
 from .holding import give_back
 from .records import Migration, PendingReason
 from .state import State
@@ -124,7 +125,7 @@ def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -
     if workload is not None:
         remember(workload, event, seq, at)
         dequeue(workload)
-        set_active(workload, False, at)
+        set_active(workload, False, at, event.message)
         condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 

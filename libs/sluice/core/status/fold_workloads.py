@@ -36,6 +36,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .fold_common import condition, dequeue, enqueue, remember, set_active
 from .fold_waits import ran
 from .holding import (
     charge_beside,
@@ -49,10 +50,8 @@ from .holding import (
 )
 from .peers import peers_of
 from .records import (
-    HISTORY_LIMIT,
     JobView,
     PendingReason,
-    Recorded,
     Transition,
     WorkloadView,
 )
@@ -104,7 +103,9 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    remember(workload, event, seq, at)
+    if event.active is None or workload.record.parent is None:
+        # Of a variant, the event that says why it was switched is remembered.
+        remember(workload, event, seq, at)
     changes = {name: value for name in _CHANGEABLE if (value := getattr(event, name)) is not None}
     if event.maximum_execution_time_s is not None:
         changes["maximum_execution_time_s"] = event.maximum_execution_time_s
@@ -131,21 +132,13 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         left.users -= 1
         state.drop_if_unused(left)
     if event.active is not None:
-        set_active(workload, event.active, at)
+        if event.active and not workload.active and workload.record.parent is None:
+            workload.requeue_count = workload.past_execution_s = 0
+        set_active(workload, event.active, at, event.message)
     if event.pod_sets is not None and workload.assignment is not None:
         workload.assignment = shrunk(workload.assignment, event.pod_sets)
         recharge(state, workload)
     enqueue(workload)
-
-
-def set_active(workload: WorkloadView, active: bool, at: Micros) -> None:
-    workload.active = active
-    if active:
-        kept = {k: c for k, c in workload.conditions.items() if k != "DeactivationTarget"}
-        workload.conditions = kept
-    elif not workload.holds_quota and workload.finished_at is None:
-        # Nothing has to stop, so the scheduler writes no Evicted for it.
-        condition(workload, "Evicted", True, ev.DEACTIVATED, ev.DEACTIVATED_MESSAGE, at)
 
 
 def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
@@ -280,7 +273,7 @@ def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros)
         return
     remember(workload, event, seq, at)
     dequeue(workload)
-    set_active(workload, False, at)
+    set_active(workload, False, at, event.message)
     condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 
@@ -428,51 +421,6 @@ def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micr
         recharge(state, workload)
 
 
-# Common parts
-
-
-def condition(workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros) -> None:
-    before = workload.conditions.get(kind)
-    since = before.since if before is not None and before.status == status else at
-    recorded = Recorded(status, reason, message, since, workload.generation)
-    workload.conditions = {**workload.conditions, kind: recorded}
-
-
-def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
-    history = workload.history
-    history.append(Transition(seq, at, event))
-    if len(history) > HISTORY_LIMIT:
-        # The first entry, its creation, stays.
-        del history[1]
-
-
-def enqueue(workload: WorkloadView) -> None:
-    """Count the workload as pending if it is: active, without quota, and no concurrent-admission parent."""
-    if (
-        workload.assignment is None
-        and workload.active
-        and workload.finished_at is None
-        and not workload.parent
-    ):
-        queue, parent = workload.local_queue, workload.record.parent
-        if parent is not None and workload.key not in queue.pending:
-            queue.families[parent] = queue.families.get(parent, 0) + 1
-        queue.pending[workload.key] = None
-        queue.version += 1
-
-
-def dequeue(workload: WorkloadView) -> None:
-    queue, parent = workload.local_queue, workload.record.parent
-    if workload.key not in queue.pending:
-        return
-    del queue.pending[workload.key]
-    queue.version += 1
-    if parent is not None:
-        queue.families[parent] -= 1
-        if not queue.families[parent]:
-            del queue.families[parent]
-
-
 WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
@@ -497,12 +445,4 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     WorkloadsParked: _parked,
 }
 
-__all__ = [
-    "WORKLOAD_FOLDS",
-    "condition",
-    "dequeue",
-    "enqueue",
-    "remember",
-    "remove",
-    "set_active",
-]
+__all__ = ["WORKLOAD_FOLDS", "remove"]

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from sluice.core.backoff import MICROS_PER_S
-from sluice.core.eviction import MAXIMUM_EXECUTION_TIME_EXCEEDED, condition_reason
+from sluice.core.eviction import (
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    condition_reason,
+    deactivation_message,
+)
 from sluice.core.inadmissible import GATED_BY_ANNOTATION, constraints_in
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import CheckStateChanged, VerdictIgnored
@@ -176,6 +180,10 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case WorkloadCreated() if event.workload.replaces is not None:
             message = f"Workload slice to replace {event.workload.replaces}"
             return Notice(seq, at, "Normal", "CreatedWorkload", message)
+        case WorkloadUpdated(active=False):
+            return Notice(seq, at, "Normal", "Deactivated", deactivation_message(event.message))
+        case WorkloadUpdated(active=True):
+            return Notice(seq, at, "Normal", "Activated", event.message or "The workload is active again")
         case WorkloadUpdated() if event.pod_sets is not None:
             return Notice(seq, at, "Normal", UPDATED, f"Resized in place to {_shown(_sizes(event.pod_sets))}")
         case WorkloadUpdated() if event.misconfigured is not None:

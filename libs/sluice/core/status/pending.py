@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
+from sluice.core.eviction import DEACTIVATED, deactivation_message
 from sluice.core.inadmissible import (
     ADMISSION_GATED,
     GATED_BY_ANNOTATION,
@@ -101,7 +101,7 @@ def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
 
 def _derived(workload: WorkloadView) -> Reason | None:
     if not workload.active:
-        return (DEACTIVATED, DEACTIVATED_MESSAGE)
+        return (DEACTIVATED, deactivation_message(workload.inactive_because))
     requeued = workload.conditions.get("Requeued")
     if requeued is not None and not requeued.status and workload.requeue_at is not None:
         return (ON_HOLD, requeued.message)

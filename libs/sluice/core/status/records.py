@@ -58,6 +58,8 @@ class WorkloadView:
     created_at: Micros = 0
     """Of a variant, when it was made; its record has its parent's time, by which it queues (CA6)."""
     active: bool = True
+    inactive_because: str = ""
+    """Why it is not active, where anybody has said so."""
     generation: int = 1
     cluster_queue: "ClusterQueueView | None" = None
     """The queue whose quota it holds, or held when it finished."""

@@ -16,6 +16,7 @@ from .actions import RUNS, Actions
 from .cell import Cell
 from .choices import Choices
 from .log import SECOND
+from .plain import must_run
 from .pods import BEGINNING, ENDING, Work
 from .replica import Fenced, Replica
 from .swarm import nothing
@@ -26,7 +27,7 @@ ROUNDS = 600
 ALARMS = 6
 """So often the executors' alarms are waited for before time is let run on."""
 
-ASKED = 4
+ASKED = 6
 """Of so many jobs that wait it is found out whether they would run alone."""
 
 HORIZON: Micros = 7 * 86_400 * SECOND
@@ -214,12 +215,36 @@ def _paused(cell: Cell, job: JobKey) -> bool:
 def check_waiting(cell: Cell) -> None:
     """Every job that is left could not be admitted alone either, or waits behind one that cannot."""
     stuck = list(waiting(cell))
+    jobs = _leader(cell, "slices").jobs
     # Who waits in such a tree may wait behind a head that can never run.
     strict = {tree for key in stuck for tree in _strict_trees(cell, key)}
     asked = [key for key in stuck if not strict.intersection(_trees(cell, key))]
-    for key in asked[-ASKED:]:
+    for key in asked:
+        if must_run(cell, jobs[key].record, key):
+            cell.watchman.fail(
+                "liveness", f"{key} waits for ever, and its queue has the quota: {_why(cell, key)}"
+            )
+    heads = set(_strict_heads(cell))
+    asked += [key for key in stuck if key in heads and key not in asked]
+    # Of those who ask for the same one is enough.
+    different = {_shape(jobs[key]): key for key in asked}
+    for key in list(different.values())[-ASKED:]:
         if runs_alone(cell, key):
             cell.watchman.fail("liveness", f"{key} waits for ever; alone it would run: {_why(cell, key)}")
+
+
+def _strict_heads(cell: Cell) -> Iterator[JobKey]:
+    """Yield the jobs at the head of StrictFIFO queues: they wait behind nobody of their own queue."""
+    for queue in _leader(cell).pending.queues.values():
+        head = next(queue.in_order(), None) if queue.strict else None
+        if head is not None and head.key in cell.watchman.jobs:
+            yield cell.watchman.jobs[head.key][0]
+
+
+def _shape(job: Any) -> str:
+    record = job.pending or job.record
+    parts = (record.queue_name, record.pod_sets, record.annotations, record.priority, record.allowed_flavors)
+    return str((*parts, record.cannot_borrow, record.cannot_preempt, record.preemption_gates))
 
 
 def _why(cell: Cell, job: JobKey) -> str:

@@ -3,11 +3,22 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sluice.events.base import Event, JobKey, WorkloadKey
-from sluice.events.scheduler import Preempted, WorkloadSliceReplaced
-from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
+from sluice.events.checks import ChecksRejected, ChecksRequested, ChecksRetry, VerdictIgnored
+from sluice.events.scheduler import (
+    Evicted,
+    Preempted,
+    QuotaReserved,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+
+from .log import steps_of
 
 if TYPE_CHECKING:
     from .truth import Proc
@@ -37,6 +48,8 @@ def _variant_created(watchman: "Watchman", event: VariantCreated, _: Entry) -> N
 
 def _updated(watchman: "Watchman", event: WorkloadUpdated, entry: Entry) -> None:
     """Pods that a shrinking gives up run until their executor hears of it (WS3)."""
+    if event.active is not None:
+        watchman.retry_at.pop(event.workload, None)
     if event.pod_sets is None or event.workload not in watchman.jobs:
         return
     job, _uid = watchman.jobs[event.workload]
@@ -165,6 +178,49 @@ def _preempted(watchman: "Watchman", event: Preempted, entry: Entry) -> None:
         watchman.fail("no-circles", f"{job[0]} was preempted {count} times, last at {entry.seq}")
 
 
+# retry-waits: of verdicts that are ignored the log's own invariant does not know the delay
+
+
+def _asked_for(watchman: "Watchman", event: ChecksRequested, _: Entry) -> None:
+    watchman.asked[event.workload] = (event.attempt, tuple(event.checks))
+
+
+def _retried(watchman: "Watchman", event: ChecksRetry, _: Entry) -> None:
+    attempt, until = watchman.retry_at.get(event.workload, (event.attempt, 0))
+    if attempt == event.attempt:
+        until = max(until, event.requeue_at)
+    else:
+        until = event.requeue_at
+    watchman.retry_at[event.workload] = (event.attempt, until)
+
+
+def _begins_anew(watchman: "Watchman", event: Any, _: Entry) -> None:
+    watchman.retry_at.pop(event.workload, None)
+
+
+def _evicted(watchman: "Watchman", event: Evicted, _: Entry) -> None:
+    if event.reason != "AdmissionCheck":
+        watchman.retry_at.pop(event.workload, None)
+
+
+def _verdict_ignored(watchman: "Watchman", event: VerdictIgnored, entry: Entry) -> None:
+    """Of several checks that say Retry the longest delay counts, whichever is heard of first (AC3)."""
+    attempt, until = watchman.retry_at.get(event.workload, (0, 0))
+    if event.state != "Retry" or event.reason != "StaleAttempt" or event.attempt != attempt:
+        return
+    if (
+        (found := watchman.asked.get(event.workload)) is None
+        or found[0] != attempt
+        or event.check not in found[1]
+    ):
+        return
+    said = msgspec.json.decode(watchman.cell.log.entries[event.cause - 1].payload)["data"]
+    at = steps_of(entry)[0].at + said.get("requeueAfterSeconds", 0) * 1_000_000
+    if at > until:
+        text = f"{event.check} asked {event.workload} to wait until {at}, and it waits until {until} only"
+        watchman.fail("retry-waits", text)
+
+
 ON_EVENT: dict[type[Event], Callable[["Watchman", Any, Entry], None]] = {
     WorkloadCreated: _created,
     VariantCreated: _variant_created,
@@ -172,6 +228,14 @@ ON_EVENT: dict[type[Event], Callable[["Watchman", Any, Entry], None]] = {
     WorkloadSliceReplaced: _replaced,
     WorkloadFinished: _finished,
     Preempted: _preempted,
+    ChecksRequested: _asked_for,
+    ChecksRetry: _retried,
+    ChecksRejected: _begins_anew,
+    QuotaReserved: _begins_anew,
+    WorkloadDeactivated: _begins_anew,
+    WorkloadDeleted: _begins_anew,
+    Evicted: _evicted,
+    VerdictIgnored: _verdict_ignored,
 }
 
 __all__ = ["ON_EVENT", "all_run_with_quota", "held_for", "presence", "runs_once", "runs_with_quota"]

@@ -80,6 +80,10 @@ class Watchman:
     """Job -> when it shrank (sequence), and how many pods of each set it had."""
     seen: dict[str, int] = field(default_factory=dict)
     """Types of events -> how many."""
+    asked: dict[WorkloadKey, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """Workload -> its attempt, and the checks that count for it."""
+    retry_at: dict[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    """Workload that its checks have sent back -> of which attempt, and until when it is to wait."""
     garbage: set[int] = field(default_factory=set)
     """Sequences of messages that nobody can take."""
     answered: set[int] = field(default_factory=set)

@@ -72,7 +72,7 @@ def _asked(queue: Queue) -> Iterable[Peers]:
 def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]:
     """Return the flavors that the workload could have at once, [] if it cannot, or that is not sure."""
     record = workload.record
-    if len(record.pod_sets) != 1 or record.replaces is not None or not cq.active:
+    if len(record.pod_sets) != 1 or record.replaces is not None or not cq.active or record.misconfigured:
         return []
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         return []

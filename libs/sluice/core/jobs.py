@@ -324,6 +324,29 @@ def resources_of(manifest: Manifest) -> tuple[PodResources, ...]:
     return tuple(pod_resources(template.spec) for template in _templates(manifest))
 
 
+def is_plain(manifest: Manifest) -> bool:
+    """Do the requests of its pod sets say all that the manifest says of resources? Of most jobs they do.
+
+    Each pod is one container then, and has requests only.
+    """
+    if isinstance(manifest, batch_v1.Job):
+        return _is_plain(manifest.spec.template.spec)
+    if isinstance(manifest, sluice_v1.Job):
+        return True
+    return all(_is_plain(template.spec) for template in _templates(manifest))
+
+
+def _is_plain(pod: PodSpec) -> bool:
+    return (
+        len(pod.containers) == 1
+        and not pod.containers[0].resources.limits
+        and not pod.init_containers
+        and pod.resources is None
+        and not pod.overhead
+        and not pod.runtime_class_name
+    )
+
+
 def _templates(manifest: Manifest) -> Sequence[PodTemplateSpec]:
     match manifest:
         case batch_v1.Job():

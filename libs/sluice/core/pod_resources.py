@@ -36,18 +36,6 @@ class PodResources(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     overhead: Amounts = {}
     runtime_class: str = ""
 
-    @property
-    def is_plain(self) -> bool:
-        """Is the pod one container that has requests only? Then its requests say all."""
-        return (
-            len(self.containers) == 1
-            and not self.containers[0].limits
-            and not self.init_containers
-            and self.whole is None
-            and not self.overhead
-            and not self.runtime_class
-        )
-
 
 def pod_resources(pod: PodSpec) -> PodResources:
     """Return what *pod* says of resources.

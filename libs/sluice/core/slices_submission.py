@@ -12,7 +12,7 @@ from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, 
 from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
 
-from .jobs import JobRequest, job_request, resources_of
+from .jobs import JobRequest, is_plain, job_request, resources_of
 from .limit_ranges import encode as encode_resources
 
 JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
@@ -148,13 +148,13 @@ def encoded_resources(submission: Submission) -> bytes:
 
     b"" when the requests of its pod sets say all: one container each, without limits, as most jobs are.
     """
+    if is_plain(submission.manifest):
+        return b""
     found = _resources.get(submission.digest)
     if found is None:
         if len(_resources) >= _CACHED:
             del _resources[next(iter(_resources))]
-        pods = resources_of(submission.manifest)
-        found = b"" if all(pod.is_plain for pod in pods) else encode_resources(pods)
-        _resources[submission.digest] = found
+        found = _resources[submission.digest] = encode_resources(resources_of(submission.manifest))
     return found
 
 

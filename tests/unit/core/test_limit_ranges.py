@@ -7,7 +7,7 @@ import pytest
 
 from sluice.api.core_v1 import LimitRangeItem, PodSpec
 from sluice.api.decode import decode_object
-from sluice.core.jobs import job_request, resources_of
+from sluice.core.jobs import is_plain, job_request, resources_of
 from sluice.core.limit_ranges import Rules, Summary, decode, encode, summarize
 from sluice.core.pod_resources import PodResources, pod_resources, requests_of
 from tests.unit.core.slices_world import manifest
@@ -195,4 +195,5 @@ def test_resources_and_pod_sets_say_the_same() -> None:
 
     assert [requests_of(each) for each in pods] == [each.requests for each in job_request(job).pod_sets]
     assert decode(encode(pods)) == pods
-    assert not pods[0].is_plain
+    assert not is_plain(job)
+    assert is_plain(decode_object(manifest()))

@@ -60,15 +60,18 @@ def _check_amounts(field: str, amounts: Mapping[str, Quantity], *, strict: bool)
 
 def check_limits(field: str, pod: PodSpec) -> list[FieldError]:
     """Check that no container asks for more than it may have, as Kubernetes does when a job is made."""
-    parts = [(f"{field}.initContainers[{i}]", part.resources) for i, part in enumerate(pod.init_containers)]
-    parts += [(f"{field}.containers[{i}]", part.resources) for i, part in enumerate(pod.containers)]
-    if pod.resources is not None:
-        parts.append((field, pod.resources))
     found: list[FieldError] = []
-    for place, resources in parts:
-        if resources.requests and resources.limits:
-            found += above_limits(f"{place}.resources.requests", resources.requests, resources.limits)
+    for word, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for i, container in enumerate(containers):
+            if container.resources.limits:
+                found += _above_limits(f"{field}.{word}[{i}].resources", container.resources)
+    if pod.resources is not None:
+        found += _above_limits(f"{field}.resources", pod.resources)
     return found
+
+
+def _above_limits(field: str, resources: ResourceRequirements) -> list[FieldError]:
+    return above_limits(f"{field}.requests", resources.requests, resources.limits)
 
 
 def check_template_metadata(

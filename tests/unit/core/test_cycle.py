@@ -1,5 +1,7 @@
 """One cycle: who gets what, in which order, and what becomes of the others (SC1, SC5)."""
 
+import pytest
+
 from sluice.events.base import PodSet
 from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
@@ -394,6 +396,33 @@ def test_nothing_is_recorded_twice() -> None:
 
     assert not [event for event in events if isinstance(event, PreemptionIssued)]
     assert parked(events) == []
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_blocker_that_reserves_searches_once(together: bool) -> None:
+    """It takes part in every cycle, so that what it waits for is kept; its search is over all the same.
+
+    One that began anew each time was progress, and whoever was skipped for it was tried again, for ever.
+    """
+    cell = Cell()
+    flavors = {"one": 4, "two": 4}
+    cell.queue("a", flavors, "all", queueingStrategy="StrictFIFO")
+    cell.queue("b", dict.fromkeys(flavors, 0), "all")
+    for flavor in flavors:
+        cell.submit(f"on-{flavor}", "b", 2, allowed_flavors=(flavor,))
+    assert len(admitted(cell.settle())) == 2
+    # The head would have a place, and may look for another one; the workers have none anywhere.
+    cell.submit("blocker", "a", priority=10, pod_sets=(pods("head", 1), pods("workers", 1, cpu=4)))
+    found = [] if together else cell.settle()
+    cell.submit("skipped", "b", 2)
+    found += cell.settle()
+    assert len(scans(found)) == 1
+    assert admitted(found) == []
+    assert cell.reason("blocker")[0] == cell.reason("skipped")[0] == "WaitingForQuota"
+    cell.submit("no-matter", "b", 2)
+    assert scans(cell.settle()) == []
+    cell.finish("on-two")
+    assert admitted(cell.settle()) == ["blocker"]
 
 
 def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sluice.api.quantity import format_value
+from sluice.api.quantity import format_value, resource_value
 from sluice.core.circles import actor
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import allowed_flavors
@@ -73,9 +73,15 @@ def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, 
     )
     if not short:
         return
+    # What must not borrow is short of its queue's own quota; others matter only if they have borrowed that.
+    lent = not workload.record.cannot_borrow or any(
+        resource_value(n.resource, n.requested) > cq.node.available((n.flavor, n.resource))
+        for n in report.numbers
+        if (n.flavor, n.resource) in short
+    )
     found: list[Candidate] = []
     search = Search(state.world, cq, workload, dict.fromkeys(short, 0), short)
-    for queue in _queues_of_tree(state, cq):
+    for queue in _queues_of_tree(state, cq) if lent else [cq]:
         over = search.is_over_quota(queue.node)
         for holder in queue.workloads.values():
             if not any(fr in holder.usage for fr in short) or holder.key == workload.record.replaces:

@@ -108,8 +108,10 @@ def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     """4 of its own queue's 2, and 2 to be borrowed: it is short of 2, and other jobs would not be."""
     world = Cell()
     world.apply("ResourceFlavor", "default", spec={})
-    for name in ("left", "right"):
-        world.queue(name, 2, "both")
+    for name, cpu in (("left", 2), ("right", 2), ("third", 2)):
+        world.queue(name, cpu, "both")
+    world.submit("c", "right", 2, elastic=False)
+    world.settle()
     world.submit("a", "left", 4, elastic=False, admissionConstraints={"borrowing": "Never"})
     world.submit("b", "left", 5, elastic=False)
     world.settle()
@@ -120,6 +122,7 @@ def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     assert (numbers.nominal, numbers.borrowable, numbers.available, numbers.short) == ("2", "2", "2", "2")
     text = "\n".join(plain_words(report))
     assert "nominal 2, used 0, borrowable 2 (not by it), short of 2" in text
+    assert "Who holds" not in text, "nobody else has what its queue lacks"
     other = "\n".join(plain_words(explain(fold.state, "b", source.end, fold.at)))
     assert "nominal 2, used 0, borrowable 2, short of 1" in other
 

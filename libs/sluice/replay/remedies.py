@@ -26,7 +26,7 @@ from sluice.events.slices import (
 from .remedies_outside import outside_changes
 from .trying import Laboratory, with_quota
 from .why_activity import activate_command
-from .why_claims import at_hand
+from .why_claims import at_hand, imposed
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
@@ -67,7 +67,7 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
     found: list[Remedy] = []
     if not workload.active:
         found += _activation(laboratory, state, workload)
-    found += _constraints(laboratory, workload)
+    found += _constraints(laboratory, state, workload)
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     for kind, text, events in outside_changes(state, workload, cq):
         found += _if(laboratory, key, kind, text, *events)
@@ -127,14 +127,13 @@ def _recreated(workload: Workload, **changes: object) -> tuple[Event, ...]:
     return WorkloadDeleted(cause=0, workload=workload.key), WorkloadCreated(cause=0, workload=record)
 
 
-def _constraints(laboratory: Laboratory, workload: Workload) -> list[Remedy]:
+def _constraints(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
     """Try it without what it imposes on itself (AX1)."""
     found: list[Remedy] = []
     record = workload.record
-    for name, field in (("cannot-borrow", "cannot_borrow"), ("cannot-preempt", "cannot_preempt")):
-        if getattr(record, field):
-            events = _recreated(workload, **{field: False})
-            found += _if(laboratory, workload.key, name, f"removing {name} from it", *events)
+    for name in imposed(state, record):
+        events = _recreated(workload, **{name.replace("-", "_"): False})
+        found += _if(laboratory, workload.key, name, f"removing {name} from it", *events)
     if record.allowed_flavors and record.parent is None:
         # A variant is made for its flavors; nobody can take that from it.
         events = _recreated(workload, allowed_flavors=())
@@ -237,7 +236,8 @@ def _least_quota(
     """Return the least amounts to add: no single one of them can be made smaller."""
     needs = _needs(state, workload, cq, flavors)
     short = {
-        fr: max(0, amount - at_hand(workload, cq, fr, cq.node.available(fr))) for fr, amount in needs.items()
+        fr: max(0, amount - at_hand(state, workload, cq, fr, cq.node.available(fr)))
+        for fr, amount in needs.items()
     }
     short = {fr: amount for fr, amount in short.items() if amount}
     if not short:

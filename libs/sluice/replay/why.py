@@ -34,6 +34,7 @@ from .why_claims import (
     checks_wait,
     claim_of,
     claims_in,
+    imposed,
     leaving_sibling,
     reservation_words,
     used,
@@ -209,11 +210,7 @@ def _single(
     report.rule, report.message = _outside(state, workload, at)
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
-    report.constraints = [
-        name
-        for name, on in (("cannot-borrow", record.cannot_borrow), ("cannot-preempt", record.cannot_preempt))
-        if on
-    ]
+    report.constraints = imposed(state, record)
     old = replaced_slice(state.world, workload)
     report.replaces = "" if old is None else old.key
     cq = state.world.cluster_queues.get(workload.cluster_queue)
@@ -272,7 +269,7 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
         requested = resource_value(resource, numbers.requested)
         numbers.used = format_value(resource, in_use)
         numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
-        mine = at_hand(workload, cq, fr, left[fr])
+        mine = at_hand(state, workload, cq, fr, left[fr])
         numbers.available = format_value(resource, mine)
         free = max(0, cq.node.nominal(fr) - cq.node.used(fr))
         numbers.borrowable = format_value(resource, max(0, left[fr] - free))

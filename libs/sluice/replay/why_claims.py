@@ -6,6 +6,7 @@ Three can ask: who has such a reservation, whose preemption is pending, and who 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sluice.api.features import enabled
 from sluice.api.quantity import format_value
 from sluice.core.check_states import READY, checks_for
 from sluice.core.claims import AFTER_CHECK, ISSUED, PENDING
@@ -13,6 +14,15 @@ from sluice.core.model import ClusterQueue, Workload, World
 from sluice.core.quota import FlavorResource
 from sluice.core.reservations import Trial
 from sluice.core.state import SchedulerState
+from sluice.events.slices import WorkloadRecord
+
+
+def imposed(state: SchedulerState, record: WorkloadRecord) -> list[str]:
+    """Return the constraints that a job imposes on itself, while their gate is on (AX1)."""
+    if not enabled(state.world.config.feature_gates, "WorkloadAdmissionConstraints"):
+        return []
+    named = (("cannot-borrow", record.cannot_borrow), ("cannot-preempt", record.cannot_preempt))
+    return [name for name, on in named if on]
 
 
 @dataclass
@@ -99,9 +109,11 @@ def available(
     return {fr: min(now[fr], later[fr]) for fr in wanted}
 
 
-def at_hand(workload: Workload, cq: ClusterQueue, fr: FlavorResource, available: int) -> int:
+def at_hand(
+    state: SchedulerState, workload: Workload, cq: ClusterQueue, fr: FlavorResource, available: int
+) -> int:
     """Return what the workload may have of what its queue has *available*: all, unless it must not borrow."""
-    if not workload.record.cannot_borrow:
+    if "cannot-borrow" not in imposed(state, workload.record):
         return available
     return min(available, cq.node.nominal(fr) - cq.node.used(fr))
 
@@ -159,6 +171,7 @@ __all__ = [
     "claim_of",
     "claims_in",
     "holding_back",
+    "imposed",
     "leaving_sibling",
     "reservation_words",
     "used",

@@ -12,7 +12,7 @@ from sluice.core.preemption_candidates import Search
 from sluice.core.slicing import charged, replaced_slice
 from sluice.core.state import SchedulerState
 
-from .why_claims import at_hand
+from .why_claims import at_hand, imposed
 from .why_report import Candidate, Numbers, Report
 
 SHOWN = 20
@@ -39,7 +39,7 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
             for name in group.flavors:
                 fr = (name, resource)
                 used, nominal, whole = node.used(fr), node.nominal(fr), node.available(fr)
-                available = at_hand(workload, cq, fr, whole)
+                available = at_hand(state, workload, cq, fr, whole)
                 report.numbers.append(
                     Numbers(
                         flavor=name,
@@ -122,7 +122,7 @@ def _why_not(
 ) -> str:
     """Return the rule that protects *holder*; "" if it may be preempted."""
     record = workload.record
-    if record.cannot_preempt:
+    if "cannot-preempt" in imposed(state, record):
         return "the pending workload must not preempt (cannot-preempt)"
     if record.parent is not None and record.parent == holder.record.parent:
         return "it is a variant of the same job, which moves instead of being preempted"

@@ -204,3 +204,38 @@ def test_unknown_workloads_are_refused():
     with pytest.raises(UnknownWorkloadError) as error:
         explain(fold.state, "trian-4", 34, fold.at)
     assert "default/train-4" in error.value.known
+
+
+def test_constraints_mean_nothing_while_their_gate_is_off():
+    """Nobody is told to remove them, nor that they spare anybody (AX1)."""
+    world = Cell()
+    gates = {"featureGates": {"WorkloadAdmissionConstraints": False}}
+    world.apply("Configuration", "default", spec=gates)
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("q", 2, preemption={"withinClusterQueue": "LowerPriority"})
+    world.submit("runs", "q", 2, elastic=False)
+    world.settle()
+    constraints = {"borrowing": "Never", "preemption": "Never"}
+    world.submit("waits", "q", 1, elastic=False, admissionConstraints=constraints)
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "waits", source.end, fold.at)
+    text = "\n".join(plain_words(report))
+    assert report.constraints == []
+    assert "cannot-" not in text
+    assert "its priority 0 is not below 0" in text
+
+
+def test_what_others_lend_is_at_hand_while_the_gate_is_off():
+    world = Cell()
+    world.apply("Configuration", "default", spec={"featureGates": {"WorkloadAdmissionConstraints": False}})
+    world.apply("ResourceFlavor", "default", spec={})
+    for name in ("left", "right"):
+        world.queue(name, 2, "both")
+    world.submit("a", "left", 5, elastic=False, admissionConstraints={"borrowing": "Never"})
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    text = "\n".join(plain_words(explain(fold.state, "a", source.end, fold.at)))
+    assert "nominal 2, used 0, borrowable 2, short of 1" in text

@@ -14,7 +14,7 @@ from pathlib import Path
 from .coverage import report
 from .known import known
 from .many import Progress, Total, many
-from .mended import MENDED, Mutant
+from .mended import ELSEWHERE, MENDED, Mutant
 from .mutants import random_mutants, table
 from .run import Run, quiet
 from .shrink import Shrinker
@@ -113,14 +113,18 @@ def _mutants(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", help="those of these names only")
     parser.add_argument("--random", type=int, default=0, help="so many random changes of the core instead")
     parser.add_argument("--seeds", default="1-100", help="from-to")
+    parser.add_argument("--most", type=int, help="so many of these for each, those of its theme first")
     parser.add_argument("--steps", type=int, default=2_000)
     options = parser.parse_args(arguments)
     mutants: Sequence[Mutant] = MENDED
     if options.random:
         mutants = list(random_mutants(1, options.random))
     wanted = [mutant for mutant in mutants if not options.names or mutant.name in options.names]
-    for line in table(wanted, _range(options.seeds), options.steps):
+    for line in table(wanted, _range(options.seeds), options.steps, options.most):
         print(line, flush=True)
+    if not options.random and not options.names:
+        for fault, part, tests in ELSEWHERE:
+            print(f"{fault:<16} held by {tests}   {part}")
     return 0
 
 

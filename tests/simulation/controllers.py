@@ -34,6 +34,8 @@ NEVER_S = 60.0 * 86_400
 ANSWERS = ("Ready", "Retry", "Rejected", "Pending", "PreemptionRequired", "Fails", "Nothing")
 _USUAL = Weights((80, 4, 1, 5, 8, 2, 0))
 _RARE = Weights((50, 14, 8, 10, 10, 6, 2))
+_RETRYING = Weights((30, 50, 3, 5, 8, 2, 2))
+"""Several Retries at once."""
 _LATER = Weights((70, 20, 10))
 
 
@@ -248,7 +250,10 @@ class Term:
                 return False
             answer = ("Ready", "Retry", "Rejected")[choices.weighted(_LATER)]
         else:
-            answer = ANSWERS[choices.weighted(_RARE if odd else _USUAL)]
+            weights = _RARE if odd else _USUAL
+            if self.cell.on.theme == "checks" and choices.chance(0.4):
+                weights = _RETRYING
+            answer = ANSWERS[choices.weighted(weights)]
         delay_s = choices.pick((0, 1, 30)) if answer in ("Retry", "Pending", "PreemptionRequired") else None
         match answer:
             case "Ready":

@@ -22,6 +22,9 @@ TOOL = sys.monitoring.COVERAGE_ID
 NEAR = 3
 """A fault and an event are a pair when so few messages lie between them."""
 
+OLD = frozenset({"PreemptionWaitEnded"})
+"""Events that are read in logs of earlier versions only."""
+
 Branch = tuple[CodeType, int, int]
 
 
@@ -122,7 +125,7 @@ def report(seeds: Sequence[int], steps: int) -> Iterator[str]:
     for module, went, of, never in rows:
         yield f"  {module:<28} {went:>5} of {of:>5} {went / of:>5.0%}  {', '.join(never)}"
     yield ""
-    kinds = sorted(EVENTS)
+    kinds = sorted(kind for kind in EVENTS if kind not in OLD)
     yield f"events: {sum(1 for kind in kinds if seen[kind])} of {len(kinds)}"
     yield "  " + ", ".join(f"{kind} {seen[kind]}" for kind in sorted(seen, key=lambda k: -seen[k]))
     yield "  never: " + (", ".join(kind for kind in kinds if not seen[kind]) or "none")

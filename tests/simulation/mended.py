@@ -256,17 +256,6 @@ MENDED: tuple[Mutant, ...] = (
         theme="checks",
     ),
     Mutant(
-        "B13",
-        "parameters of a team's own kind are not looked at",
-        (
-            (
-                "libs/sluice/core/config_plan.py",
-                "case CustomObject() if not errors:",
-                "case CustomObject() if False:",
-            ),
-        ),
-    ),
-    Mutant(
         "B14",
         "nobody listens to who deactivates a job or activates it",
         (
@@ -452,6 +441,54 @@ MENDED: tuple[Mutant, ...] = (
         theme="preemption",
     ),
     Mutant(
+        "NEW-8",
+        "a queued growth that its running slice has come up to goes on",
+        (
+            (
+                "libs/sluice/core/fold_inputs.py",
+                "    if event.pod_sets is not None and world.replacements:\n        successor_moves(state, workload.key, seq, at)\n",
+                "",
+            ),
+        ),
+        theme="elastic",
+    ),
+    Mutant(
+        "NEW-9",
+        "preemptions that are pending are issued although the gate is closed by now",
+        (
+            (
+                "libs/sluice/core/transitions.py",
+                "    if ended is None and workload.preemptions == PENDING and is_gated(workload):",
+                "    if False:",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
+        "NEW-10",
+        "variants count as equal whatever their siblings hold",
+        (
+            (
+                "libs/sluice/core/state.py",
+                "        shared = [item for item in sorted(held.items()) if not allowed or item[0][0] in allowed]",
+                "        shared: list[object] = []",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
+        "NEW-11",
+        "a size that comes as the quota goes is that of the slice that ends",
+        (
+            (
+                "libs/sluice/core/slices.py",
+                "job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW",
+                "job.todo in (Todo.RESIZE, Todo.GROW)",
+            ),
+        ),
+        theme="elastic",
+    ),
+    Mutant(
         "G9",
         "quota is released before the executor has stopped",
         (
@@ -484,6 +521,86 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
     ),
+    Mutant(
+        "REFUSE-slices",
+        "the slice-aggregator refuses all jobs",
+        (
+            (
+                "libs/sluice/core/slices_decide.py",
+                "    if not isinstance(request, JobRequest):\n        return rejected(inbound, request)\n    if job is not None:",
+                "    if True:\n        return rejected(inbound, ())\n    if job is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "REFUSE-variants",
+        "the variant-controller does nothing",
+        (
+            (
+                "libs/sluice/core/variants_decide.py",
+                "    policy = state.policy_of(family)\n    if policy is None:\n        if not family.marked:",
+                "    policy = state.policy_of(family)\n    if True:\n        return []\n    if policy is None:\n        if not family.marked:",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
+        "REFUSE-scheduler",
+        "the scheduler finds room for nobody",
+        (
+            (
+                "libs/sluice/core/processing.py",
+                "        found = entry.deferred\n        if found:",
+                "        entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)\n        return\n        found = entry.deferred\n        if found:",
+            ),
+        ),
+    ),
+    Mutant(
+        "REFUSE-checks",
+        "the check service ignores all verdicts",
+        (
+            (
+                "libs/sluice/core/checks_decide.py",
+                "    if live is None or data.attempt != live.attempt:\n        late",
+                "    if True:\n        late",
+            ),
+        ),
+        theme="checks",
+    ),
+    Mutant(
+        "SPARE",
+        "more are preempted than is necessary",
+        (
+            (
+                "libs/sluice/core/preemption_candidates.py",
+                "    for i in range(len(targets) - 2, -1, -1):",
+                "    for i in ():",
+            ),
+        ),
+        theme="preemption",
+    ),
 )
 
-__all__ = ["MENDED", "Mutant"]
+ELSEWHERE: tuple[tuple[str, str, str], ...] = (
+    ("B8", "errors, and what variants look like: texts of one manifest", "tests/unit/core/test_families.py"),
+    (
+        "B13",
+        "parameters of a team's own kind: a function of two manifests",
+        "tests/unit/config/test_custom_kinds.py",
+    ),
+    ("B14", "what submit and job scale report: texts", "tests/e2e/test_job_manifests.py"),
+    (
+        "B15",
+        "how several Retries are named, and other messages: texts",
+        "tests/unit/core/test_checks_retry.py",
+    ),
+    (
+        "B17",
+        "the field form of constraints, and refusals: texts of one manifest",
+        "tests/unit/api/test_constraints.py",
+    ),
+    ("B18", "events, messages and conditions as Kueue's: texts", "tests/unit/core/test_notices.py"),
+)
+"""(fault, the part of it in which no history plays a role, the tests that hold it)."""
+
+__all__ = ["ELSEWHERE", "MENDED", "Mutant"]

@@ -65,6 +65,11 @@ def _wrong(watchman: "Watchman", key: JobKey, kind: str, data: Any, event: Any) 
         return
     if job.phase is Phase.STOPPING:
         return
+    if kind in ("JobScaled", "JobSubmitted") and isinstance(event, InputsIgnored):
+        # Who asks again for growth that was rejected means it.
+        grown = any(n > counts(job.record.pod_sets).get(name, n) for name, n in counts(wanted(job)).items())
+        if grown and job.pending is not None and job.record.active and not job.pending.active:
+            yield "its growth stays rejected"
     match kind:
         case "JobDeleted":
             yield "the job is still there"

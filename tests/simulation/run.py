@@ -125,6 +125,8 @@ class Run:
             name = actions.next()
             if changed.changed:
                 watchman.ran()
+            if not done & 3:
+                watchman.rested()
             if not name:
                 choices.recorded.pop()
                 idle += 1

@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.core.invariants import violations
 from sluice.core.slices_limits import correction
+from tests.held import wrong_with
 
 from .cell import Cell
 from .log import SimFold
@@ -23,6 +24,10 @@ def check_settled(cell: Cell, queries: Queries) -> None:
     _projections(cell)
     _rebuilt(cell)
     _truth(cell)
+    if cell.log.encoded:
+        # As bytes the log is one that the commands of `sluice replay` read.
+        for text in wrong_with(cell.log.entries):
+            cell.watchman.fail("replay", text)
 
 
 def _answers(cell: Cell) -> None:

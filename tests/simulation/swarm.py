@@ -75,8 +75,16 @@ class Features:
 FEATURES: tuple[str, ...] = tuple(each.name for each in fields(Features) if each.name != "theme")
 
 THEMES: dict[str, tuple[str, ...]] = {
-    "racing": ("racing", "explicit_variants", "second_resource", "second_group", "config_edits"),
-    "elastic": ("elastic", "job_edits", "late_stops"),
+    "racing": (
+        "racing",
+        "explicit_variants",
+        "second_resource",
+        "second_group",
+        "config_edits",
+        "preemption",
+        "priorities",
+    ),
+    "elastic": ("elastic", "job_edits", "late_stops", "checks", "rare_verdicts"),
     "preemption": ("preemption", "priorities", "cohorts"),
     "checks": ("checks", "check_policies", "rare_verdicts", "preemption", "priorities"),
     "partial": ("partial", "constraints", "cohorts", "preemption"),

@@ -15,7 +15,7 @@ from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.subjects import matches_any
-from sluice.replay.idle import IdleObserver
+from sluice.replay.idle import idle
 from sluice.replay.invariants import OBSERVERS, Watched
 
 from . import invariants, obeyed
@@ -33,8 +33,8 @@ class Broken(Exception):
         self.invariant, self.text = invariant, text
 
 
-RARELY = frozenset({"state"})
-"""Observers that look at whole states: left to `whole`."""
+RARELY = frozenset({"state", "idle-quota"})
+"""Observers that look at whole states: left to `rested` and to where all is quiet."""
 
 
 class Stander:
@@ -46,9 +46,6 @@ class Stander:
             for name, observer in OBSERVERS.items()
             if observer.decider is type(decider) and name not in RARELY
         ]
-        for observer in observers:
-            if isinstance(observer, IdleObserver):
-                observer.look_often()
         self.inner = decider
         self.watched = Watched(decider, observers)
         self.fold: SimFold[Any] = SimFold(self.watched)  # type: ignore[arg-type]
@@ -96,6 +93,7 @@ class Watchman:
             "slices": Stander(SliceAggregator()),
             "variants": Stander(VariantController()),
         }
+        self._looked_at = 0
         self._last: dict[str, Any] = {}
 
     @property
@@ -159,6 +157,14 @@ class Watchman:
         if found is None:
             found = self._last[key] = matches_any(stander.inner.reads, suffix)
         return bool(found)
+
+    def rested(self) -> None:
+        """Look at a scheduler that has nothing more to decide: whoever could have free quota has it."""
+        leader = self.cell.leader("scheduler")
+        if leader is not None and leader.machine.settled and leader.cursor != self._looked_at:
+            self._looked_at = leader.cursor
+            for text in idle(leader.state, settled=True):
+                self.fail("idle-quota", text)
 
     def ran(self) -> None:
         """Look at the jobs whose processes were started or resized."""

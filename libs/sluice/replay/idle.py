@@ -23,10 +23,13 @@ from sluice.events.base import Event, PodSet
 from .observing import Observer
 
 
-def idle(state: SchedulerState) -> Iterator[str]:
-    """Say who waits for quota that is free; nobody while the scheduler has something to decide."""
+def idle(state: SchedulerState, *, settled: bool = False) -> Iterator[str]:
+    """Say who waits for quota that is free; nobody while the scheduler has something to decide.
+
+    `settled`: it has been asked, and has not.
+    """
     pending, world = state.pending, state.world
-    if pending.busy or state.lifecycle.due or world.claims.due:
+    if not settled and (pending.busy or state.lifecycle.due or world.claims.due):
         return
     if blocks_admission(world.config) and state.not_ready:
         return
@@ -155,10 +158,6 @@ class IdleObserver(Observer):
     def __init__(self) -> None:
         self.steps = self._due = 0
         self._growth, self._least = 0.5, 16
-
-    def look_often(self) -> None:
-        """Look at every second step, however long the log is: for small worlds."""
-        self._growth, self._least = 0.0, 2
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         return {}

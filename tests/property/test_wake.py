@@ -7,7 +7,7 @@ say that the filter passes over nobody whom a look would have helped, and that n
 
 import pytest
 
-from sluice.core import cycle
+from sluice.core import cycle, woken
 from sluice.core.entry import Entry
 from sluice.core.model import ClusterQueue, World
 from sluice.core.nomination import nominate
@@ -41,7 +41,8 @@ def test_a_look_would_not_have_helped_whom_the_filter_passes_over(monkeypatch: p
             assert not nominate(world, entry, may_defer=False) or not entry.is_possible()
         return found
 
-    monkeypatch.setattr(cycle, "may_fit", checked)
+    for module in (cycle, woken):
+        monkeypatch.setattr(module, "may_fit", checked)
     for seed in SEEDS:
         Contended(seed).play(ACTIONS)
     assert passed_over

@@ -15,18 +15,16 @@ impossible the next of its queue gets the turn, so that one cycle settles the wh
 that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from sluice.events.base import WorkloadKey
-
 from .assignment import Mode
 from .entry import Entry, Order, Ordering, Outcome
-from .model import ClusterQueue, World
+from .model import World
 from .nomination import nominate
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
-from .processing import ALWAYS_RECLAIMS, Processing
+from .processing import Processing
 from .quota import Node
 from .ranked import Rank
 from .shapes import Least, fits
@@ -36,13 +34,10 @@ from .wake import (
     least_request,
     may_be_free,
     may_fit,
-    queue_bounds,
     root_bounds,
     update_hopeful,
 )
-
-FEW = 4
-"""Up to so many classes are quicker asked one by one than by their sizes."""
+from .woken import Woken, lends_for_good
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 
@@ -87,9 +82,9 @@ class Cycle:
         "_ordering",
         "_process",
         "_rests",
-        "_served",
         "_taken",
         "_tree",
+        "_woken",
         "_world",
         "entries",
         "open",
@@ -98,14 +93,13 @@ class Cycle:
     def __init__(self, world: World, tree: TreeQueues, *, blocked: bool = False) -> None:
         self._world = world
         self._tree = tree
+        self._woken = Woken(world, tree)
         self._ordering = Ordering(world.config)
         self._process = Processing(world, blocked=blocked)
         self._heap: list[_Item] = []
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
-        self._served: set[WorkloadKey] = set()
-        """Preemptors that waited, and have got in."""
         self._rests: dict[Entry, Iterator[Peers]] = {}
         """Woken classes that come after an entry which has been put off within the cycle."""
         self.entries: list[Entry] = []
@@ -256,80 +250,6 @@ class Cycle:
             got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
             promises.keep(waiting, entry.cq.node, entry.usage if got else None)
 
-    # Woken classes
-
-    def _scanned(self, *, all_queues: bool = False) -> Iterator[Queue]:
-        """Yield the queues whose parked classes are to be considered one by one."""
-        tree = self._tree
-        if not tree.dirty:
-            names = sorted(tree.open)
-        elif all_queues:
-            names = sorted(tree.parked)
-        else:
-            names = sorted({*tree.hopeful, *tree.special, *tree.ready})
-        for name in names:
-            queue = tree.parked.get(name)
-            if queue is not None and name not in self._taken:
-                self._taken.add(name)
-                yield queue
-
-    def _candidates(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
-        """Yield the classes of *queue* to be considered, in order: the active ones and the woken ones."""
-        active = None if queue.strict else queue.active
-        if not active:
-            yield from self._woken(queue, after)
-            return
-        new = iter(active)
-        following = next(new, None)
-        for peers in self._woken(queue, after):
-            while following is not None and _rank(following) < _rank(peers):
-                yield following
-                following = next(new, None)
-            yield peers
-        if following is not None:
-            yield following
-            yield from new
-
-    def _woken(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
-        """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
-        world = self._world
-        cq = world.cluster_queues[queue.name]
-        tree = self._tree
-        freed = tree.dirty
-        if queue.strict:
-            blocker = queue.blocker()
-            # What a blocker waits for may be kept for it, so it is looked at although it cannot fit.
-            if (
-                blocker is not None
-                and blocker.indexed
-                and (freed or not tree.is_searched(blocker))
-                and (lends_for_good(cq) or may_fit(world, cq, blocker))
-            ):
-                yield blocker
-            return
-        if lends_for_good(cq):
-            yield from (p for p in queue.parked if p.indexed and (freed or not tree.is_searched(p)))
-            return
-        all_of_it = queue.name in tree.open or not freed
-        classes: Iterable[Peers] = queue.parked
-        if len(queue.parked) > FEW:
-            first = queue.parked.first()
-            assert first is not None
-            classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
-        for peers in classes:
-            if (after is not None and _rank(peers) <= after) or (not freed and tree.is_searched(peers)):
-                continue
-            if not ((all_of_it or tree.concerns(peers.least)) and peers.indexed):
-                continue
-            if queue.waiting and queue.is_kept_from(
-                peers.head(), (fr for fr, _ in peers.least), self._served
-            ):
-                could_fit = may_be_free(world, cq, peers)
-            else:
-                could_fit = may_fit(world, cq, peers)
-            if could_fit:
-                yield peers
-
     # Without fair sharing
 
     def _run_classical(self) -> None:
@@ -338,8 +258,8 @@ class Cycle:
         for entry in self._eager():
             self._push(self._order(entry), entry)
         ordering, tree = self._ordering, self._tree
-        for queue in self._scanned(all_queues=not ordering.by_rank):
-            self._push_next(self._candidates(queue))
+        for queue in self._woken.queues(self._taken, all_queues=not ordering.by_rank):
+            self._push_next(self._woken.candidates(queue))
         if tree.dirty and ordering.by_rank:
             for least, ranked in tree.shapes.within(root_bounds(tree.root)):
                 if tree.concerns(least):
@@ -379,7 +299,7 @@ class Cycle:
         if not may_fit(self._world, cq, peers):
             return
         self._taken.add(queue.name)
-        candidate = _Candidate(peers, self._candidates(queue, _rank(peers)))
+        candidate = _Candidate(peers, self._woken.candidates(queue, peers.rank))
         order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
         if self._comes_later(order):
             self._push(order, candidate)
@@ -436,8 +356,8 @@ class Cycle:
         for entry in self._eager():
             entries[entry.cq.node] = entry
         rests: dict[Node, Iterator[Peers]] = {}
-        for queue in self._scanned(all_queues=True):
-            rests[queue.node] = self._candidates(queue)
+        for queue in self._woken.queues(self._taken, all_queues=True):
+            rests[queue.node] = self._woken.candidates(queue)
             self._next_fair(queue.node, rests, entries)
         while entries:
             entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
@@ -465,11 +385,7 @@ class Cycle:
         self._process.unreserve_all()
         tree = self._tree
         found: dict[str, Queue] = {}
-        self._served.update(
-            entry.workload.key
-            for entry in self.entries
-            if entry.peers.waiting is not None and entry.outcome is Outcome.ADMITTED
-        )
+        self._woken.note(self.entries)
         for entry in self.entries:
             queue = entry.queue
             if not queue.parked or queue.name in found:
@@ -481,34 +397,13 @@ class Cycle:
             again = entry.outcome in (Outcome.SKIPPED, Outcome.SCANNING) and (
                 entry.peers.parked or tree.dirty or queue.name in tree.open
             )
-            if again or (gone and self._more(queue, entry)):
+            if again or (gone and self._woken.has_more(entry)):
                 found[queue.name] = queue
         self.open = [found[name] for name in sorted(found)]
-
-    def _more(self, queue: Queue, entry: Entry) -> bool:
-        """Has the queue a parked class to be considered, with the entry out of the way?"""
-        if queue.strict:
-            return True
-        return any(peers is not entry.peers or peers.size > 1 for peers in self._woken(queue))
-
-
-def lends_for_good(cq: ClusterQueue) -> bool:
-    """Can the queue not be sure to get back what it lends?
-
-    Then what it waits for is kept for it while it is looked at, so its classes take part in a cycle even
-    when they cannot fit.
-    """
-    policy = cq.spec.preemption  # as not `always_reclaims`, in one call: asked of every class that is woken
-    return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
 
 
 def _order_of(item: tuple[Order, Waiting, Queue]) -> Order:
     return item[0]
 
 
-def _rank(peers: Peers) -> Rank:
-    assert peers.rank is not None
-    return peers.rank
-
-
-__all__ = ["Cycle", "lends_for_good"]
+__all__ = ["Cycle"]

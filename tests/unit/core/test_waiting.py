@@ -6,6 +6,7 @@ import pytest
 
 from sluice.core.scheduler import Scheduler
 from sluice.events.base import PodSet
+from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadUpdated
 from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
 
@@ -132,6 +133,26 @@ def test_who_could_preempt_it_is_asked_again_when_the_preemptor_runs() -> None:
     events = cell.settle()
     assert admitted(events) == ["m"]
     assert preempting(events) == {"urgent": ["m"]}
+
+
+def test_those_behind_a_preemptor_are_not_looked_at_in_vain() -> None:
+    """A queue whose head waits for victims has no more to consider before these have gone."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    for name, priority in (("first", 30), ("second", 20), ("third", 10), ("fourth", 10)):
+        cell.submit(name, "a", cpu=2, priority=priority)
+    ((victim,),) = preempting(cell.settle()).values()
+    cell.stopped(victim)
+    steps = []
+    while events := cell.decide():
+        steps.append(events)
+    assert list(preempting(steps[-1])) == ["second"]
+    assert [event.open for event in steps[-1] if isinstance(event, TreesSettled)] == [[]]
+    cell.finish("first")
+    assert admitted(cell.settle()) == ["second"]
 
 
 def test_a_woken_class_that_fits_is_not_left_behind() -> None:

@@ -15,7 +15,7 @@ impossible the next of its queue gets the turn, so that one cycle settles the wh
 that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
@@ -25,6 +25,7 @@ from .model import World
 from .nomination import nominate
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .processing import Processing
+from .promises import Promises
 from .quota import Node
 from .ranked import Rank
 from .shapes import Least, fits
@@ -124,28 +125,26 @@ class Cycle:
 
     def run(self) -> None:
         """Process all heads of the tree. The world is as before when it returns."""
+        tree = self._tree
+        waiting = self._to_serve() if tree.waiting else []
         with self._process.trial:
-            self._process.begin(self._tree)
-            if self._tree.dirty:
-                update_hopeful(self._world, self._tree)
+            first = waiting[0][1] if waiting else None
+            self._process.begin(tree, but=first if first is not None and first.is_due() else None)
+            again = self._serve(waiting) if waiting else []
+            if tree.dirty:
+                update_hopeful(self._world, tree)
             if self._world.config.fair_sharing.enable:
-                self._run_fair()
+                self._run_fair(again)
             else:
-                self._run_classical()
+                self._run_classical(again)
             self._find_open()
         self._world.circles.planned.clear()
 
     # Heads
 
-    def _serve_waiting(self) -> list[Entry]:
-        """Look at preemptors that wait, and serve those that fit now; return those that must look again.
-
-        Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
-        not fit although its victims have gone, competes anew, as the head of its queue.
-        """
-        promises, tree = self._process.promises, self._tree
-        if promises is None or not tree.waiting:
-            return []
+    def _to_serve(self) -> list[tuple[Order, Waiting, Queue]]:
+        """Return the preemptors that wait and are to be looked at, in order."""
+        tree = self._tree
         waiting = [
             (self._ordering.key(one.workload, one.borrowing), one, queue)
             for queue in tree.waiting.values()
@@ -153,13 +152,21 @@ class Cycle:
             if one.is_due() or tree.dirty
         ]
         waiting.sort(key=_order_of)
+        return waiting
+
+    def _serve(self, waiting: Sequence[tuple[Order, Waiting, Queue]]) -> list[Entry]:
+        """Serve those that fit now of the preemptors that wait; return those that must look again.
+
+        Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
+        not fit although its victims have gone, competes anew, as the head of its queue.
+        """
         again: list[Entry] = []
         for _, one, queue in waiting:
             entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
             due = one.is_due()
             if not due and not self._concerns(entry):
                 continue
-            promises.lift(one)
+            self._process.lift(one)
             if due and not self._nominate(entry):
                 continue
             if due and entry.mode is not Mode.FIT:
@@ -168,7 +175,7 @@ class Cycle:
             elif due or self._fits_already(entry):
                 self._take(entry)
             else:
-                promises.keep(one, queue.node)
+                self._process.keep(one, queue.node)
         return again
 
     def _concerns(self, entry: Entry) -> bool:
@@ -217,19 +224,23 @@ class Cycle:
     def _nominate(self, entry: Entry) -> bool:
         """Return whether the entry is to be processed; else it is finished."""
         promises = self._process.promises
-        lifted = self._lift_family(entry)
-        is_possible = nominate(self._world, entry, may_defer=promises is None or not promises.pending)
-        if is_possible and promises is not None:
-            self._process.reconcile(entry)
-        for waiting in lifted:
-            self._keep(waiting, entry)
+        if promises is None:
+            is_possible = nominate(self._world, entry)
+        else:
+            lifted = self._lift_family(promises, entry)
+            is_possible = nominate(self._world, entry, may_defer=not promises.pending)
+            if is_possible:
+                self._process.reconcile(entry)
+            for waiting in lifted:
+                self._keep(waiting, entry)
         if not is_possible:
             self.entries.append(entry)
         return is_possible
 
     def _take(self, entry: Entry) -> None:
         self.entries.append(entry)
-        lifted = self._lift_family(entry)
+        promises = self._process.promises
+        lifted = () if promises is None else self._lift_family(promises, entry)
         self._process.process(entry)
         if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
             # It is looked at again in the next cycle: until then it waits on.
@@ -237,23 +248,18 @@ class Cycle:
         for waiting in lifted:
             self._keep(waiting, entry)
 
-    def _lift_family(self, entry: Entry) -> list[Waiting]:
+    def _lift_family(self, promises: Promises, entry: Entry) -> Sequence[Waiting]:
         """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
-        promises = self._process.promises
-        if promises is None or entry.workload.record.parent is None:
-            return []
-        return promises.lift_family(entry.workload)
+        return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
 
     def _keep(self, waiting: Waiting, entry: Entry) -> None:
-        promises = self._process.promises
-        if promises is not None:
-            got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
-            promises.keep(waiting, entry.cq.node, entry.usage if got else None)
+        got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
+        self._process.keep(waiting, entry.cq.node, entry.usage if got else None)
 
     # Without fair sharing
 
-    def _run_classical(self) -> None:
-        for entry in self._serve_waiting():
+    def _run_classical(self, again: Iterable[Entry]) -> None:
+        for entry in again:
             self._push(self._order(entry), entry)
         for entry in self._eager():
             self._push(self._order(entry), entry)
@@ -348,9 +354,9 @@ class Cycle:
 
     # With fair sharing
 
-    def _run_fair(self) -> None:
+    def _run_fair(self, again: Iterable[Entry]) -> None:
         entries: dict[Node, Entry] = {}
-        for entry in self._serve_waiting():
+        for entry in again:
             if entries.setdefault(entry.cq.node, entry) is not entry and entry.peers.waiting is not None:
                 self._keep(entry.peers.waiting, entry)
         for entry in self._eager():

@@ -1,6 +1,6 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
@@ -15,10 +15,10 @@ from .entry import Entry, Outcome
 from .families import MAY_PREEMPT, Standing, is_gated, standing
 from .model import ClusterQueue, Workload, World
 from .nomination import propose
-from .pending_queues import TreeQueues
+from .pending_queues import TreeQueues, Waiting
 from .preemption import get_targets
 from .promises import Promises, keep_waiting
-from .quota import FlavorResource
+from .quota import FlavorResource, Node
 from .reservations import Trial, without
 
 ALWAYS_RECLAIMS = "Any"
@@ -71,13 +71,29 @@ class Processing:
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
 
-    def begin(self, tree: TreeQueues) -> None:
-        """Start on the entries of this tree, with the trial entered."""
+    def begin(self, tree: TreeQueues, *, but: Waiting | None = None) -> None:
+        """Start on the entries of this tree, with the trial entered.
+
+        `but`: the preemptor that is looked at first. What it waits for would be lifted at once.
+        """
         self._world.circles.planned.clear()
         if self._world.claims or tree.waiting:
             promises = Promises(self.trial, tree.members)
-            keep_waiting(promises, tree)
+            keep_waiting(promises, tree, but)
             self.promises = promises if promises else None
+
+    def lift(self, waiting: Waiting) -> None:
+        """Keep nothing for this preemptor for now."""
+        if self.promises is not None:
+            self.promises.lift(waiting)
+            if not self.promises:
+                self.promises = None  # what is not promised at all needs no second look
+
+    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+        """Keep what it waits for, see `Promises.keep`."""
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        self.promises.keep(waiting, node, beside)
 
     def reconcile(self, entry: Entry) -> None:
         """Look again for one that can get what it needs, but only once others' victims have gone.
@@ -124,7 +140,8 @@ class Processing:
             # Whether it has to leave it to its sibling is known when that is recorded (CA11).
             entry.finish(Outcome.SKIPPED, texts.PENDING_EVALUATION, MAY_PREEMPT)
             return
-        if entry.mode is Mode.PREEMPT and entry.queue.is_kept_from(entry.workload, entry.usage):
+        queue = entry.queue
+        if queue.waiting and entry.mode is Mode.PREEMPT and queue.is_kept_from(entry.workload, entry.usage):
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)
             return
         found = entry.deferred
@@ -186,16 +203,15 @@ class Processing:
                 self._beside_sibling(entry)
             self.trial.charge(entry.cq.node, entry.usage)
             entry.finish(Outcome.ADMITTED)
-            # Who is not admitted in this step is none whose pods are waited for: its end would wake nobody.
-            at_once = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)
-            self.blocked = self._blocks and at_once
+            if self._blocks:
+                # The pods of who is not admitted in this step are not waited for: its end would wake nobody.
+                self.blocked = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)
 
     def _closes_circle(self, entry: Entry) -> bool:
         """Would its preemptions close a circle with those of entries before it? Else they are planned now."""
         circles = self._world.circles
         preemptor = actor(entry.workload)
-        targets = (target.workload for target in entry.targets)
-        victims = [actor(workload) for workload in targets if workload.evicted_at is None]
+        victims = [actor(target.workload) for target in entry.targets if target.workload.evicted_at is None]
         if circles.closed_by(preemptor, victims):
             return True
         circles.plan(preemptor, victims)
@@ -269,13 +285,14 @@ class Processing:
         self._changed = True
         self.trial.charge(entry.cq.node, usage)
         entry.victims = victims
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
             if victim.record.parent is not None:
                 self._families.add(victim.record.parent)
-        if self.promises is None:
-            self.promises = Promises(self.trial, ())
-        self.promises.drop(victim for victim in victims if victim.preemptions)
+            if victim.preemptions:
+                self.promises.drop((victim,))
         self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
 
     def _block(self, entry: Entry) -> None:
@@ -325,7 +342,7 @@ class Processing:
             with without(self._world, [target.workload for target in entry.targets]):
                 return tree.fits(node, entry.usage)
         # Victims can be larger than what is needed of them. The rest is for others, but not yet.
-        return tree.fits(node, entry.usage) and self.is_free(entry)
+        return tree.fits(node, entry.usage) and (self.promises is None or self.is_free(entry))
 
     def _recompute(self, entry: Entry) -> bool:
         """Look again for targets, those of earlier entries gone; True when the entry is finished."""
@@ -376,8 +393,10 @@ class Processing:
         promises = self.promises
         if promises is None:
             return True
-        constrained = enabled(self._world.config.feature_gates, "WorkloadAdmissionConstraints")
-        may_borrow = not (constrained and entry.workload.record.cannot_borrow)  # AX6
+        gates = self._world.config.feature_gates
+        may_borrow = not (
+            entry.workload.record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")  # AX6
+        )
         return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may_borrow)
 
     # Reservations for those that wait

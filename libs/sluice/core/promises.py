@@ -165,12 +165,14 @@ class Promises:
             how(queue.node, workload.usage)
 
 
-def keep_waiting(promises: Promises, tree: TreeQueues) -> None:
-    """Add the preemptors that wait in the queues of *tree*."""
+def keep_waiting(promises: Promises, tree: TreeQueues, but: Waiting | None = None) -> None:
+    """Add the preemptors that wait in the queues of *tree*, other than *but*."""
     family = []
     for name in sorted(tree.waiting):
         queue = tree.waiting[name]
         for waiting in queue.holding():
+            if waiting is but:
+                continue
             if waiting.workload.record.parent is None:
                 promises.keep(waiting, queue.node)
             else:

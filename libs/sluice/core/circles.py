@@ -94,7 +94,7 @@ class Circles:
         """Scratch of `preemption`: whether the latest search found nothing because of what is remembered."""
 
     def __bool__(self) -> bool:
-        return bool(self._by) or bool(self._gave_up)
+        return bool(self._by or self._gave_up)
 
     # Asking
 
@@ -112,8 +112,8 @@ class Circles:
         todo = [victim]
         while todo:
             key = todo.pop()
-            by = self._by.get(key, {})
-            for other in (*(p for p in by if self._holds(by[p])), *self.planned.get(key, ())):
+            before = [p for p, edge in self._by[key].items() if self._holds(edge)] if key in self._by else []
+            for other in (*before, *self.planned.get(key, ())):
                 if other not in found:
                     found[other] = None
                     todo.append(other)
@@ -126,7 +126,7 @@ class Circles:
 
     def times(self, preemptor: WorkloadKey, victim: WorkloadKey) -> int:
         """Return how often *preemptor* has preempted *victim* since it had quota last."""
-        edge = self._by.get(victim, {}).get(preemptor)
+        edge = self._by[victim].get(preemptor) if victim in self._by else None
         if edge is None or edge.try_ != self._tries.get(preemptor, 0) or not self._holds(edge):
             return 0
         return edge.times
@@ -203,7 +203,8 @@ class Circles:
         self._tries.pop(key, None)
         if self.trying:
             self.trying.pop(key, None)
-            self._gave_up.pop(key, None)
+            if self._gave_up:
+                self._gave_up.pop(key, None)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -5,7 +5,7 @@ is *active*, its best member competes for the head of the queue, or *parked*: it
 admitted until something changes. Only `Pending` changes what is here.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -193,20 +193,20 @@ class Queue:
         return found if first is not None and first.waiting is not None else []
 
     def is_kept_from(
-        self, workload: Workload, usage: Iterable[FlavorResource], served: Container[WorkloadKey] = ()
+        self, workload: Workload, usage: Collection[FlavorResource], served: Container[WorkloadKey] = ()
     ) -> bool:
         """Does a preemptor that comes before *workload* wait for some of *usage*, but for those *served*?
 
         One after the other preempts for the same capacity of a queue: what the second one lacks may be
         there when the first one has been served, and then nobody is preempted for nothing (CA6).
         """
-        return any(
-            waiting.workload is not workload
-            and waiting.workload.key not in served
-            and _waiting_rank(waiting) < workload.rank
-            and any(fr in waiting.usage for fr in usage)
-            for waiting in self.waiting.values()
-        )
+        for waiting in self.waiting.values():
+            first = waiting.workload
+            if first.rank < workload.rank and first.key not in served:
+                for fr in usage:
+                    if fr in waiting.usage:
+                        return True
+        return False
 
     def head(self) -> Workload | None:
         """Return the workload to be looked at next; None when there is none, or it is parked, or waits."""

@@ -63,7 +63,7 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
         withdrawn = withdrawal(world, workload, cause)
         if withdrawn:
             return withdrawn
-    if workload.assignment is None or workload.evicted_at is not None:
+    if workload.checks == RETRY and (workload.assignment is None or workload.evicted_at is not None):
         late = _late_retry(workload, cause)
         if late:
             return late
@@ -379,7 +379,7 @@ def _requeue(
 def _late_retry(workload: Workload, cause: int) -> list[Event]:
     """AC3: a check that asks for a retry after the eviction can make the wait longer."""
     until = workload.checks_requeue_at
-    if workload.checks != RETRY or until is None or until <= (workload.requeue_at or 0):
+    if until is None or until <= (workload.requeue_at or 0):
         return []
     count = workload.requeue_count
     return [RequeueBackoffStarted(workload=workload.key, count=count, requeue_at=until, cause=cause)]

@@ -69,44 +69,51 @@ def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
     return all(pod_set.min_count is None for pod_set in pod_sets)
 
 
-def may_fit(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+def may_fit(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool = True) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
-    head = peers.head()
-    # Those that were said to be blocked on their gates need not be told again (CA11).
-    preempts = not (head.blocked_on_gates and head.record.parent is not None)
-    return _could_get(world, cq, peers, preempts=preempts)
+    cells = cq.node.cells
+    for fr, amount in peers.least if peers.indexed else least_request(world, peers.head(), cq):
+        if fr[0] == ANY:
+            if not _may_get_any(world, cq, peers, fr[1], amount, preempts=preempts):
+                return False
+            continue
+        cell = cells.get(fr)
+        if (cq.node.available(fr) if cell is None else cell.available()) >= amount:
+            continue
+        if not (preempts and _may_preempt(world, cq, peers.head(), fr, amount)):
+            return False
+    return True
 
 
 def may_be_free(world: World, cq: ClusterQueue, peers: Peers) -> bool:
     """Could the head of *peers* be admitted, as things are, without preempting anybody? As `may_fit`."""
-    return _could_get(world, cq, peers, preempts=False)
+    return may_fit(world, cq, peers, preempts=False)
 
 
-def _could_get(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool) -> bool:
+def _may_get_any(
+    world: World, cq: ClusterQueue, peers: Peers, resource: str, amount: int, *, preempts: bool
+) -> bool:
+    """Could the head of *peers* get *amount* in any of the flavors of *resource*?"""
+    if resource not in cq.group_of:
+        return True
     head = peers.head()
-    least = peers.least if peers.indexed else least_request(world, head, cq)
-    node = cq.node
-    for fr, amount in least:
-        if fr[0] != ANY:
-            if node.available(fr) >= amount:
-                continue
-            if not preempts or _most_by_preemption(world, cq, head, fr) < amount:
-                return False
+    allowed = allowed_flavors(world.config, head.record)
+    for flavor in cq.group_of[resource].flavors:
+        if allowed and flavor not in allowed:
             continue
-        resource = fr[1]
-        allowed = allowed_flavors(world.config, head.record)
-        for flavor in cq.group_of[resource].flavors if resource in cq.group_of else ():
-            if allowed and flavor not in allowed:
-                continue
-            fr = (flavor, resource)
-            if node.available(fr) >= amount:
-                break
-            if preempts and _most_by_preemption(world, cq, head, fr) >= amount:
-                break
-        else:
-            if resource in cq.group_of:
-                return False
-    return True
+        fr = (flavor, resource)
+        if cq.node.available(fr) >= amount:
+            return True
+        if preempts and _may_preempt(world, cq, head, fr, amount):
+            return True
+    return False
+
+
+def _may_preempt(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int) -> bool:
+    """Could *workload* get *amount* of *fr* by preemption?"""
+    if workload.blocked_on_gates and workload.record.parent is not None:
+        return False  # it was said to be blocked on its gates, and need not be told again (CA11)
+    return _most_by_preemption(world, cq, workload, fr) >= amount
 
 
 def root_bounds(root: Node) -> Bounds:

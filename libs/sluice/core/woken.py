@@ -49,27 +49,15 @@ class Woken:
                 yield queue
 
     def candidates(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
-        """Yield the classes of *queue* to be considered, in order: the active ones and the woken ones."""
-        active = None if queue.strict else queue.active
-        if not active:
-            yield from self.classes(queue, after)
-            return
-        new = iter(active)
-        following = next(new, None)
-        for peers in self.classes(queue, after):
-            while following is not None and _rank(following) < _rank(peers):
-                yield following
-                following = next(new, None)
-            yield peers
-        if following is not None:
-            yield following
-            yield from new
+        """Return the classes of *queue* to be considered, in order: the active ones and the woken ones."""
+        if queue.strict or not queue.active.items:
+            return self.classes(queue, after)
+        return _merged(iter(queue.active), self.classes(queue, after))
 
     def classes(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
         """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
-        world = self._world
+        world, tree, parked = self._world, self._tree, queue.parked
         cq = world.cluster_queues[queue.name]
-        tree = self._tree
         freed = tree.dirty
         if queue.strict:
             blocker = queue.blocker()
@@ -83,37 +71,39 @@ class Woken:
                 yield blocker
             return
         if lends_for_good(cq):
-            yield from (p for p in queue.parked if p.indexed and (freed or not tree.is_searched(p)))
+            yield from (p for p in parked if p.indexed and (freed or not tree.is_searched(p)))
             return
-        all_of_it = queue.name in tree.open or not freed
-        classes: Iterable[Peers] = queue.parked
-        if len(queue.parked) > FEW:
-            first = queue.parked.first()
+        classes: Iterable[Peers]
+        if len(parked.items) > FEW:
+            first = parked.first()
             assert first is not None
             classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
+        else:
+            classes = [parked.items[rank] for rank in parked.ranks()]
+        all_of_it = not freed or queue.name in tree.open
+        someone_waits = bool(queue.waiting) or queue.name in self._preempting
         for peers in classes:
+            if not peers.indexed or not (all_of_it or tree.concerns(peers.least)):
+                continue
             if (after is not None and _rank(peers) <= after) or (not freed and tree.is_searched(peers)):
                 continue
-            if not ((all_of_it or tree.concerns(peers.least)) and peers.indexed):
-                continue
-            could_fit = may_be_free if self._waits(queue, peers) else may_fit
-            if could_fit(world, cq, peers):
+            if someone_waits and self._comes_behind(queue, peers):
+                if may_be_free(world, cq, peers):
+                    yield peers
+            elif may_fit(world, cq, peers):
                 yield peers
 
-    def _waits(self, queue: Queue, peers: Peers) -> bool:
+    def _comes_behind(self, queue: Queue, peers: Peers) -> bool:
         """Does a preemptor of the queue come first for what the class needs, so that it preempts nobody?"""
-        if queue.waiting:
-            frs = [fr for fr, _ in peers.least]
-            if queue.is_kept_from(peers.head(), frs, self._served):
-                return True
-        if queue.name not in self._preempting:
-            return False
+        frs = [fr for fr, _ in peers.least]
+        if queue.is_kept_from(peers.head(), frs, self._served):
+            return True
         rank = _rank(peers)
-        return any(
+        for entry in self._preempting.get(queue.name, ()):
             # Its equals, if it has any, come after it.
-            entry.workload.rank <= rank and any(fr in entry.usage for fr, _ in peers.least)
-            for entry in self._preempting[queue.name]
-        )
+            if entry.workload.rank <= rank and any(fr in entry.usage for fr in frs):
+                return True
+        return False
 
     # When the cycle is over
 
@@ -141,6 +131,19 @@ def lends_for_good(cq: ClusterQueue) -> bool:
     """
     policy = cq.spec.preemption  # as not `always_reclaims`, in one call: asked of every class that is woken
     return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
+
+
+def _merged(active: Iterator[Peers], woken: Iterator[Peers]) -> Iterator[Peers]:
+    """Yield the classes of both by rank; the woken ones as late as can be."""
+    following = next(active, None)
+    for peers in woken:
+        while following is not None and _rank(following) < _rank(peers):
+            yield following
+            following = next(active, None)
+        yield peers
+    if following is not None:
+        yield following
+        yield from active
 
 
 def _rank(peers: Peers) -> Rank:

@@ -21,7 +21,7 @@ from itertools import count
 
 from .assignment import Mode
 from .entry import Entry, Order, Ordering, Outcome
-from .model import World
+from .model import ClusterQueue, World
 from .nomination import nominate
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .processing import Processing
@@ -293,17 +293,22 @@ class Cycle:
 
     def _pop_shape(self, shape: _Shape) -> None:
         """Give the turn to the next class of this size, unless there is not enough for it left."""
-        tree = self._tree
-        if not fits(shape.least, root_bounds(tree.root)):
+        if not fits(shape.least, root_bounds(self._tree.root)):
             return
-        peers = shape.pop()
-        self._push_shape(shape)
-        queue = peers.queue
-        if queue.name in self._taken or queue.stopped:
-            return
-        cq = self._world.cluster_queues[queue.name]
-        if not may_fit(self._world, cq, peers):
-            return
+        while True:
+            peers = shape.pop()
+            queue = peers.queue
+            if queue.name not in self._taken and not queue.stopped:
+                cq = self._world.cluster_queues[queue.name]
+                if self._may_get_in(cq, peers):
+                    self._push_shape(shape)
+                    self._push_or_look_at(queue, cq, peers)
+                    return
+            if shape.rank is None or self._comes_later((1, 1, *shape.rank)):
+                self._push_shape(shape)
+                return
+
+    def _push_or_look_at(self, queue: Queue, cq: ClusterQueue, peers: Peers) -> None:
         self._taken.add(queue.name)
         candidate = _Candidate(peers, self._woken.candidates(queue, peers.rank))
         order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
@@ -319,10 +324,14 @@ class Cycle:
         """Look at a woken class now that its turn has come, if it could still fit."""
         peers = candidate.peers
         cq = self._world.cluster_queues[peers.queue.name]
-        if not peers.parked or lends_for_good(cq) or may_fit(self._world, cq, peers):
+        if not peers.parked or lends_for_good(cq) or self._may_get_in(cq, peers):
             self._look_at(candidate)
         else:
             self._push_next(candidate.rest)
+
+    def _may_get_in(self, cq: ClusterQueue, peers: Peers) -> bool:
+        """Is a woken class worth a look?"""
+        return may_fit(self._world, cq, peers) and not self._process.is_in_use(cq, peers)
 
     def _look_at(self, candidate: _Candidate) -> None:
         peers = candidate.peers

@@ -198,10 +198,12 @@ def _in_part(
 
 
 def _reducible(world: World, workload: Workload) -> bool:
-    for pod_set in workload.record.pod_sets:  # asked for everybody who does not fit
-        if pod_set.min_count is not None:
-            return enabled(world.config.feature_gates, "PartialAdmission")
-    return False
+    return may_be_reduced(workload) and enabled(world.config.feature_gates, "PartialAdmission")
+
+
+def may_be_reduced(workload: Workload) -> bool:
+    """Would the workload run with fewer pods than it asks for?"""
+    return any(pod_set.min_count is not None for pod_set in workload.record.pod_sets)
 
 
 def _possible(
@@ -216,4 +218,4 @@ def _possible(
     return None
 
 
-__all__ = ["matches_namespace", "nominate", "propose"]
+__all__ = ["matches_namespace", "may_be_reduced", "nominate", "propose"]

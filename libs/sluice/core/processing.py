@@ -1,6 +1,6 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
@@ -14,11 +14,12 @@ from .claims import waits_for_checks
 from .entry import Entry, Outcome
 from .families import MAY_PREEMPT, Standing, is_gated, standing
 from .model import ClusterQueue, Workload, World
-from .nomination import propose
-from .pending_queues import TreeQueues, Waiting
+from .nomination import may_be_reduced, propose
+from .pending_queues import Peers, TreeQueues, Waiting
 from .preemption import get_targets
 from .promises import Promises, keep_waiting
 from .quota import FlavorResource, Node
+from .remembered import is_plain, remembered
 from .reservations import Trial, without
 
 ALWAYS_RECLAIMS = "Any"
@@ -388,7 +389,24 @@ class Processing:
         entry.circling = self._world.circles.stopped
         return False
 
-    def is_free(self, entry: Entry, gone: Iterable[Workload] = ()) -> bool:
+    def is_in_use(self, cq: ClusterQueue, peers: Peers) -> bool:
+        """Would a look at this woken class only say once more that others still use what it needs?
+
+        As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
+        """
+        promises = self.promises
+        if promises is None or promises.pending or self._changed or self._reserved:
+            return False
+        if peers.reason != texts.WAITING_FOR_QUOTA or peers.reserves or peers.aside or peers.circling:
+            return False
+        head = peers.head()
+        plain = is_plain(head) and head.record.parent is None and not may_be_reduced(head)
+        if not plain or not remembered(self._world, cq).single:
+            return False
+        usage = dict(peers.least)
+        return self._world.tree.fits(cq.node, usage) and not promises.fit_now(cq.node, usage)
+
+    def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
         promises = self.promises
         if promises is None:

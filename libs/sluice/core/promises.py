@@ -11,7 +11,7 @@ While a cycle runs, the victims are out of the tree (planned). Whoever cannot be
 to take what is promised, is judged against the overdrawn tree: what fits there, fits either way.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sluice.api.features import enabled
@@ -22,8 +22,66 @@ from .charging import added
 from .families import family_usage, siblings
 from .model import Workload, World
 from .pending_queues import TreeQueues, Waiting
-from .quota import FlavorResource, Node
+from .quota import Cell, FlavorResource, Node, cell_of
 from .reservations import Trial
+
+_Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
+
+
+class _Overdraft:
+    """How much more is in use in the real tree than in the planned one, cell by cell.
+
+    Many may ask while the promises stay as they are, and a look is cheaper than a trial. Where there are
+    lending limits, what reaches a cohort depends on what else does, so it has to be tried.
+    """
+
+    __slots__ = ("_limited", "_more")
+
+    def __init__(
+        self,
+        world: World,
+        claims: Mapping[WorkloadKey, _Claim],
+        victims: Mapping[WorkloadKey, tuple[Workload, int]],
+    ) -> None:
+        self._more: dict[Cell, int] = {}
+        """In no meaningful order."""
+        self._limited: set[FlavorResource] = set()
+        """Where a lending limit keeps some of it below the root."""
+        for key, (victim, _) in victims.items():
+            queue = world.cluster_queues.get(victim.cluster_queue)
+            if key in world.absent and queue is not None and key in queue.workloads:
+                self._add(queue.node, victim.usage, 1)
+        for key, (node, usage, _) in claims.items():
+            if key not in world.absent:
+                self._add(node, usage, -1)
+
+    def _add(self, node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
+        more = self._more
+        for fr, amount in usage.items():
+            cell: Cell | None = cell_of(node, fr)
+            while cell is not None:
+                if cell.local:
+                    self._limited.add(fr)
+                more[cell] = more.get(cell, 0) + sign * amount
+                cell = cell.parent
+
+    def leaves(self, node: Node, usage: Mapping[FlavorResource, int]) -> bool | None:
+        """Is *usage* available to *node* in the real tree? None: it has to be tried."""
+        more = self._more
+        for fr, amount in usage.items():
+            if fr in self._limited:
+                return None
+            cell = cell_of(node, fr)
+            # As `Cell.available` without lending limits.
+            while (parent := cell.parent) is not None:
+                if cell.local:
+                    return None
+                if cell.cap is not None and amount > cell.cap - cell.usage - more.get(cell, 0):
+                    return False
+                cell = parent
+            if amount > cell.subtree - cell.usage - more.get(cell, 0):
+                return False
+        return True
 
 
 class Promises:
@@ -32,15 +90,17 @@ class Promises:
     `trial` must be entered; the victims are out of the tree when this has been made.
     """
 
-    __slots__ = ("_claims", "_trial", "_victims", "_world", "pending")
+    __slots__ = ("_claims", "_overdraft", "_trial", "_victims", "_world", "pending")
 
     def __init__(self, trial: Trial, queues: Container[str], *, but: Workload | None = None) -> None:
         """Collect what is promised to claimants, other than *but*, of the tree with these cluster queues."""
         self._trial = trial
         self._world = trial.world
-        self._claims: dict[WorkloadKey, tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]] = {}
+        self._claims: dict[WorkloadKey, _Claim] = {}
         self._victims: dict[WorkloadKey, tuple[Workload, int]] = {}
         """Those who are to go, and for how many; out of the tree but when they are `shown`."""
+        self._overdraft: _Overdraft | None = None
+        """Kept until a promise comes or goes."""
         self.pending = False
         """Are there reservations among the claims? Their victims may not have been told yet."""
         world = self._world
@@ -94,6 +154,7 @@ class Promises:
         victims: Sequence[Workload],
     ) -> None:
         """Add a promise whose usage is charged; take its victims out of the tree."""
+        self._overdraft = None
         self._claims[key] = (node, usage, victims)
         for victim in victims:
             _, times = self._victims.get(victim.key, (victim, 0))
@@ -103,6 +164,7 @@ class Promises:
 
     def drop(self, claimants: Iterable[Workload]) -> None:
         """These lose what was promised to them: victims that go for nobody else are in the tree again."""
+        self._overdraft = None
         for claimant in claimants:
             claim = self._claims.pop(claimant.key, None)
             for victim in claim[2] if claim is not None else ():
@@ -125,11 +187,17 @@ class Promises:
         self,
         node: Node,
         usage: Mapping[FlavorResource, int],
-        gone: Iterable[Workload] = (),
+        gone: Collection[Workload] = (),
         *,
         may_borrow: bool = True,
     ) -> bool:
         """Is *usage* available in the real tree, once *gone* have given up what they hold?"""
+        if may_borrow and not gone:
+            if self._overdraft is None:
+                self._overdraft = _Overdraft(self._world, self._claims, self._victims)
+            free = self._overdraft.leaves(node, usage)
+            if free is not None:
+                return free
         tree, absent = self._world.tree, self._world.absent
         leaving = {workload.key: workload for workload in gone}
         mark = tree.mark()
@@ -153,9 +221,11 @@ class Promises:
         """Put the victims into the tree, other than *but*: it is overdrawn, and they may be preempted."""
         absent = self._world.absent
         shown = [victim for key, (victim, _) in self._victims.items() if key not in but and key in absent]
+        self._overdraft = None
         for victim in shown:
             self._trial.restore(victim)
         yield
+        self._overdraft = None
         for victim in shown:
             self._trial.remove(victim)
 

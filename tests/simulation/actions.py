@@ -673,7 +673,8 @@ class Actions:
                 cell.message("verdict.ctl-a", "CheckVerdict", {"workload": "x", "state": "Ready"})
             case _:
                 cell.message(suffix, "JobSubmitted", {"kind": "Job", "apiVersion": "batch/v1"})
-        cell.watchman.garbage.add(cell.log.end)
+        if cell.log.entries:
+            cell.watchman.garbage.add(cell.log.entries[-1].header)  # of copies that come late, too
         cell.stats.fault("garbage")
         return True
 

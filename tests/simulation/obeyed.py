@@ -39,9 +39,10 @@ def check(watchman: "Watchman", entry: Entry) -> None:
                 answered[JobKey(f"{namespace}/{name}")] = (seq, event)
     watchman.answered |= now
     for key, (seq, event) in answered.items():
-        if seq in watchman.garbage:
+        message = watchman.cell.log.entries[seq - 1]
+        if message.header in watchman.garbage:
             continue
-        found = msgspec.json.decode(watchman.cell.log.entries[seq - 1].payload)
+        found = msgspec.json.decode(message.payload)
         if found["type"] not in PEOPLE:
             continue
         for text in _wrong(watchman, key, found["type"], found["data"], event):

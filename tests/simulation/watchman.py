@@ -81,8 +81,8 @@ class Watchman:
     """Workload -> its attempt, and the checks that count for it."""
     retry_at: dict[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
     """Workload that its checks have sent back -> of which attempt, and until when it is to wait."""
-    garbage: set[int] = field(default_factory=set)
-    """Sequences of messages that nobody can take."""
+    garbage: set[bytes] = field(default_factory=set)
+    """Ids of messages that nobody can take."""
     answered: set[int] = field(default_factory=set)
     """Sequences of messages about jobs that the slice-aggregator has answered."""
     trace: list[str] | None = None

@@ -53,9 +53,11 @@ class Pending:
         peers.add(workload)
         if peers.rank is None or rank < peers.rank:
             is_new = peers.rank is None
+            blocker = queue.blocker() if queue.strict else None
             self._rerank(peers, rank)
             if is_new or queue.strict:
                 self.refresh(queue)
+                self._open_behind(queue, blocker)
 
     def belongs(self, workload: Workload) -> bool:
         """Is a queued workload still among those that it is equal to? Variants change by their siblings."""
@@ -76,6 +78,7 @@ class Pending:
             self.refresh(queue)
             self.wake(queue)
             return
+        blocker = queue.blocker() if queue.strict else None
         workload.peers = None
         peers.discard()
         emptied = not peers.size
@@ -86,6 +89,15 @@ class Pending:
             self._rerank(peers, peers.head().rank)
         if emptied or queue.strict:
             self.refresh(queue)
+            self._open_behind(queue, blocker)
+
+    def _open_behind(self, queue: Queue, blocker: Peers | None) -> None:
+        """Let another class than *blocker* be looked at, if a StrictFIFO queue waits behind that one now.
+
+        What was freed meanwhile was of no concern to those behind the blocker, so nobody has asked them.
+        """
+        if blocker is not None and queue.blocker() not in (None, blocker):
+            self.open(queue)
 
     def _rerank(self, peers: Peers, rank: Rank) -> None:
         before, queue = peers.rank, peers.queue
@@ -146,6 +158,8 @@ class Pending:
             peers.searched = 0
         peers.scan = None
         self.refresh(peers.queue)
+        if aside and peers.queue.strict and peers.queue.blocker() is not None:
+            self.open(peers.queue)  # it was its turn, and it does not keep the next one from having it
 
     def activate(self, peers: Peers) -> None:
         """Let the class compete again."""

@@ -95,7 +95,7 @@ class Cell:
         pod_set = PodSet(name="main", count=count, requests={"cpu": cpu * 1000}, **fields.pop("pod_set", {}))
         pod_sets = fields.pop("pod_sets", (pod_set,))
         record = WorkloadRecord(
-            namespace="ns",
+            namespace=fields.pop("namespace", "ns"),
             name=name,
             uid=uid(self.number),
             queue_name=queue,

@@ -5,7 +5,7 @@ import pytest
 from sluice.events.base import PodSet
 from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
-from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady
+from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady, WorkloadUpdated
 from tests.unit.core.scheduler_cell import (
     RECLAIMS,
     SECOND,
@@ -396,6 +396,52 @@ def test_nothing_is_recorded_twice() -> None:
 
     assert not [event for event in events if isinstance(event, PreemptionIssued)]
     assert parked(events) == []
+
+
+@pytest.mark.parametrize("how", ["deleted", "finished", "switched off", "lowered", "overtaken"])
+def test_who_stands_behind_a_blocker_is_asked_when_it_has_gone(how: str) -> None:
+    """What was freed while a StrictFIFO queue waited for its head is there for the next one (SC2)."""
+    cell = Cell()
+    cell.queue("q", 3, queueingStrategy="StrictFIFO")
+    cell.submit("runs", "q", 3, priority=20)
+    cell.settle()
+    cell.submit("next", "q", 2, priority=10)
+    assert parked(cell.settle()) == ["next"]
+    cell.submit("blocker", "q", 4, priority=20)
+    assert parked(cell.settle()) == ["blocker"]
+    cell.finish("runs")
+    assert admitted(cell.settle()) == []
+    match how:
+        case "deleted":
+            cell.put(WorkloadDeleted(cause=0, workload=key("blocker")))
+        case "finished":
+            cell.finish("blocker")
+        case "switched off":
+            cell.put(WorkloadUpdated(cause=0, workload=key("blocker"), active=False))
+        case "lowered":
+            cell.put(WorkloadUpdated(cause=0, workload=key("blocker"), priority=0))
+        case _:
+            cell.put(WorkloadUpdated(cause=0, workload=key("next"), priority=30))
+    assert admitted(cell.settle()) == ["next"]
+    assert cell.settle() == []
+
+
+def test_who_stands_behind_one_that_is_set_aside_is_asked() -> None:
+    """A StrictFIFO queue does not wait for whom its namespace keeps out, nor forget whom it stood before."""
+    cell = Cell()
+    selector = {"matchExpressions": [{"key": "open", "operator": "DoesNotExist"}]}
+    cell.queue("q", 3, queueingStrategy="StrictFIFO", namespaceSelector=selector)
+    cell.submit("runs", "q", 3)
+    cell.settle()
+    cell.submit("next", "q", 2)
+    assert parked(cell.settle()) == ["next"]
+    cell.apply("Namespace", "other", {}, labels={"open": "no"})
+    cell.apply("LocalQueue", "q", {"clusterQueue": "q"}, "other")
+    cell.submit("elsewhere", "q", 1, priority=10, namespace="other")
+    cell.finish("runs")
+    events = cell.settle()
+    assert (parked(events), admitted(events)) == (["elsewhere"], ["next"])
+    assert cell.settle() == []
 
 
 @pytest.mark.parametrize("together", [True, False])

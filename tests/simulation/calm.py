@@ -24,6 +24,9 @@ from .swarm import nothing
 ROUNDS = 600
 """So many rounds of everybody doing all there is to do; a cell that goes on then goes on for ever."""
 
+CONTENDING = 60
+"""So many rounds at most in which no job ends."""
+
 ALARMS = 6
 """So often the executors' alarms are waited for before time is let run on."""
 
@@ -40,10 +43,13 @@ class Calm:
     actions: Actions
     rounds: int = 0
     steps: int = 0
+    ends: bool = True
+    """Whether what runs comes to its end."""
 
     def run(self) -> None:
-        """Play until nobody has anything to do any more."""
+        """Play until nobody has anything to do any more; at first while no job ends, so that all compete."""
         self.begin()
+        self.contend()
         end = self.cell.now + HORIZON
         idle = 0
         for _ in range(ROUNDS):
@@ -61,6 +67,16 @@ class Calm:
                 return
             self.cell.wait(min(due) - self.cell.now + 1)
         self.cell.watchman.fail("comes-to-rest", f"still busy after {ROUNDS} rounds: {self._busy()}")
+
+    def contend(self) -> None:
+        """Let all there is to preempt be preempted: without any input it comes to an end."""
+        self.ends = False
+        for _ in range(CONTENDING):
+            self.rounds += 1
+            if not self._round():
+                break
+            self.cell.watchman.rested()
+        self.ends = True
 
     def begin(self) -> None:
         """End all faults."""
@@ -174,6 +190,8 @@ class Calm:
         for pod in work.pods(ENDING):
             work.exits(pod, 0)
             found |= self._did(True)
+        if not self.ends:
+            return found
         if self.rounds % 3 == 0:
             for pod in work.pods(RUNS):
                 if not work.over and work.machine.state(pod) is Pod.RUNNING:

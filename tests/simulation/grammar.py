@@ -67,9 +67,11 @@ class Grammar:
         """Return what a cell begins with, in the order of applying."""
         choices, on = self.choices, self.on
         fewest = 2 if on.theme == "racing" else 1
-        self.flavors = tuple(f"f{n}" for n in range(choices.between(fewest, 4)))
+        crowded = on.theme == "preemption"
+        self.flavors = tuple(f"f{n}" for n in range(choices.between(fewest, 2 if crowded else 4)))
         self.queues = tuple(f"q{n}" for n in range(choices.between(1, 6 if on.cohorts else 3)))
-        self.cohorts = tuple(f"c{n}" for n in range(choices.between(1, 4))) if on.cohorts else ()
+        most = 2 if crowded else 4
+        self.cohorts = tuple(f"c{n}" for n in range(choices.between(1, most))) if on.cohorts else ()
         self.locals = tuple(f"lq{n}" for n in range(len(self.queues) + choices.below(2)))
         self.checks = CHECKS[: choices.between(1, 3)] if on.checks else ()
         if on.second_resource and choices.chance(0.8 if on.theme == "racing" else 0.5):
@@ -192,10 +194,12 @@ class Grammar:
         spec: Manifest = {"namespaceSelector": {}}
         if choices.chance(0.03):
             spec["namespaceSelector"] = {"matchLabels": {"team": "a"}}
-        if self.cohorts and choices.chance(0.75):
+        if self.cohorts and choices.chance(0.95 if on.theme == "preemption" else 0.75):
             spec["cohortName"] = choices.pick(self.cohorts)
         spec["resourceGroups"] = self.groups(self.some_flavors(), limits="cohortName" in spec)
-        racing = on.racing and choices.chance({"racing": 0.9, "elastic": 0.1}.get(on.theme, 0.4))
+        racing = on.racing and choices.chance(
+            {"racing": 0.9, "elastic": 0.1, "preemption": 0.1}.get(on.theme, 0.4)
+        )
         if racing:
             spec["concurrentAdmissionPolicy"] = self.policy(spec)
         elif on.strict and choices.chance(0.3):
@@ -206,7 +210,7 @@ class Grammar:
             spec["flavorFungibility"] = self.fungibility()
         if on.fair_sharing and choices.chance(0.3):
             spec["fairSharing"] = {"weight": choices.pick(("1", "2", "0.5", "0"))}
-        self.choose_checks(spec, {"checks": 0.9, "racing": 0.2}.get(on.theme, 0.5))
+        self.choose_checks(spec, {"checks": 0.9, "racing": 0.2, "preemption": 0.1}.get(on.theme, 0.5))
         return manifest("ClusterQueue", name, spec)
 
     def choose_checks(self, spec: Manifest, probability: float) -> None:

@@ -91,7 +91,7 @@ class Fold[S]:
         event: Event | None = None
         try:
             if suffix in self._commits:
-                for step in self._decode(entry):
+                for step in self._steps_of(entry):
                     at = step.at
                     for event in step.events:
                         apply(state, event, seq, at)
@@ -107,7 +107,9 @@ class Fold[S]:
         except FoldError:
             raise
         except Exception as error:
-            name = type(event).__name__ if event is not None else ""
+            if event is None:
+                raise FoldError(self.decider.writer, seq, suffix, "", str(error)) from error
+            name = type(event).__name__
             raise FoldError(self.decider.writer, seq, suffix, name, repr(error)) from error
         self.upto = seq
 

@@ -22,7 +22,8 @@ from sluice.log.subjects import COMMITS
 from .causes import of_message
 from .closure import Closure
 from .partly import Bare
-from .redeciding import Said, Services, said_by, said_in
+from .redeciding import Services, said_by
+from .side import Said
 from .states import Progress
 
 Unit = tuple[str, str]
@@ -97,7 +98,7 @@ def _configuration(line: Line, keeps: Callable[[_Object], bool], cell: str) -> L
     if [step.events for step in kept] != [step.events for step in steps]:
         payload = encode_commit(cell, line.suffix, message_id_of(payload), kept)
     units = tuple(_unit_of(e) for step in kept for e in step.events if isinstance(e, _Object))
-    return line._replace(payload=payload, units=units, said=said_in(kept))
+    return line._replace(payload=payload, units=units, said=kept)
 
 
 def _unit(entry: Entry, closure: Closure) -> Unit:
@@ -153,7 +154,7 @@ def play(
             return found
         if steps:
             found.work += sum(len(step.events) for step in steps)
-            services.hear(line.seq, line.suffix, line.at, said_in(steps))
+            services.hear(line.seq, line.suffix, line.at, steps)
             if write is not None:
                 write(line, steps)
     return found

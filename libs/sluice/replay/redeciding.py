@@ -6,22 +6,18 @@ is a log that decides itself again by the same code (`verify`), with gaps where 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sluice.events.base import Event, Micros
+from sluice.events.base import Micros
 from sluice.events.codec import decode_commit, encode_commit, message_id_of
 from sluice.events.commit import Step
-from sluice.events.envelope import Message
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
 
 from .partly import Bare, read_times
+from .side import Said, Side, entry_of
 from .states import deciders
-from .virtual import Side
 
 Keep = Callable[[Entry], Entry | None]
 """Returns an input as it is to be, None to leave it out."""
-
-Said = Sequence[tuple[Micros, Sequence[Event]]]
-"""What a message says: when, and which events."""
 
 _ALWAYS: Micros = 1 << 62
 
@@ -37,6 +33,7 @@ class Services:
 
     def hear(self, seq: int, suffix: str, taken: Micros, said: Said) -> None:
         """Keep a message for all who read it. *taken*: when the log took it."""
+        entry = entry_of(seq, suffix, taken, said)
         root = "job." if suffix.startswith("job.") else suffix
         readers = self._readers.get(root)
         if readers is None:
@@ -44,27 +41,28 @@ class Services:
             readers = [side for writer, side in sides if writer != suffix and side.reads(suffix)]
             self._readers[root] = readers
         for side in readers:
-            side.held += [(seq, at, events, taken) for at, events in said]
+            side.fold.held.append(entry)
 
     def decide(self, writer: str, turns: Iterable[Bare]) -> list[Step]:
         """Return what one of them decides at some moments, from what it had heard of by then."""
         side = self._sides[writer]
-        held, found = side.held, []
+        fold, found = side.fold, []
+        held = fold.held
         for turn in turns:
             upto, at = turn.upto, turn.at
             if held and held[0][0] <= upto:
-                side.fold(upto)
+                fold.release(upto)
             elif at < self._rests.get(writer, 0):
                 continue
             self._rests.pop(writer, None)
-            events = tuple(side.decider.decide(side.state, at))
+            events = tuple(side.decider.decide(fold.state, at))
             if not events:
-                deadline = side.decider.deadline(side.state)
+                deadline = side.decider.deadline(fold.state)
                 self._rests[writer] = _ALWAYS if deadline is None else deadline
                 continue
-            for event in events:
-                side.decider.apply(side.state, event, upto, at)
-            found.append(Step(upto=upto, at=at, events=events))
+            step = Step(upto=upto, at=at, events=events)
+            fold.apply_own(step)
+            found.append(step)
         return found
 
 
@@ -75,7 +73,7 @@ def redecided(entries: Iterable[Entry], keep: Keep, cell: str = "main") -> Itera
         if entry.suffix in COMMITS and entry.suffix != "config":
             steps = services.decide(entry.suffix, read_times(entry.payload))
             if steps:
-                services.hear(entry.seq, entry.suffix, entry.at, said_in(steps))
+                services.hear(entry.seq, entry.suffix, entry.at, steps)
                 yield rewritten(entry, steps, cell)
             continue
         kept = keep(entry)
@@ -91,13 +89,7 @@ def rewritten(entry: Entry, steps: Sequence[Step], cell: str) -> Entry:
 
 def said_by(entry: Entry) -> Said:
     """Return what an input says: a commit of configuration, or a message from outside."""
-    if entry.suffix in COMMITS:
-        return said_in(decode_commit(entry.payload).steps)
-    return [(entry.at, (Message(subject=entry.suffix, payload=entry.payload),))]
+    return decode_commit(entry.payload).steps if entry.suffix in COMMITS else entry.payload
 
 
-def said_in(steps: Iterable[Step]) -> Said:
-    return [(step.at, step.events) for step in steps]
-
-
-__all__ = ["Keep", "Said", "Services", "redecided", "rewritten", "said_by", "said_in"]
+__all__ = ["Keep", "Services", "redecided", "rewritten", "said_by"]

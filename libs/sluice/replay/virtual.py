@@ -16,7 +16,6 @@ from sluice.events.checks import ChecksRequested, ChecksWithdrawn
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
-from sluice.events.envelope import Message
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
 from sluice.log.subjects import COMMITS
@@ -27,7 +26,7 @@ from .executors import ENDS, Report, Run
 from .inputs import Inputs
 from .metrics import Collector, Parted
 from .reach import Part
-from .side import Call, Said, Side
+from .side import Call, Said, Side, entry_of
 from .source import Source
 from .states import deciders
 from .tempo import LAG_US, Position, Tempo
@@ -149,34 +148,34 @@ class VirtualCell:
     def _entry(self, entry: Entry) -> Divergence | None:
         seq, suffix, at, payload, _ = entry
         side = self.sides.get(suffix)
-        said: list[Said] = []
         found: Divergence | None = None
         if suffix not in COMMITS:
-            said.append((seq, at, (Message(subject=suffix, payload=payload),), at))
             self._followed(seq)
         else:
-            for step in decode_commit(payload).steps:
-                if side is not None:
+            steps = decode_commit(payload).steps
+            if side is not None:
+                for number, step in enumerate(steps):
                     found = self._step(side, seq, step)
                     if found is not None:
+                        steps = steps[:number]
                         break
-                said.append((seq, step.at, step.events, at))
+            entry = entry_of(seq, suffix, at, steps)
         for other in self.sides.values():
             if other is not side and other.reads(suffix):
-                other.held += said
+                other.fold.held.append(entry)
         self.seq, self.now = seq, max(self.now, at)
         return found
 
     def _step(self, side: Side, seq: int, step: Step) -> Divergence | None:
-        side.fold(step.upto)
-        if step.events and not decided_as(step, found := side.decider.decide(side.state, step.at)):
+        fold = side.fold
+        fold.release(step.upto)
+        if step.events and not decided_as(step, found := side.decider.decide(fold.state, step.at)):
             divergence = Divergence(seq, step.upto, step.at, step.events, tuple(found))
             side.checked.divergence = divergence
             return divergence
         side.checked.steps += 1
         side.checked.events += len(step.events)
-        for event in step.events:
-            side.decider.apply(side.state, event, step.upto, step.at)
+        fold.apply_own(step)
         self.now = max(self.now, step.at)
         self.collector.take(step.events, step.at)
         self._said(side.decider.writer, step.events, step.at)
@@ -211,9 +210,9 @@ class VirtualCell:
                 self._call(side, side.tempo.at[step], step, side.tempo.limits[step])
             else:
                 self._call(side, self.now, -1, (0, 0))
-            for seq, at, events, taken in side.held:
-                self._give(side, (taken, seq), seq, at, events)
-            side.held.clear()
+            for entry in side.fold.held:
+                self._give(side, (entry.at, entry.seq), entry)
+            side.fold.held.clear()
         for job, running in self._running.items():
             if self._runs(job):
                 self._schedule(job, running, running.said)
@@ -228,6 +227,8 @@ class VirtualCell:
         self._dismiss()
         if self._follows:
             self._leave()
+        for side in self.sides.values():
+            side.replica.lead()
         items, due, wakes = self.inputs.items, self._due, self._wakes
         coming = self._coming()
         while True:
@@ -244,10 +245,10 @@ class VirtualCell:
                 action(*arguments)
                 continue
             item = items[self._index]
-            events: Sequence[Event] = item.events
-            if item.suffix != "config":
-                events = (Message(subject=item.suffix, payload=item.payload),)
-            self._hear(item.suffix, events, first)
+            said: Said = item.payload
+            if item.suffix == "config":
+                said = (Step(upto=self.seq, at=self.now, events=item.events),)
+            self._hear(item.suffix, said, first)
             self._index += 1
             coming = self._coming()
             if progress is not None and not self._index % 64:
@@ -277,21 +278,20 @@ class VirtualCell:
         for side in self.sides.values():
             side.tempo = self.inputs.tempos.get(side.decider.writer, _FREE)
 
-    def _hear(
-        self, suffix: str, events: Sequence[Event], position: Position, speaker: Side | None = None
-    ) -> None:
+    def _hear(self, suffix: str, said: Said, position: Position, speaker: Side | None = None) -> None:
         """Let everybody who reads it have a message, and answer it when they did in the log, or at once."""
         self.seq += 1
         root = "job." if suffix.startswith("job.") else suffix
         readers = self._readers.get(root)
         if readers is None:
             readers = self._readers[root] = [side for side in self.sides.values() if side.reads(suffix)]
+        entry = entry_of(self.seq, suffix, self.now, said)
         for side in readers:
             if side is not speaker:
-                self._give(side, position, self.seq, self.now, events)
+                self._give(side, position, entry)
 
-    def _give(self, side: Side, position: Position, seq: int, at: Micros, events: Sequence[Event]) -> None:
-        side.inbox.append((position, seq, at, events))
+    def _give(self, side: Side, position: Position, entry: Entry) -> None:
+        side.inbox.append((position, entry))
         tempo = side.tempo
         step = tempo.answer(position)
         if step < 0:
@@ -325,48 +325,46 @@ class VirtualCell:
             raise LoopError(f"the deciders do not settle at {self.now}")
         side = self._all[order]
         side.called.discard((at, limit, order, step))
-        apply, state, inbox = side.decider.apply, side.state, side.inbox
+        heard, inbox = [], side.inbox
         while inbox and inbox[0][0] <= limit:
-            _, seq, moment, events = inbox.popleft()
-            for event in events:
-                apply(state, event, seq, moment)
-        said = self._decided(side, step)
+            heard.append(inbox.popleft()[1])
+        if heard:
+            side.replica.hear(heard)
+        goes_on = step >= 0 and side.tempo.goes_on(step)
+        said = self._decided(side, once=goes_on)
         if said:
-            self.collector.take(said, self.now)
+            for each in said:
+                self.collector.take(each.events, self.now)
             out = side.tempo.out[step] if step >= 0 else (self.now, 0)
             if out[0] > self.now or out[1]:
                 self._later(out, self._publish, side, said, self.now, out)
             else:
                 self._publish(side, said, self.now, out)
-        if said and step >= 0 and side.tempo.goes_on(step):
-            self._call(side, side.tempo.at[step + 1], step + 1, limit)
-            return
-        due = side.decider.deadline(state)
-        if due is not None and due > self.now:
+            if goes_on:
+                self._call(side, side.tempo.at[step + 1], step + 1, limit)
+                return
+        due = side.replica.due
+        if due is not None:
             self._wake_at(side, due)
 
-    def _publish(self, side: Side, events: Sequence[Event], at: Micros, position: Position) -> None:
+    def _publish(self, side: Side, steps: Sequence[Step], at: Micros, position: Position) -> None:
         """Let everybody have what was decided at a time: services, executors, controllers."""
-        self._hear(side.decider.writer, events, position, side)
-        self._said(side.decider.writer, events, at)
+        writer = side.decider.writer
+        self._hear(writer, steps, position, side)
+        side.replica.written(self.seq, steps)
+        for step in steps:
+            self._said(writer, step.events, at)
 
-    def _decided(self, side: Side, step: int) -> list[Event]:
-        """Let one decide, once where the log has a step for the rest. Returns events, folded already."""
-        found: list[Event] = []
-        decider, state, seq, now = side.decider, side.state, self.seq, self.now
-        apply, decide = decider.apply, decider.decide
-        once = step >= 0 and side.tempo.goes_on(step)
-        while events := decide(state, now):
-            for event in events:
-                apply(state, event, seq, now)
-            found += events
-            if len(found) > 100 * ROUNDS:
-                raise LoopError(f"{decider.writer} does not settle at {self.now}")
-            if once:
-                break
-        if decider.writer == "slices":
-            state.touched.clear()
-        return found
+    def _decided(self, side: Side, *, once: bool) -> list[Step]:
+        """Let one decide until it is settled, or *once*: where the log has a step for the rest."""
+        replica, now, count = side.replica, self.now, 0
+        while (step := replica.decide(now)) is not None and not once:
+            count += len(step.events)
+            if count > 100 * ROUNDS:
+                raise LoopError(f"{side.decider.writer} does not settle at {now}")
+        if side.decider.writer == "slices":
+            side.state.touched.clear()
+        return replica.take()
 
     # Executors
 
@@ -424,7 +422,7 @@ class VirtualCell:
         running.over |= report.kind in ENDS
         suffix = "job." + job.replace(".", "%2E").replace("/", ".", 1)
         recorded = report.seq if report.at == self.now else 0
-        self._hear(suffix, (Message(subject=suffix, payload=report.payload),), (self.now, recorded))
+        self._hear(suffix, report.payload, (self.now, recorded))
 
     # Controllers of admission checks
 
@@ -452,9 +450,8 @@ class VirtualCell:
     def _answer(self, key: WorkloadKey, check: str, asked: _Asked, answer: Answer) -> None:
         # Who was told to stop says nothing any more.
         if self._asked.get(key, {}).get(check) is asked:
-            message = Message(subject=answer.suffix, payload=answer.payload(key, asked.attempt))
             recorded = answer.seq if answer.at == self.now else 0
-            self._hear(answer.suffix, (message,), (self.now, recorded))
+            self._hear(answer.suffix, answer.payload(key, asked.attempt), (self.now, recorded))
 
 
 def _reports_in(inputs: Inputs) -> dict[int, _Reported]:

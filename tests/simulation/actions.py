@@ -1,6 +1,6 @@
 """What can happen next: each action is a step, chosen by weights that the seed has drawn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +90,7 @@ class Actions:
             ("executor-crash", 0.2 if on.executor_crashes else 0, self.executor_crash),
             ("executor-cut", 0.2 if on.executor_cuts else 0, self.executor_cut),
             ("executor-back", 1, self.executor_back),
-            ("bucket-lost", 0.1 if on.lost_buckets else 0, self.bucket_lost),
+            ("bucket-lost", 0.2 if on.lost_buckets else 0, self.bucket_lost),
             ("shutdown", 0.05 if on.shutdowns else 0, self.shutdown),
             ("controller-away", 0.15 if on.checks and on.controllers_away else 0, self.controller_away),
             ("controller-back", 0.4 if on.checks else 0, self.controller_back),
@@ -247,7 +247,7 @@ class Actions:
         alive = [r for r in self.cell.replicas if r.alive]
         if not alive:
             return False
-        replica = self.choices.pick(alive)
+        replica = self._busy_one(alive)
         if replica.flight is not None and not replica.flight.answered and self.choices.chance(0.5):
             replica.arrive()
         self._leave(replica)
@@ -275,7 +275,7 @@ class Actions:
         able = [r for r in self.cell.replicas if r.able]
         if not able:
             return False
-        replica = self.choices.pick(able)
+        replica = self._busy_one(able)
         replica.paused = True
         self.cell.stats.fault("pause")
         return True
@@ -301,11 +301,18 @@ class Actions:
             return True
         return False
 
+    def _busy_one(self, replicas: Sequence[Replica]) -> Replica:
+        """Return any of them, as often as not one that waits for an answer of the log or of a bucket."""
+        busy = [r for r in replicas if r.busy or (r.publisher is not None and r.publisher.todo)]
+        return self.choices.pick(busy if busy and self.choices.chance(0.5) else replicas)
+
     def depose(self) -> bool:
         """The lease moves although its holder is well: for a while two believe to lead."""
-        service = self.choices.pick(list(self.cell.services.values()))
+        if all(service.holder is None for service in self.cell.services.values()):
+            return False
+        service = self._busy_one([r for r in self.cell.replicas if r.service.holder is r]).service
         able = [r for r in service.replicas if r.able and not r.leading]
-        if not able or service.holder is None:
+        if not able:
             return False
         self.choices.pick(able).take_over()
         self.cell.stats.fault("depose")

@@ -12,7 +12,6 @@ from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.log.contract import Ack, Entry
 from sluice.log.errors import StaleSequenceError
-from sluice.log.fold import Fold
 from sluice.log.subjects import COMMITS
 
 SECOND: Micros = 1_000_000
@@ -98,12 +97,4 @@ def as_bytes(entries: Sequence[Entry]) -> Iterator[Entry]:
             yield Entry(entry.seq, entry.suffix, entry.at, entry.payload)
 
 
-class SimFold[S](Fold[S]):
-    """A fold that takes commits decoded."""
-
-    def _decode(self, entry: Entry) -> Sequence[Step]:
-        payload = cast(Any, entry.payload)
-        return cast(Sequence[Step], payload) if type(payload) is tuple else super()._decode(entry)
-
-
-__all__ = ["SECOND", "START", "SimFold", "SimLog", "as_bytes", "steps_of"]
+__all__ = ["SECOND", "START", "SimLog", "as_bytes", "steps_of"]

@@ -17,11 +17,12 @@ from sluice.log.chain import Chain, Send
 from sluice.log.contract import Ack, Entry
 from sluice.log.decider import Decider
 from sluice.log.errors import StaleSequenceError
+from sluice.log.fold import Fold
 from sluice.log.hooks import Hooks
 from sluice.log.replica import Fenced
 from sluice.log.replica import Replica as Machine
 
-from .log import SimFold, SimLog
+from .log import SimLog, steps_of
 
 if TYPE_CHECKING:
     from .projecting import Publisher
@@ -149,11 +150,11 @@ class Replica:
         decider = self.machine.decider
         self.flight, self.unsent, self.seeks = None, [], False
         self.cursor = 0
-        fold: SimFold[Any]
+        fold: Fold[Any]
         if snapshot is None:
-            fold = SimFold(decider)
+            fold = Fold(decider, decode=steps_of)
         else:
-            fold = SimFold(decider, decider.load(snapshot.data), snapshot.upto)
+            fold = Fold(decider, decider.load(snapshot.data), snapshot.upto, decode=steps_of)
             fold.at, fold.own = snapshot.at, snapshot.own
             entries = self.service.entries
             while self.cursor < len(entries) and entries[self.cursor].seq <= snapshot.upto:

@@ -6,10 +6,11 @@ import msgspec
 
 from sluice.core.invariants import violations
 from sluice.core.slices_limits import correction
+from sluice.log.fold import Fold
 from tests.held import wrong_with
 
 from .cell import Cell
-from .log import SimFold
+from .log import steps_of
 from .projecting import alike
 from .queries import Queries
 
@@ -78,7 +79,7 @@ def _rebuilt(cell: Cell) -> None:
         assert holder is not None
         decider = service.decider()
         live = decider.dump(holder.state)
-        fold: SimFold[Any] = SimFold(decider)
+        fold: Fold[Any] = Fold(decider, decode=steps_of)
         for _ in fold.take_in(service.entries):
             pass
         fold.release()

@@ -14,12 +14,13 @@ from sluice.core.variants import VariantController
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
+from sluice.log.fold import Fold
 from sluice.log.subjects import matches_any
 from sluice.replay.idle import idle
 from sluice.replay.invariants import OBSERVERS, Watched
 
 from . import invariants, obeyed
-from .log import SimFold, steps_of
+from .log import steps_of
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -48,7 +49,7 @@ class Stander:
         ]
         self.inner = decider
         self.watched = Watched(decider, observers)
-        self.fold: SimFold[Any] = SimFold(self.watched)  # type: ignore[arg-type]
+        self.fold: Fold[Any] = Fold(self.watched, decode=steps_of)  # type: ignore[arg-type]
         self.steps = 0
 
     def take(self, entry: Entry) -> Iterable[tuple[str, str]]:

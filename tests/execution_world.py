@@ -262,7 +262,9 @@ class World:
                 last = told[-1].seq if told else 0
                 return act.JobRead(tuple(one for one in told if one.seq >= since), last)
             case act.Publish(job, data, message_id, after):
-                revision = self.say(job, data, message_id, after) or None
+                before = message_id in self.ids
+                seq = self.say(job, data, message_id, after)
+                return act.Stored(seq, before) if seq else act.Refused()
             case act.Recover(held):
                 self.recovered.append(held)
                 return act.Recovered(None)

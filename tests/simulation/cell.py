@@ -240,7 +240,7 @@ class Cell:
         """Publish what an executor says of a job, behind the message *after* if that is given."""
         known = self.log.known(message_id)
         if known:
-            return Stored(known)
+            return Stored(known, before=True)
         told = self.told.get(job, [])
         if after is not None and after != (told[-1].seq if told else 0):
             return Refused()

@@ -27,6 +27,7 @@ from sluice.events.job import (
     JobScaled,
     JobStopped,
 )
+from sluice.log.contract import Ack
 from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
 from sluice.log.frames import publish_frame
 from sluice.log.jetstream import JetStreamLog, read_ack
@@ -236,10 +237,12 @@ class AsyncClient:
             StaleSequenceError: another message about the job is the newest.
             NotPublishedError: the log did not take it.
         """
+        return (await self.offer(job, data, message_id or new_id(), after)).seq
+
+    async def offer(self, job: Job, data: JobEvent, message_id: str, after: int | None = None) -> Ack:
+        """As `publish`; tells too whether the log had a message of this id already, whatever is newest."""
         namespace, name = split(job)
-        event_type = type(data).__name__
-        seq, _ = await self._publish(namespace, name, event_type, data, message_id or new_id(), after)
-        return seq
+        return Ack(*await self._publish(namespace, name, type(data).__name__, data, message_id, after))
 
     async def _publish(
         self,

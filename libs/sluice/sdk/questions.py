@@ -119,14 +119,12 @@ class Questions:
 
     async def _publish(self, request: Publish) -> Answer:
         try:
-            seq = await self.client.publish(
-                request.job, request.data, message_id=request.message_id, after=request.after
-            )
+            ack = await self.client.offer(request.job, request.data, request.message_id, request.after)
         except StaleSequenceError:
             return Refused()
         except NotPublishedError as error:
             return Unanswered(error.detail)
-        return Stored(seq)
+        return Stored(ack.seq, ack.duplicate)
 
     async def _read(self, request: ReadJob) -> JobRead:
         """Read what there is about one job: message by message, as there are few of most jobs."""

@@ -60,6 +60,21 @@ def test_a_first_attempt_reads_nothing_from_the_log() -> None:
     assert asked == ["PutClaim", "GetEntry", "Publish"]
 
 
+def test_what_is_done_is_not_begun_again_when_its_claim_is_lost() -> None:
+    """While dispatch lags, and is read anew: the log's copy of the announcement tells nothing new."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    world.decide = lambda: None  # type: ignore[method-assign]
+    world.finish("a")
+    world.settle(1)
+    world.claims.lose()
+    world.tell(world.dispatch[JOB])
+    world.settle(60)
+    assert len(world.started) == 1
+    assert reports(world) == ["JobPodsReady", "JobFinished"]
+
+
 def test_lost_claims_are_put_back_by_who_has_the_attempts() -> None:
     """The bucket of claims is lost while work runs: the claim is back after a look, and the work goes on."""
     world = started("x")

@@ -79,7 +79,7 @@ class Publish(Struct, frozen=True):
     """Say something about a job. Answer: `Stored`, `Refused` or `Unanswered` (it may be in the log).
 
     *after*: the newest message about this job must be the one at that sequence; None: whichever it is.
-    A message whose id the log has is stored already.
+    A message whose id the log has is stored already, and answered so (`Stored.before`), whatever is newest.
     """
 
     job: JobKey
@@ -113,9 +113,13 @@ Request = (
 
 
 class Stored(Struct, frozen=True):
-    """Written; *revision*: of the key, or the sequence in the log."""
+    """Written; *revision*: of the key, or the sequence in the log.
+
+    *before*: the log had a message of this id already, of which nobody can tell what has come since.
+    """
 
     revision: int = 0
+    before: bool = False
 
 
 class Refused(Struct, frozen=True):

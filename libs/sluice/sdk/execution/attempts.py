@@ -229,10 +229,11 @@ class Attempts:
 
     def _announced(self, attempt: Attempt, answer: Answer) -> None:
         match answer:
-            case Stored():
+            case Stored(before=False):
                 attempt.announced = True
                 self._begin(attempt)
-            case Refused():
+            case Stored() | Refused():
+                # Said before, by this very process, it does not say that the attempt is not over.
                 attempt.after = None
                 self._look(attempt)
             case _ if self._book.ending:

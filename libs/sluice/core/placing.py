@@ -45,13 +45,25 @@ def place(state: SchedulerState, workload: Workload, *, changed: bool = False) -
         if peers.queue.name == target and not changed and state.pending.belongs(workload):
             return
         state.pending.remove(workload)
+    _put(state, workload, target)
+    if target and workload.record.parent is not None:
+        _set_barred_aside(state, workload)
+        if peers is None:
+            _ask_again(state, workload)
+
+
+def put_back(state: SchedulerState, workload: Workload) -> None:
+    """Have *workload* wait where it did, as its state is read back.
+
+    It has not come: nobody is asked again, and what is parked is read as well.
+    """
+    _put(state, workload, queue_for(state.world, workload))
+
+
+def _put(state: SchedulerState, workload: Workload, target: str) -> None:
     if target:
         workload.cluster_queue = target
         state.pending.add(workload, target)
-        if workload.record.parent is not None:
-            _set_barred_aside(state, workload)
-            if peers is None:
-                _ask_again(state, workload)
     elif workload.assignment is None:
         workload.cluster_queue = ""
 
@@ -93,4 +105,4 @@ def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
         place(state, workload)
 
 
-__all__ = ["place", "place_all", "place_family", "place_siblings", "queue_for"]
+__all__ = ["place", "place_all", "place_family", "place_siblings", "put_back", "queue_for"]

@@ -19,7 +19,7 @@ from .circles import Remembered
 from .model import AdmissionCheck, LocalQueue, Workload
 from .ordering import effective_priority
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
-from .placing import place
+from .placing import put_back
 from .reservations import index
 from .state import SchedulerState, Status, new_state
 
@@ -272,7 +272,7 @@ def _thaw(data: _State) -> SchedulerState:
         _thaw_workload(state, item)
     for workload in world.workloads.values():
         if workload.assignment is None:
-            place(state, workload)
+            put_back(state, workload)
     for cq in world.cluster_queues.values():
         index(cq)
     for name in world.cluster_queues:

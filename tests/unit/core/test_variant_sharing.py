@@ -231,3 +231,20 @@ def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) ->
     world.settle_all()
     assert world.flavor_of("high") == "od"
     world.verify()
+
+
+def test_a_state_that_is_read_back_is_the_same() -> None:
+    """Whoever starts from a snapshot asks nobody again who is blocked on a gate: nothing has come (CA11)."""
+    spec = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    policy = {"migration": {"mode": "TryPreferredFlavors"}}
+    world = cell(cluster_queue({"res": 1, "od": 1}, policy, **spec), CLASS)
+    for name, priority_class in (("first", "high"), ("low", "")):
+        world.submit(name, **({"priority_class": priority_class} if priority_class else {}))
+        world.settle_all()
+    world.submit("high", priority_class="high")
+    for writer in ("slices", "variants", "scheduler"):
+        world.step(writer)
+    assert len(world.events(BlockedOnPreemptionGates)) == 1
+    scheduler = world.services["scheduler"]
+    data = scheduler.decider.dump(scheduler.state)
+    assert scheduler.decider.dump(scheduler.decider.load(data)) == data

@@ -1,7 +1,8 @@
 """`python -m tests.fault [--kills N] [--seed N]`: kill everything at random while jobs run, then check.
 
 `--checks` is another run: controllers of admission checks and their service are killed (`checks`).
-Last line: `fault: N kills, N jobs, N lost, N double, N divergent`; non-zero exit if anything is wrong.
+Before the end a table of the faults: how often each came, how soon it had healed. Last line: `fault: N kills,
+N jobs, N lost, N double, N divergent, N violations`; non-zero exit if anything is wrong.
 Then the cell's directory stays, with the logs of all processes and the event log as `log.jsonl`.
 """
 
@@ -19,8 +20,9 @@ import structlog
 
 from tests.system import System
 
-from . import checks
-from .run import ENV, Plan, Report, run
+from .chaos import LEAST
+from .checks import check_plan
+from .run import ENV, Plan, run
 
 SHOWN = 12
 """Lines of each kind of finding."""
@@ -30,12 +32,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.fault", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs to reach (default 60)")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="to repeat a run")
-    parser.add_argument("--no-agents", action="store_true", help="no real processes as jobs")
+    parser.add_argument(
+        "--least", type=int, default=LEAST, help=f"times that each fault comes at least (default {LEAST})"
+    )
+    parser.add_argument("--no-executors", action="store_true", help="no agents, no bridges")
     parser.add_argument("--keep", action="store_true", help="keep the cell's directory in any case")
     parser.add_argument("--checks", action="store_true", help="damage admission checks")
     options = parser.parse_args()
-    check_plan = checks.CheckPlan(kills=options.kills, seed=options.seed)
-    plan = Plan(kills=options.kills, seed=options.seed, agents=not options.no_agents)
+    if options.checks:
+        plan = check_plan(options.kills, options.seed, options.least)
+    else:
+        plan = Plan(
+            kills=options.kills, seed=options.seed, least=options.least, executors=not options.no_executors
+        )
     directory = Path(tempfile.mkdtemp(prefix="sluice-fault-"))
     print(f"seed {plan.seed}, in {directory}", flush=True)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
@@ -47,9 +56,7 @@ def main() -> int:
 
     try:
         with System(directory, env=ENV) as system:
-            report: checks.CheckReport | Report = asyncio.run(
-                checks.run(system, check_plan, tell) if options.checks else run(system, plan, tell)
-            )
+            report = asyncio.run(run(system, plan, tell))
         keep = options.keep or report.findings.any()
     finally:
         if keep:

@@ -1,4 +1,4 @@
-"""Real faults, at random moments: SIGKILL of services and server, paused leaders, two leaders at once."""
+"""Real faults, at random moments: killed services and server, paused leaders, two leaders, lost buckets."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import nats
@@ -16,28 +16,37 @@ from nats.aio.client import Client
 from sluice.log.service import Status
 from tests.system import Service, System
 
+from .healing import PATIENCE_S, UNAVAILABLE, Healing, Sign
 from .probe import Probe, leader, standby
+from .staff import OF_STAFF, Staff
 
 DECIDERS = ("scheduler", "slice_aggregator", "variant_controller", "admission_check")
 """Services with a leader and stand-bys; two replicas of each are kept."""
 APIS = 2
-AGENTS = ("left", "right")
+
+LEAST = 2
+"""So often at least each kind of fault comes in a whole run."""
 
 DECK = {
-    "kill leader": 14,
+    "kill leader": 12,
     "kill one": 6,
     "kill all": 2,
     "kill leader and server": 2,
-    "kill server": 6,
-    "kill api": 8,
-    "kill agent": 5,
+    "kill server": 5,
+    "kill api": 6,
+    "kill agent": 4,
     "kill agent for long": 3,
     "kill agent for long and lose claims": 2,
+    "kill bridge": 4,
+    "kill bridge for long": 3,
+    "kill bridge for long and lose claims": 2,
+    "kill controller": 2,
+    "kill controller for long": 2,
     "pause server": 2,
-    "forget snapshots": 1,
+    "forget snapshots": 2,
     "lose claims": 3,
     "lose dispatch": 3,
-    "lose checks": 1,
+    "lose checks": 2,
     "lose leases": 2,
     "lose heartbeats": 3,
     "lose snapshots": 2,
@@ -60,60 +69,51 @@ OF_DECIDERS = (
 LOST = "lose "
 """Begins the faults that delete a bucket."""
 
-OF_AGENTS = ("kill agent", "kill agent for long", "kill agent for long and lose claims")
-
-AWAY_S = 12.0
-"""Longer than an agent may be silent before its jobs are given to others (heartbeat and patience: 8 s)."""
+FILLED_S = 10.0
+"""So long a bucket that is to be deleted is waited for until there is something in it."""
 
 TAKE_OVER_S = 2.0
 """Wanted: the longest time from a leader's kill to another one's lead."""
 
-PATIENCE_S = 120.0
-"""After so long it will not come any more."""
-
 
 @dataclass
 class Chaos:
-    """Does the damage, repairs it as a supervisor would, and notes what came of it."""
+    """Does the damage, repairs it as a supervisor would, and notes what came of it.
+
+    *damaged*: services with a leader that are damaged; all have two replicas, others one.
+    """
 
     system: System
     probe: Probe
     random: random.Random
-    deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
-    agents: bool = True
+    staff: Staff
+    healing: Healing
+    deck: Mapping[str, int] = field(default_factory=lambda: dict(DECK))
+    damaged: Sequence[str] = DECIDERS
     take_over_s: float = TAKE_OVER_S
+    apis: int = APIS
+    judging: bool = True
+    """Whether the first fault of each kind that has a limit is watched alone, and buckets are waited for."""
     kills: int = 0
     done: dict[str, int] = field(default_factory=dict)
+    """Faults that befell somebody."""
     takeovers_s: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     fenced: int = 0
     """Leaders that were seen to give way."""
     _cards: list[str] = field(default_factory=list)
     _turns: list[str] = field(default_factory=list)
-    _away: set[asyncio.Task[None]] = field(default_factory=set)
 
     # the cell
 
     def start(self) -> None:
         """Start everything."""
-        for _ in range(APIS):
+        for _ in range(self.apis):
             self.system.start("api")
         for folder in DECIDERS:
-            self.system.start(folder)
-            self.system.start(folder)
-        if self.agents:
-            for name in AGENTS:
-                self._start_agent(name)
-
-    def _start_agent(self, name: str) -> Service:
-        env = {
-            "AGENT_NAME": name,
-            "AGENT_FLAVORS": "metal",
-            "AGENT_CAPACITY": "3",
-            "AGENT_WORK_DIR": str(self.system.directory / f"agent-{name}"),
-            "AGENT_GRACE_S": "0.5",
-        }
-        return self.system.start("agent", env, label=f"agent-{name}")
+            for _ in range(2 if folder in self.damaged else 1):
+                self.system.start(folder)
+        self.staff.start()
 
     def _pids(self, folder: str) -> set[int]:
         return {service.pid for service in self.system.live(folder)}
@@ -128,18 +128,39 @@ class Chaos:
 
     # faults
 
-    async def one(self) -> str:
-        """Do the next fault and repair it; returns what it was."""
+    def lacking(self, least: int) -> list[str]:
+        """Return the faults that have not come so often yet."""
+        return [what for what, count in self.deck.items() if self.done.get(what, 0) < min(least, count)]
+
+    async def one(self, least: int = 0) -> str:
+        """Do the next fault and repair it; returns what it was. *least*: one that came less often."""
+        what = self._next_card(self.lacking(least))
+        folder = self._next_folder() if what in OF_DECIDERS else ""
+        alone = self.judging and self.healing.is_due(what)
+        if alone:
+            await self.healing.settled(but=("lose snapshots", *OF_STAFF))
+        waits_s = self.healing.waits_s() if alone else {}
+        if not await self._do(what, folder):
+            return f"nothing ({what})"
+        self.done[what] = self.done.get(what, 0) + 1
+        if alone:
+            await self.healing.judge(what, waits_s)
+        return f"{what} ({folder})" if folder else what
+
+    def _next_card(self, lacking: list[str]) -> str:
+        if lacking:
+            return self.random.choice(lacking)
         if not self._cards:
             self._cards = [what for what, count in self.deck.items() for _ in range(count)]
             self.random.shuffle(self._cards)
-        what = self._cards.pop()
-        if what in OF_AGENTS and not self.agents:
-            return "nothing"
+        return self._cards.pop()
+
+    async def _do(self, what: str, folder: str) -> bool:
+        """Do it, and have it watched until it has healed; False if there was nobody whom it could befall."""
         if what.startswith(LOST):
-            await self._lose(what.removeprefix(LOST))
-            self.done[what] = self.done.get(what, 0) + 1
-            return what
+            return await self._lose(what)
+        if what in OF_STAFF:
+            return await self._kill_staff(what)
         faults: dict[str, Callable[[str], Awaitable[None]]] = {
             "kill leader": self._kill_leader,
             "kill one": self._kill_one,
@@ -147,23 +168,18 @@ class Chaos:
             "kill leader and server": self._kill_leader_and_server,
             "kill server": self._kill_server,
             "kill api": self._kill_api,
-            "kill agent": self._kill_agent,
-            "kill agent for long": self._kill_agent_for_long,
-            "kill agent for long and lose claims": self._kill_agent_and_lose_claims,
             "pause server": self._pause_server,
             "forget snapshots": self._forget_snapshots,
             "pause leader": self._pause_leader,
             "two leaders": self._two_leaders,
         }
-        folder = self._next_folder() if what in OF_DECIDERS else ""
         await faults[what](folder)
-        self.done[what] = self.done.get(what, 0) + 1
-        return f"{what} ({folder})" if folder else what
+        return True
 
     def _next_folder(self) -> str:
         """Return whose turn it is: at random, and evenly."""
         if not self._turns:
-            self._turns = list(DECIDERS)
+            self._turns = list(self.damaged)
             self.random.shuffle(self._turns)
         return self._turns.pop()
 
@@ -191,17 +207,32 @@ class Chaos:
             return None
         return self._service(pid), {each: answer.fenced for each, answer in answers.items()}
 
-    async def _note_takeover(self, folder: str, began: float) -> None:
+    async def _note_takeover(self, fault: str, folder: str, began: float) -> None:
         """Wait until another replica leads, and note how long that took since *began*."""
-        others = self._pids(folder) - self._paused
+        others, waits_s = self._pids(folder) - self._paused, self.healing.waits_s()
         found = await self.probe.until(folder, lambda a: leader(a, others) is not None, PATIENCE_S)
         took_s = time.monotonic() - began
         if found is None:
             self.wrong.append(f"{folder}: no leader within {PATIENCE_S:.0f} s")
             return
         self.takeovers_s.append(took_s)
-        if took_s > self.take_over_s:
-            self.wrong.append(f"{folder}: take-over in {took_s:.2f} s, wanted {self.take_over_s} s")
+        self.healing.note(fault, took_s)
+        self.healing.hold_against(f"{folder}: take-over", took_s, self.take_over_s, waits_s)
+
+    def _watch_replicas(self, fault: str, folder: str) -> None:
+        """Watch until there are a leader and a stand-by."""
+        pids = self._pids(folder)
+
+        async def sign() -> bool | None:
+            if not pids <= self._pids(folder):
+                return None
+
+            def complete(answers: dict[int, Status]) -> bool:
+                return leader(answers, pids) is not None and standby(answers, pids) is not None
+
+            return await self.probe.until(folder, complete, 1.0) is not None
+
+        self.healing.watch(fault, sign)
 
     @property
     def _paused(self) -> set[int]:
@@ -212,7 +243,7 @@ class Chaos:
         if warm is not None:
             began = time.monotonic()
             self._kill(warm[0])
-            await self._note_takeover(folder, began)
+            await self._note_takeover("kill leader", folder, began)
             self.system.start(folder)
 
     async def _kill_one(self, folder: str) -> None:
@@ -220,19 +251,23 @@ class Chaos:
         self._kill(self.random.choice(self.system.live(folder)))
         await self._sleep(0.5)
         self.system.start(folder)
+        self._watch_replicas("kill one", folder)
 
-    async def _kill_all(self, folder: str) -> None:
+    async def _kill_all(self, folder: str, fault: str = "kill all") -> None:
         for service in self.system.live(folder):
             self._kill(service)
         await self._sleep(1.0)
         self.system.start(folder)
         self.system.start(folder)
+        self._watch_replicas(fault, folder)
 
     async def _kill_server(self, _folder: str) -> None:
+        began = time.monotonic()
         self.system.server.kill()
         self.kills += 1
         await self._sleep(0.5)
         await asyncio.to_thread(self.system.server.start)
+        self.healing.watch("kill server", self.healing.decides("scheduler"), began)
 
     async def _kill_leader_and_server(self, folder: str) -> None:
         """What the leader had not got an answer for is settled by its successor."""
@@ -243,71 +278,92 @@ class Chaos:
             await self._sleep(0.1)
             self._kill(warm[0])
             await asyncio.to_thread(self.system.server.start)
-            await self._note_takeover(folder, time.monotonic())
+            await self._note_takeover("kill leader and server", folder, time.monotonic())
             self.system.start(folder)
 
     async def _kill_api(self, _folder: str) -> None:
+        began = time.monotonic()
         live = self.system.live("api")
         if live:
             self._kill(self.random.choice(live))
+        self.healing.watch("kill api", self._answers, began)
         await self._sleep(0.5)
         self.system.start("api")
 
-    def _kill_some_agent(self) -> str | None:
-        here = [name for name in AGENTS if self.system.live(label=f"agent-{name}")]
-        if not here:
-            return None
-        name = self.random.choice(here)
-        for service in self.system.live(label=f"agent-{name}"):
-            self._kill(service)
-        return name
+    async def _answers(self) -> bool:
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await self.probe.client.request(f"sluice.{self.probe.cell}.query.status", b"{}", timeout=1.0)
+            return True
+        return False
 
-    async def _kill_agent(self, _folder: str) -> None:
-        name = self._kill_some_agent()
-        if name is not None:
-            await self._sleep(1.0)
-            self._start_agent(name)
+    async def _kill_staff(self, what: str) -> bool:
+        kind = what.split()[1]
+        name = self.staff.pick(kind)
+        if name is None:
+            return False
+        if "lose claims" in what and not await self._filled("lose claims"):
+            return False
+        self.kills += await self.staff.kill(kind, name, what)
+        # Only the log remembers what it has begun.
+        return "lose claims" not in what or await lose(self.probe.client, "claims")
 
-    async def _kill_agent_for_long(self, _folder: str) -> None:
-        """Its jobs are given to the other one meanwhile."""
-        name = self._kill_some_agent()
-        if name is not None:
-            task = asyncio.create_task(self._back_later(name))
-            self._away.add(task)
-            task.add_done_callback(self._away.discard)
-
-    async def _back_later(self, name: str) -> None:
-        await asyncio.sleep(AWAY_S)
-        self._start_agent(name)
-
-    async def _kill_agent_and_lose_claims(self, folder: str) -> None:
-        """Only the log remembers what it has begun."""
-        await self._kill_agent_for_long(folder)
-        await self._lose("claims")
-
-    async def _lose(self, bucket: str) -> None:
-        """Delete a bucket, as `nats kv del` does; who needs it makes it again."""
-        await lose(self.probe.client, bucket)
-        if bucket == "leases":
+    async def _lose(self, fault: str) -> bool:
+        """Delete a bucket that has something in it, as `nats kv del` does; who needs it makes it again."""
+        sign = await self._filled(fault)
+        if sign is None:
+            return False
+        began = time.monotonic()
+        if not await lose(self.probe.client, fault.removeprefix(LOST)):
+            return False
+        self.healing.watch(fault, sign, began)
+        if fault == "lose leases":
             # A take-over is measured from a lease that was seen.
             await asyncio.sleep(2.0)
+        return True
 
-    async def back(self) -> None:
-        """Wait until all that was to come back is back."""
-        if self._away:
-            await asyncio.wait(self._away)
+    async def _filled(self, fault: str) -> Sign | None:
+        """Wait until the bucket of *fault* has something in it, for a while; returns when it has healed."""
+        deadline = time.monotonic() + (FILLED_S if self.judging else 1.0)
+        while time.monotonic() < deadline:
+            with contextlib.suppress(*UNAVAILABLE):
+                if (sign := await self._contents(fault.removeprefix(LOST))) is not None:
+                    return sign
+            await asyncio.sleep(0.05)
+        return None
+
+    async def _contents(self, bucket: str) -> Sign | None:
+        """Return what tells that the bucket, which is to be deleted, is back; None if it is empty."""
+        healing = self.healing
+        match bucket:
+            case "claims":
+                claims = await healing.active_claims()
+                return healing.claimed(claims) if claims else None
+            case "heartbeats":
+                beats = await healing.bucket(bucket).keys()
+                return healing.beats(beats, self.staff.excuse()) if beats else None
+            case "leases":
+                return healing.leases() if await healing.bucket(bucket).keys() else None
+            case "snapshots":
+                there = await healing.snapshots()
+                return healing.snapshot_each(there) if there else None
+            case _:
+                standing = await healing.standing(bucket)
+                # One key says that it is whole.
+                filled = standing is not None and len(await healing.bucket(bucket).keys()) > 1
+                return healing.whole(bucket, standing) if filled else None
 
     async def _pause_server(self, _folder: str) -> None:
         """Nobody is disconnected, and nothing is answered."""
-        pid = self.system.server.pid
+        pid, began = self.system.server.pid, time.monotonic()
         os.kill(pid, signal.SIGSTOP)
         await self._sleep(2.5)
         os.kill(pid, signal.SIGCONT)
+        self.healing.watch("pause server", self.healing.decides("scheduler"), began)
 
     async def _forget_snapshots(self, folder: str) -> None:
         """Who starts now replays the whole log."""
         await lose(self.probe.client, "snapshots")
-        await self._kill_all(folder)
+        await self._kill_all(folder, "forget snapshots")
 
     async def _pause_leader(self, folder: str) -> None:
         """Stop the leader until another one leads; when it comes back, it must find itself fenced."""
@@ -317,7 +373,7 @@ class Chaos:
         victim, fenced = warm
         began = time.monotonic()
         victim.pause()
-        await self._note_takeover(folder, began)
+        await self._note_takeover("pause leader", folder, began)
         await self._sleep(1.0)
         victim.resume()
         await self._expect_fenced(folder, {victim.pid}, fenced)
@@ -349,13 +405,16 @@ class Chaos:
             answers = await self.probe.until(folder, lambda a: bool(a.keys() & pids), PATIENCE_S) or {}
             # The chain fences who writes: without admission checks one of the services has nothing to say.
             if any(answer.own for answer in answers.values()):
+                began = time.monotonic()
                 await self._expect_fenced(folder, pids, warm[1])
+                self.healing.note("two leaders", time.monotonic() - began)
             await self._sleep(1.5)
         self._kill(rogue)
 
 
-async def lose(client: Client, bucket: str) -> None:
-    """Delete a bucket of the cell, if it is there and the server takes it."""
+async def lose(client: Client, bucket: str, cell: str = "main") -> bool:
+    """Delete a bucket of the cell; False if there was none, or the server did not take it."""
     kind = "OBJ" if bucket == "snapshots" else "KV"
     with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError):
-        await client.jetstream().delete_stream(f"{kind}_sluice_main_{bucket}")
+        return await client.jetstream().delete_stream(f"{kind}_sluice_{cell}_{bucket}")
+    return False

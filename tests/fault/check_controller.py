@@ -13,6 +13,8 @@ from sluice.sdk.checks import Controller, Ready, Rejected, Request, Retry, Verdi
 
 DOOMED = 17
 """Every so manieth job is rejected by the last check."""
+RETRIES = 12
+"""Chance, in percent, that a check is to be tried again."""
 MOST_RETRIES = 3
 MUTE = range(50, 53)
 """Chances, in percent, of a first attempt that is never answered."""
@@ -27,18 +29,35 @@ def doomed(job: str) -> bool:
     return int(job.rpartition("-")[2]) % DOOMED == 0
 
 
+def _chance(check: str, uid: str, attempt: int) -> int:
+    return zlib.crc32(f"{uid}/{check}/{attempt}".encode()) % 100
+
+
+def _retries(chance: int, attempt: int) -> bool:
+    return chance < RETRIES and attempt <= MOST_RETRIES
+
+
+def _rejects(check: str, job: str) -> bool:
+    return check == "c" and doomed(job)
+
+
+def approves(check: str, uid: str, job: str, attempt: int) -> bool:
+    """Tell whether the controller of *check* says Ready to an attempt of a workload, or would if it spoke."""
+    return not _rejects(check, job) and not _retries(_chance(check, uid, attempt), attempt)
+
+
 def make(check: str) -> Controller:
     app = Controller(controller_name(check))
 
     @app.check
     async def answer(request: Request[Any]) -> Verdict:
-        chance = zlib.crc32(f"{request.workload.uid}/{check}/{request.attempt}".encode()) % 100
+        chance = _chance(check, request.workload.uid, request.attempt)
         await asyncio.sleep(chance / 1000)
-        if check == "c" and doomed(request.workload.job):
+        if _rejects(check, request.workload.job):
             return Rejected(message="doomed")
         if chance in MUTE and request.attempt == 1:
             await asyncio.Event().wait()
-        if chance < 12 and request.attempt <= MOST_RETRIES:
+        if _retries(chance, request.attempt):
             return Retry(after=1, message="not yet")
         return Ready()
 

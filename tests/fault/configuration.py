@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +11,12 @@ import msgspec
 import nats
 from nats.aio.client import Client
 
+from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from sluice.cli.client import decode
 from sluice.cli.errors import EXIT_UNAVAILABLE, CliError
 from sluice.events.query import ApplyRequest, ChangeAnswer
+
+from .check_controller import controller_name
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 CLASSES = {"low": 10, "mid": 50, "high": 100}
@@ -20,19 +24,37 @@ SIMULATED = tuple(f"q{index}" for index in range(6))
 """Queues whose jobs are run by the client of the test."""
 REAL = "metal"
 """Queue and flavor of the jobs that agents run as processes."""
+BRIDGE = "bridge"
+"""Queue and flavor of the jobs that executors made with the SDK run."""
+ELASTIC = ("q1", "q2", "q5", REAL, BRIDGE)
+"""Queues in which some jobs change their size while they run: no queue with concurrent admission may."""
+RUNS = "runs"
+"""Annotation with the seconds that a job runs on an executor made with the SDK."""
 RACING, BETTER = ("q0", "q3", "q4"), "better"
 """Queues with concurrent admission, and the flavor that their jobs move up to."""
 NOMINAL, LEAST, MOST = 8, 5, 10
 """Quota of a queue, and between what it is edited. Three queues of the least still hold the largest job."""
 EDIT = "edit"
 """Annotation with the number of the edit that the object is of."""
+ANSWER_TIMEOUT_S = 4
+"""How long a check may go unanswered: now and then none is (`check_controller`)."""
 ANSWER_S = 6.0
 """Longer than any outage of a run: an edit that was given up but lands later would undo a newer one."""
 
 Manifest = dict[str, Any]
+Checks = Mapping[str, Sequence[str]]
+"""Queue -> the admission checks that its jobs pass."""
+SOME_CHECKS: Checks = {"q2": ("a",)}
+
+SETTINGS: Manifest = {
+    "apiVersion": "sluice.dev/v1alpha1",
+    "kind": "Configuration",
+    "metadata": {"name": "default"},
+    "spec": {"admissionChecks": {"backoffBaseSeconds": 1}},
+}
 
 
-def cluster_queue(name: str, nominal: int = NOMINAL, edit: int = 0) -> Manifest:
+def cluster_queue(name: str, checks: Checks, nominal: int = NOMINAL, edit: int = 0) -> Manifest:
     index = SIMULATED.index(name)
     found = _queue(
         name,
@@ -42,6 +64,9 @@ def cluster_queue(name: str, nominal: int = NOMINAL, edit: int = 0) -> Manifest:
         strategy="StrictFIFO" if index == 5 else "BestEffortFIFO",
         edit=edit,
     )
+    if name in checks:
+        rules = [{"name": check} for check in checks[name]]
+        found["spec"]["admissionChecksStrategy"] = {"admissionChecks": rules}
     if name in RACING:
         better = {"name": BETTER, "resources": [{"name": "cpu", "nominalQuota": 4, "borrowingLimit": 4}]}
         found["spec"]["resourceGroups"][0]["flavors"].insert(0, better)
@@ -66,19 +91,21 @@ def _queue(name: str, flavor: str, quota: Manifest, *, cohort: str, strategy: st
     }
 
 
-def objects() -> list[Manifest]:
-    """Return the whole configuration: two cohorts of three queues, and one for real processes."""
+def objects(checks: Checks) -> list[Manifest]:
+    """Return the whole configuration: two cohorts of three queues, and one for each kind of executors."""
     found: list[Manifest] = [
         {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": {"name": name}}
-        for name in ("default", BETTER, REAL)
+        for name in ("default", BETTER, REAL, BRIDGE)
     ]
+    found += [SETTINGS, *map(_check, names_of(checks))]
     found += [
         {"apiVersion": VERSION, "kind": "WorkloadPriorityClass", "metadata": {"name": n}, "value": v}
         for n, v in CLASSES.items()
     ]
-    found += [cluster_queue(name) for name in SIMULATED]
-    metal = {"name": "cpu", "nominalQuota": 4}
-    found.append(_queue(REAL, REAL, metal, cohort="machines", strategy="BestEffortFIFO"))
+    found += [cluster_queue(name, checks) for name in SIMULATED]
+    for name, nominal in ((REAL, 6), (BRIDGE, 10)):
+        quota = {"name": "cpu", "nominalQuota": nominal}
+        found.append(_queue(name, name, quota, cohort="machines", strategy="BestEffortFIFO"))
     found += [
         {
             "apiVersion": VERSION,
@@ -86,9 +113,23 @@ def objects() -> list[Manifest]:
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"clusterQueue": name},
         }
-        for name in (*SIMULATED, REAL)
+        for name in (*SIMULATED, REAL, BRIDGE)
     ]
     return found
+
+
+def names_of(checks: Checks) -> list[str]:
+    """Return the names of all checks."""
+    return sorted({name for its in checks.values() for name in its})
+
+
+def _check(name: str) -> Manifest:
+    return {
+        "apiVersion": VERSION,
+        "kind": "AdmissionCheck",
+        "metadata": {"name": name, "annotations": {ANSWER_TIMEOUT_SECONDS: str(ANSWER_TIMEOUT_S)}},
+        "spec": {"controllerName": controller_name(name)},
+    }
 
 
 @dataclass
@@ -97,6 +138,7 @@ class Editor:
 
     client: Client
     random: random.Random
+    checks: Checks = field(default_factory=lambda: SOME_CHECKS)
     cell: str = "main"
     tried: dict[int, str] = field(default_factory=dict)
     """Number of each edit -> its queue."""
@@ -107,7 +149,7 @@ class Editor:
     unanswered: int = 0
 
     async def set_up(self) -> None:
-        await self.apply(objects())
+        await self.apply(objects(self.checks))
 
     async def edit_for_ever(self) -> None:
         while True:
@@ -118,7 +160,7 @@ class Editor:
         number = len(self.tried) + 1
         self.tried[number] = queue
         self.last[queue] = (number, nominal)
-        self.acknowledged[number] = await self.apply([cluster_queue(queue, nominal, number)])
+        self.acknowledged[number] = await self.apply([cluster_queue(queue, self.checks, nominal, number)])
 
     async def restore(self) -> None:
         """Give every queue its first quota back."""

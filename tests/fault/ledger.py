@@ -10,9 +10,10 @@ from sluice.api.quantity import resource_value
 from sluice.events.base import Event
 from sluice.events.codec import CloudEvent, decode_commit, decode_message
 from sluice.events.config import ObjectApplied
-from sluice.events.scheduler import Preempted, QuotaReleased, QuotaReserved
+from sluice.events.scheduler import Evicted, Preempted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import (
     ExecutorLost,
+    JobResized,
     JobResumed,
     Rejected,
     WorkloadCreated,
@@ -24,6 +25,8 @@ from sluice.log.subjects import COMMITS
 
 from .configuration import EDIT
 
+MIGRATION = "FlavorMigration"
+
 
 @dataclass
 class Incarnation:
@@ -32,7 +35,8 @@ class Incarnation:
     job: str
     uid: str
     attempts: list[int] = field(default_factory=list)
-    finished: int = 0
+    finished: dict[int, None] = field(default_factory=dict)
+    """By which messages: both slices of a job end by one."""
     deleted: int = 0
 
     @property
@@ -87,12 +91,17 @@ class Ledger:
                 if event.workload in self._reserved:
                     self.double.append(f"{event.workload}: quota reserved twice, at {seq}")
                 self._reserved.add(event.workload)
+            case Evicted() if event.reason == MIGRATION:
+                self.counts[MIGRATION] = self.counts.get(MIGRATION, 0) + 1
             case QuotaReleased():
+                self._reserved.discard(event.workload)
+            case WorkloadFinished(reason="WorkloadSliceReplaced"):
+                # The job goes on in its other slice.
                 self._reserved.discard(event.workload)
             case WorkloadFinished():
                 self._reserved.discard(event.workload)
                 life = self._workloads[event.workload]
-                life.finished += 1
+                life.finished[event.cause] = None
                 if event.reason != "Succeeded":
                     self.failed.append(f"{life.job}: failed at {seq}: {event.message}")
             case WorkloadDeleted():
@@ -145,16 +154,15 @@ class Ledger:
     def excess(self, submissions: dict[str, int]) -> list[str]:
         """Return the jobs that lived more often than they were submitted, or finished more than once."""
         wrong = list(self.double)
-        wrong += [f"{x.job}: finished {x.finished} times" for x in self.lives.values() if x.finished > 1]
+        wrong += [
+            f"{x.job}: finished {len(x.finished)} times" for x in self.lives.values() if len(x.finished) > 1
+        ]
         wrong += [
             f"{job}: submitted {submissions.get(job, 0)} times, lived {len(lives)} times"
             for job, lives in self._by_job.items()
             if len(lives) > submissions.get(job, 0)
         ]
         return wrong
-
-    def finished(self) -> set[str]:
-        return {life.job for life in self.lives.values() if life.finished}
 
     def summary(self) -> str:
         shown = {
@@ -164,5 +172,9 @@ class Ledger:
             "deletions": WorkloadDeleted.__name__,
             "agents lost": ExecutorLost.__name__,
             "edits": ObjectApplied.__name__,
+            "resizes": JobResized.__name__,
+            "growths": WorkloadSliceReplaced.__name__,
+            "migrations": MIGRATION,
+            "checks passed": "ChecksReady",
         }
         return ", ".join(f"{self.counts.get(name, 0)} {text}" for text, name in shown.items())

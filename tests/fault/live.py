@@ -32,8 +32,9 @@ def digest_of(decider: Decider[Any], fold: Fold[Any]) -> str:
     return hashlib.sha256(decider.dump(fold.state)).hexdigest()
 
 
-def read_log(url: str, cell: str = "main") -> list[Entry]:
-    return [entry for batch in read_all(url, cell) for entry in batch]
+def read_log(url: str, start: int = 1, cell: str = "main") -> list[Entry]:
+    """Return the log from sequence *start* on."""
+    return [entry for batch in read_all(url, cell, start) for entry in batch]
 
 
 async def replicas(probe: Probe, system: System, folder: str, expected: str) -> list[str]:

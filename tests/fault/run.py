@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,35 +13,31 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from services.admission_check.requests import Requests
-from services.slice_aggregator.dispatch import Dispatch
-from sluice.cli.errors import CliError
-from sluice.core.checks import AdmissionChecks
-from sluice.core.slices import SliceAggregator
-from sluice.core.variants import VariantController
 from sluice.log.contract import Entry
-from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
 from sluice.log.jetstream import JetStreamLog
-from sluice.replay import jsonl
-from sluice.replay.linting import lint
-from sluice.replay.source import ListSource
-from sluice.replay.verify import Verdict, entries_for, verify
 from sluice.sdk import AsyncClient
 from tests.system import System
 
 from . import live
-from .audit import AuditedScheduler
-from .chaos import DECIDERS, DECK, TAKE_OVER_S, Chaos
-from .configuration import Editor
+from .chaos import APIS, DECIDERS, DECK, LEAST, TAKE_OVER_S, Chaos
+from .check_audit import CheckAudit
+from .check_controller import doomed
+from .configuration import BRIDGE, REAL, SOME_CHECKS, Checks, Editor, names_of
+from .healing import Healing
+from .judging import Findings, Judge
 from .ledger import Ledger
+from .observed import ProcessWatch, read_diary
+from .person import Person
 from .probe import Probe, leader
+from .staff import AGENTS, BRIDGES, Staff
 from .world import World
 
+PART = 200
+"""Messages looked at in one go."""
 SETTLE_S = 150.0
-"""Time for the jobs that are left to end, once nothing is damaged any more."""
-
-EXECUTOR_REPORTS = ("JobPodsReady", "JobStopped", "JobFinished")
+"""Once nothing is damaged any more, the jobs that are left end; after so long without one that does, they are
+lost."""
 
 ENV = {
     "SLUICE_LOG_LEVEL": "info",
@@ -52,30 +49,30 @@ ENV = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How much damage to do. *agents*: some jobs are real processes, run by agents that are killed too."""
+    """How much damage to do: *kills*, and each fault of the *deck* *least* times.
 
+    *executors*: some jobs are run by agents and by executors made with the SDK, which are killed, too.
+    """
+
+    name: str = "fault"
     kills: int = 60
     seed: int = 0
-    agents: bool = True
+    least: int = LEAST
+    executors: bool = True
+    checks: Checks = field(default_factory=lambda: SOME_CHECKS)
+    damaged: tuple[str, ...] = DECIDERS
+    jobs: int = 0
+    """At least so many."""
+    apis: int = APIS
+    whole: bool = True
+    """Whether also replicas, snapshots and answers are compared with the log."""
+    most: int = 10**6
+    """No more are submitted once there are so many."""
     deck: dict[str, int] = field(default_factory=lambda: dict(DECK))
     pause_s: float = 0.8
     """Most time between two faults."""
     take_over_s: float = TAKE_OVER_S
     """A longer take-over is wrong."""
-
-
-@dataclass
-class Findings:
-    """What is wrong, by kind; a run without any is good."""
-
-    lost: list[str] = field(default_factory=list)
-    double: list[str] = field(default_factory=list)
-    divergent: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-    """Everything else: invariants, edits, take-overs."""
-
-    def any(self) -> bool:
-        return bool(self.lost or self.double or self.divergent or self.wrong)
 
 
 @dataclass
@@ -90,8 +87,8 @@ class Report:
     def last_line(self) -> str:
         found = self.findings
         return (
-            f"fault: {self.kills} kills, {self.jobs} jobs, {len(found.lost)} lost, "
-            f"{len(found.double)} double, {len(found.divergent)} divergent"
+            f"{self.plan.name}: {self.kills} kills, {self.jobs} jobs, {len(found.lost)} lost, "
+            f"{len(found.double)} double, {len(found.divergent)} divergent, {len(found.wrong)} violations"
         )
 
 
@@ -120,30 +117,59 @@ async def run(system: System, plan: Plan, tell: Callable[[str], None]) -> Report
     evidence.mkdir()
     client = await connect(system.url)
     sdk = AsyncClient(system.url, source="fault-client")
-    editor = Editor(client, random.Random(rng.random()))
-    world = World(sdk, random.Random(rng.random()), evidence, plan.agents)
+    log = JetStreamLog(system.url, name="fault-look")
+    editor = Editor(client, random.Random(rng.random()), plan.checks)
+    others = (REAL, BRIDGE) if plan.executors else ()
+    world = World(sdk, random.Random(rng.random()), evidence, others)
+    healing = Healing(system, log)
+    agents, bridges = (AGENTS, BRIDGES) if plan.executors else ((), ())
+    staff = Staff(system, healing, random.Random(rng.random()), agents, bridges, names_of(plan.checks))
+    deck = {what: count for what, count in plan.deck.items() if staff.may(what)}
+    dice, probe = random.Random(rng.random()), Probe(client)
     chaos = Chaos(
-        system, Probe(client), random.Random(rng.random()), plan.deck, plan.agents, plan.take_over_s
+        system,
+        probe,
+        dice,
+        staff,
+        healing,
+        deck,
+        plan.damaged,
+        plan.take_over_s,
+        plan.apis,
+        judging=plan.least > 0,
     )
     chaos.start()
+    processes = ProcessWatch(system.directory)
+    person = Person(log, staff.away_controllers)
     try:
         await editor.set_up()
         with _going_on(world.execute(), world.finish_for_ever()) as executing:
-            with _going_on(world.submit_for_ever(), editor.edit_for_ever()) as going:
+            works = (world.submit_for_ever(plan.most), editor.edit_for_ever(), person.answer_for_ever())
+            with _going_on(*works) as going:
                 await _damage(chaos, world, plan, [*executing, *going], tell)
-            await chaos.back()
+                if plan.least:
+                    # Snapshots are taken when something happens.
+                    await healing.settled()
+            await staff.back()
             await editor.restore()
             entries = await _settle(world, chaos, system, tell)
+            await healing.settled(but=("lose snapshots",))
         tell("comparing everything with the log")
-        findings, ledger = await _compare(system, client, chaos, world, editor, entries)
+        runs = [*world.runs, *processes.stop()]
+        runs += [run for path in system.directory.glob("*.diary") for run in read_diary(path)]
+        judge = Judge(system, client, chaos, world, editor, entries, runs)
+        await judge.compare(whole=plan.whole)
     finally:
+        healing.stop()
+        processes.stop()
         for agent in system.live("agent"):
             agent.stop()
         await sdk.close()
+        await log.close()
         await client.close()
-    return Report(
-        plan, findings, chaos.kills, len(world.jobs), _lines(system.directory, chaos, editor, ledger)
-    )
+    answered = f"people: {person.answered} approvals for controllers that were away"
+    lines = [answered, *_lines(system.directory, chaos, editor, judge), *healing.table(chaos.done)]
+    return Report(plan, judge.found, chaos.kills, len(world.jobs), lines)
 
 
 @contextlib.contextmanager
@@ -163,9 +189,9 @@ async def _damage(
     tasks: list[asyncio.Task[None]],
     tell: Callable[[str], None],
 ) -> None:
-    while chaos.kills < plan.kills:
+    while chaos.kills < plan.kills or len(world.jobs) < plan.jobs or chaos.lacking(plan.least):
         await asyncio.sleep(chaos.random.uniform(0.1, plan.pause_s))
-        what = await chaos.one()
+        what = await chaos.one(plan.least if chaos.kills >= plan.kills else 0)
         tell(f"{chaos.kills:4} kills {len(world.jobs):5} jobs {len(world.running):3} running  {what}")
         for task in tasks:
             if task.done():
@@ -174,17 +200,27 @@ async def _damage(
 
 async def _settle(world: World, chaos: Chaos, system: System, tell: Callable[[str], None]) -> list[Entry]:
     """Wait until every job has ended, and nothing is added to the log any more; returns the log."""
-    await world.said()
-    deadline = time.monotonic() + SETTLE_S
+    deadline, least = time.monotonic() + SETTLE_S, len(world.jobs) + 1
+    entries: list[Entry] = []
+    ledger, audit = Ledger(), CheckAudit({})
     log = await JetStreamLog(system.url, name="fault-settle").open()
     try:
         while True:
             end = await _still_end(log)
-            entries = await asyncio.to_thread(live.read_log, system.url)
-            left = Ledger().add(entries).lost(_submissions(world))
-            tell(f"{len(entries)} messages in the log, {len(left)} jobs left")
-            if (not left and entries[-1].seq == end) or time.monotonic() > deadline:
+            start = entries[-1].seq + 1 if entries else 1
+            for new in _parts(await asyncio.to_thread(live.read_log, system.url, start)):
+                entries += new
+                audit.add(new)
+                ledger.add(new)
+                # Jobs are executed here, too.
+                await asyncio.sleep(0)
+            left = ledger.lost(world.submissions())
+            if len(left) < least:
+                tell(f"{len(entries)} messages in the log, {len(left)} jobs left")
+                least, deadline = len(left), time.monotonic() + SETTLE_S
+            if (not left and world.silent and entries[-1].seq == end) or time.monotonic() > deadline:
                 break
+            await _delete_rejected(world, audit.rejected, left)
     finally:
         await log.close()
     for folder in DECIDERS:
@@ -192,6 +228,19 @@ async def _settle(world: World, chaos: Chaos, system: System, tell: Callable[[st
         if await chaos.probe.until(folder, lambda a, pids=pids: leader(a, pids) is not None, 10) is None:  # type: ignore[misc]
             chaos.wrong.append(f"{folder}: no leader at the end")
     return entries
+
+
+def _parts(entries: list[Entry]) -> Iterator[list[Entry]]:
+    for begin in range(0, len(entries), PART):
+        yield entries[begin : begin + PART]
+
+
+async def _delete_rejected(world: World, rejected: set[str], left: list[str]) -> None:
+    """Delete, of the jobs that are left, those that a check has rejected: nobody else ends them."""
+    for text in left:
+        job = world.jobs[text.partition(":")[0]]
+        if job.name in rejected and doomed(job.name):
+            await world.client.delete(job.name, message_id=f"{job.name}-rejected-{job.submitted}")
 
 
 async def _still_end(log: JetStreamLog) -> int:
@@ -212,70 +261,11 @@ async def _end(log: JetStreamLog) -> int:
         return -1
 
 
-def _submissions(world: World) -> dict[str, int]:
-    return {job.name: job.submitted for job in world.jobs.values()}
-
-
-async def _compare(
-    system: System, client: Client, chaos: Chaos, world: World, editor: Editor, entries: list[Entry]
-) -> tuple[Findings, Ledger]:
-    """Compare ledger, invariants, decisions and every live state with the log."""
-    with (system.directory / "log.jsonl").open("wb") as file:
-        jsonl.write(entries, file)
-    ledger = Ledger().add(entries)
-    submissions = _submissions(world)
-    found = Findings(lost=ledger.lost(submissions) + ledger.failed, double=ledger.excess(submissions))
-    found.double += world.wrong + world.traces(ledger.finished())
-    found.wrong += chaos.wrong + editor.check(ledger.edits)
-    found.wrong += [f"rejected: {text}" for text in ledger.rejected if not text.startswith(EXECUTOR_REPORTS)]
-    scheduler, slices, variants, checks = (
-        AuditedScheduler(),
-        SliceAggregator(),
-        VariantController(),
-        AdmissionChecks(),
-    )
-    # A third replica, started now, has nothing but snapshot and tail.
-    for folder in DECIDERS:
-        system.start(folder)
-    log = await JetStreamLog(system.url, name="fault-check").open()
-    deciders: dict[str, Decider[Any]] = dict(
-        zip(DECIDERS, (scheduler, slices, variants, checks), strict=True)
-    )
-    states = {}
-    for folder, decider in deciders.items():
-        verdict = await asyncio.to_thread(_redecide, decider, entries, found)
-        states[folder] = verdict.fold.state
-        scheduler.auditing = False
-        expected = live.digest_of(decider, verdict.fold)
-        may_lack = "lose snapshots" in chaos.done
-        found.divergent += await live.snapshot(log, decider, entries, expected, may_lack=may_lack)
-        found.divergent += await live.replicas(chaos.probe, system, folder, expected)
-    found.wrong += scheduler.final(states["scheduler"])
-    wrong, _ = await asyncio.to_thread(lint, ListSource(entries))
-    found.wrong += [f"{v.invariant} at {v.seq}: {v.text}" for v in wrong]
-    found.divergent += await live.projection(log, Dispatch(), states["slice_aggregator"])
-    found.divergent += await live.projection(log, Requests(), states["admission_check"])
-    await log.close()
-    try:
-        found.divergent += await live.answers(client, entries)
-    except (CliError, nats.errors.Error) as error:
-        found.divergent.append(f"api: {error}")
-    return found, ledger
-
-
-def _redecide(decider: Decider[Any], entries: list[Entry], found: Findings) -> Verdict[Any]:
-    verdict = verify(decider, entries_for(decider, entries))
-    if verdict.divergence is not None:
-        found.divergent.append(f"{decider.writer}: {verdict.divergence}")
-    elif verdict.unsettled:
-        found.divergent.append(f"{decider.writer}: not settled at the end: {verdict.unsettled[:3]}")
-    return verdict
-
-
-def _lines(directory: Path, chaos: Chaos, editor: Editor, ledger: Ledger) -> list[str]:
+def _lines(directory: Path, chaos: Chaos, editor: Editor, judge: Judge) -> list[str]:
+    seen = Counter(run.executor for run in judge.runs)
     lines = [
-        "faults: " + ", ".join(f"{count} x {what}" for what, count in sorted(chaos.done.items())),
-        f"log: {ledger.summary()}",
+        f"log: {judge.ledger.summary()}",
+        "runs seen: " + ", ".join(f"{count} on {name}" for name, count in sorted(seen.items())),
         f"edits: {len(editor.acknowledged)} acknowledged, {editor.unanswered} times tried again",
         f"fenced: {chaos.fenced} leaders seen to give way",
         _starts(directory),

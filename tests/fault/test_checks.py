@@ -2,20 +2,24 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.system import System
 
-from .checks import CheckPlan, run
-from .run import ENV
+from .checks import check_plan
+from .run import ENV, run
 
 pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 
 
 async def test_every_job_has_one_end_whoever_is_killed(tmp_path: Path) -> None:
     """One outcome each; no verdict counts after an eviction; nothing waits for ever, answered or not."""
-    plan = CheckPlan(kills=7, jobs=24, most=36, seed=random.randrange(10**6), pause_s=0.4)
+    deck = {"kill controller": 4, "kill one": 3, "lose checks": 1}
+    seed = random.randrange(10**6)
+    few: dict[str, Any] = {"damaged": ("admission_check",), "apis": 1, "whole": False}
+    plan = check_plan(7, seed, least=0, deck=deck, jobs=24, most=36, pause_s=0.4, **few)
     told = [f"seed {plan.seed}"]
     with System(tmp_path, env=ENV) as system:
         report = await run(system, plan, told.append)

@@ -1,6 +1,7 @@
 """`python -m tests.unit.replay.record LOG.JSONL`: make the golden logs anew from the log of a fault run.
 
-Only when decisions change on purpose: run `python -m tests.fault --kills 10 --keep` and give its `log.jsonl`.
+Only when decisions change on purpose: run `python -m tests.fault --kills 10 --least 0 --keep` and give its
+`log.jsonl`.
 """
 
 import hashlib

@@ -8,11 +8,12 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.quantity import resource_value
 from sluice.core.fairness import weight
-from sluice.core.model import Workload, World
+from sluice.core.model import World
 from sluice.core.ordering import effective_priority
 from sluice.core.preemption import Target, get_targets, preemption_message
 from sluice.core.quota import FlavorResource
 from sluice.core.reservations import reserve
+from sluice.core.workload_state import Workload
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 

@@ -15,10 +15,10 @@ from sluice.api import kueue
 from sluice.core import lifecycle
 from sluice.core.check_states import CheckState, max_retry_at
 from sluice.core.jobs import resources_of
-from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.status import Notice, View, WorkloadView, notices, to_manifest
 from sluice.core.status.records import ActiveState, Recorded
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.checks import ChecksReady
 from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry

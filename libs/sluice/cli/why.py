@@ -7,11 +7,12 @@ import click
 import msgspec
 import yaml
 
-from sluice.core.inadmissible import ADMISSION_GATED, GATED_BY_ANNOTATION
-from sluice.core.model import Workload
+from sluice.core.inadmissible import GATED_BY_ANNOTATION
+from sluice.core.pending_reasons import ADMISSION_GATED
 from sluice.core.slices import SliceAggregator
 from sluice.core.slices_submission import parse, read
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event
 from sluice.events.ids import uid
 from sluice.events.scheduler import QuotaReserved

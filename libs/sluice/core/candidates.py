@@ -9,26 +9,23 @@ those of a priority hold is kept, too, to see what no search could find.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from sluice.events.base import WorkloadKey
 
 from .quota_node import FlavorResource
-
-if TYPE_CHECKING:
-    from .model import Workload
+from .workload_state import Workload
 
 Rank = tuple[int, int, str, WorkloadKey]
 """(priority, minus the reservation's time, uid, key): the lowest is preempted first."""
 
-Entry = tuple[Rank, "Workload"]
+Entry = tuple[Rank, Workload]
 
 
 _Place = tuple[bool, Rank, Mapping[FlavorResource, int]]
 """Whether it is evicted, its rank, and what it holds."""
 
 
-def rank(workload: "Workload") -> Rank:
+def rank(workload: Workload) -> Rank:
     """Return the workload's place among those that are as evicted as itself."""
     return (workload.priority, -(workload.reserved_at or 0), workload.uid, workload.key)
 
@@ -54,7 +51,7 @@ class CandidateIndex:
         self._places.clear()
         self._held.clear()
 
-    def put(self, workload: "Workload") -> None:
+    def put(self, workload: Workload) -> None:
         """Add the workload, or move it to where it belongs now."""
         key = workload.key
         place = (workload.evicted_at is not None, rank(workload), workload.usage)

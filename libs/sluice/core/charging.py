@@ -7,10 +7,11 @@ from sluice.events.base import WorkloadKey
 
 from .charges import add, beyond, given_back, usage_of
 from .families import holders
-from .model import Workload, World
+from .model import World
 from .quota import FlavorResource
 from .reservations import change_usage
 from .slicing import replaced_slice, successor
+from .workload_state import Workload
 
 
 def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:

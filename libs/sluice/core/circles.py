@@ -15,12 +15,11 @@ The variants of a job count as one. Derived from `Preempted`; only folds change 
 """
 
 from collections.abc import Container, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sluice.events.base import WorkloadKey
 
-if TYPE_CHECKING:
-    from .model import Workload
+from .workload_state import Workload
 
 IN_VAIN: Final = 2
 """So often one workload preempts another before it has quota: once more than should be needed."""
@@ -37,7 +36,7 @@ Remembered = tuple[WorkloadKey, WorkloadKey, int, str, str]
 A claimant that gave its reservation up is both, and its second queue is `ANYWHERE`."""
 
 
-def actor(workload: "Workload") -> WorkloadKey:
+def actor(workload: Workload) -> WorkloadKey:
     """Return who it is that preempts, or is preempted: of a variant its parent."""
     return workload.record.parent or workload.key
 
@@ -152,7 +151,7 @@ class Circles:
 
     # Folding
 
-    def note(self, preemptor: "Workload", victim: "Workload") -> None:
+    def note(self, preemptor: Workload, victim: Workload) -> None:
         """One has preempted the other."""
         key, other = actor(preemptor), actor(victim)
         self._put(key, other, self.times(key, other) + 1, preemptor.cluster_queue, victim.cluster_queue)
@@ -169,7 +168,7 @@ class Circles:
             self.trying[preemptor] = None
         by[preemptor] = _Edge(times, try_, queue, epochs.get(queue, 0), other, epochs.get(other, 0))
 
-    def give_up(self, claimant: "Workload") -> None:
+    def give_up(self, claimant: Workload) -> None:
         """It gave its reservation up, as what it was to preempt for it cannot be preempted after all (AC6).
 
         Counts as in vain. Any input at all may have changed that.

@@ -9,16 +9,11 @@ others.
 Derived from the workloads' own fields, never dumped; changed only by folds.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sluice.api.kueue import ClusterQueueSpec
-from sluice.events.base import PodSetAssignment, WorkloadKey
+from sluice.events.base import WorkloadKey
 
-from .check_states import READY, checks_for
-
-if TYPE_CHECKING:
-    from .model import Workload, World
+from .workload_state import Workload
 
 ANYTIME: Final = "Anytime"
 AFTER_CHECK: Final = "AfterCheckPassedOrOnDemand"
@@ -43,13 +38,13 @@ class Claims:
     def __bool__(self) -> bool:
         return bool(self.by_queue)
 
-    def put(self, claimant: "Workload") -> None:
+    def put(self, claimant: Workload) -> None:
         """Add a claimant, whose `victims` are set."""
         self.by_queue.setdefault(claimant.cluster_queue, {})[claimant.key] = claimant
         for victim in claimant.victims:
             self._awaited.setdefault(victim, {})[claimant.key] = claimant
 
-    def discard(self, claimant: "Workload") -> None:
+    def discard(self, claimant: Workload) -> None:
         """Forget the claim, if there is one; its victims are nothing to it any more."""
         if not claimant.preemptions:
             return
@@ -64,7 +59,7 @@ class Claims:
         claimant.victims = {}
         self.due.pop(claimant.key, None)
 
-    def choose(self, claimant: "Workload", victims: "dict[WorkloadKey, None]") -> None:
+    def choose(self, claimant: Workload, victims: dict[WorkloadKey, None]) -> None:
         """Replace the victims of a claim."""
         for victim in claimant.victims:
             self._drop(victim, claimant)
@@ -72,7 +67,7 @@ class Claims:
         for victim in victims:
             self._awaited.setdefault(victim, {})[claimant.key] = claimant
 
-    def gone(self, victim: WorkloadKey) -> "list[Workload]":
+    def gone(self, victim: WorkloadKey) -> list[Workload]:
         """Note that *victim* has no quota any more; return who waited for it."""
         awaiting = self._awaited.pop(victim, None)
         if awaiting is None:
@@ -81,35 +76,14 @@ class Claims:
             del claimant.victims[victim]
         return list(awaiting.values())
 
-    def claimants_of(self, victim: WorkloadKey) -> "list[Workload]":
+    def claimants_of(self, victim: WorkloadKey) -> list[Workload]:
         return list(self._awaited.get(victim, {}).values())
 
-    def _drop(self, victim: WorkloadKey, claimant: "Workload") -> None:
+    def _drop(self, victim: WorkloadKey, claimant: Workload) -> None:
         awaiting = self._awaited[victim]
         del awaiting[claimant.key]
         if not awaiting:
             del self._awaited[victim]
 
 
-def waits_for_checks(world: "World", spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> bool:
-    """Must a workload with this assignment preempt nobody before its checks allow it (AC6)?"""
-    for name in checks_for(spec, pod_sets):
-        check = world.checks.get(name)
-        # Nothing is known of a check that is missing; its queue is inactive, and there is no hurry.
-        if check is None or check.preemption_policy == AFTER_CHECK:
-            return True
-    return False
-
-
-def may_issue(world: "World", claimant: "Workload") -> bool:
-    """May the pending preemptions of *claimant* be issued? If it has any."""
-    if claimant.preemptions != PENDING:
-        return False
-    if claimant.preemptions_allowed or claimant.checks == READY:
-        return True
-    queue = world.cluster_queues.get(claimant.cluster_queue)
-    # Policies can be edited, and then nobody has to allow it any more.
-    return queue is not None and not waits_for_checks(world, queue.spec, claimant.assignment or ())
-
-
-__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING", "Claims", "may_issue", "waits_for_checks"]
+__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING", "Claims"]

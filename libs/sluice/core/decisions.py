@@ -20,12 +20,13 @@ from sluice.events.scheduler import (
 
 from .check_states import checks_for
 from .cycle import Cycle
-from .entry import ADMISSION_GATED, Entry, Outcome
+from .entry import Entry, Outcome
 from .eviction import FLAVOR_MIGRATION
 from .families import looked_at_before, migration_message
 from .issuing import preempt
 from .model import World
 from .pending_queues import TreeQueues
+from .pending_reasons import ADMISSION_GATED
 from .slicing import replacement
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)

@@ -9,26 +9,12 @@ from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import PodSetAssignment
 
 from .assignment import Assignment, Mode
-from .model import ClusterQueue, Workload
+from .model import ClusterQueue
 from .ordering import queue_order_timestamp
 from .pending_queues import Peers, Queue
 from .preemption import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from .quota import FlavorResource
-
-MISCONFIGURED: Final = "Misconfigured"
-PENDING_EVALUATION: Final = "PendingEvaluation"
-ADMISSION_GATED: Final = "AdmissionGated"
-WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
-WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
-WAITING_FOR_QUOTA: Final = "WaitingForQuota"
-
-NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
-OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
-DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
-BEHIND: Final = "Another workload of the queue preempts for the same capacity, and comes first"
-GATED: Final = "Workload requires preemption, but it's gated"
-CIRCLE: Final = "; to preempt for it again would go round in a circle"
-PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
+from .workload_state import Workload
 
 PREEMPTED_EPSILON_US: Final = 1000
 """A reclaimed borrower queues just behind its preemptor, which has the same time (a millisecond)."""

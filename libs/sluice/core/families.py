@@ -15,8 +15,9 @@ from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .eviction import PODS_READY_TIMEOUT
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .quota import FlavorResource
+from .workload_state import Workload
 
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
 BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"

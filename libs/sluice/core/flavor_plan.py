@@ -86,7 +86,7 @@ class Plan:
 
 
 def plan_of(cq: ClusterQueue) -> Plan:
-    plan = cq.flavor_plan
+    plan: Plan | None = cq.flavor_plan
     if plan is None or plan.spec is not cq.spec or plan.source is not cq.groups:
         plan = cq.flavor_plan = Plan(cq)
     return plan

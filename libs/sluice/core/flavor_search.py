@@ -30,9 +30,10 @@ from .assignment import (
 )
 from .families import allowed_flavors, family_usage
 from .flavor_plan import FlavorPlan, GroupPlan, plan_of
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .preemption import Possibility
 from .quota import FlavorResource, find_height_of_lowest_subtree_that_fits
+from .workload_state import Workload
 
 Pinned = Mapping[str, Mapping[str, str]]
 """Pod set name -> resource -> the only flavor to consider (a second look within the same cycle)."""

@@ -36,8 +36,9 @@ from .assignment import (
 )
 from .charges import given_back
 from .flavor_search import Oracle, Pinned, Search
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .preemption import Possibility
+from .workload_state import Workload
 
 
 def assign(

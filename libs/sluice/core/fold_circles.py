@@ -3,8 +3,8 @@
 from sluice.events.base import WorkloadKey
 
 from .circles import actor
-from .model import Workload
 from .state import SchedulerState
+from .workload_state import Workload
 
 
 def changed(state: SchedulerState, workload: Workload, cause: int) -> None:

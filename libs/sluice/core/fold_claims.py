@@ -7,12 +7,13 @@ from sluice.events.checks import PreemptionsAllowed
 from sluice.events.scheduler import PendingPreemptionsIssued, QuotaReserved
 
 from .charging import recharge
-from .claims import ISSUED, PENDING, may_issue
+from .claims import ISSUED, PENDING
+from .claims_rules import may_issue
 from .lifecycle import look
-from .model import Workload
 from .placing import place, place_siblings
 from .slicing import successor
 from .state import SchedulerState
+from .workload_state import Workload
 
 
 def claim(state: SchedulerState, workload: Workload, event: QuotaReserved) -> None:

@@ -15,12 +15,12 @@ from .families import siblings
 from .fold_claims import unclaim, victim_gone
 from .lifecycle import forget, look
 from .lifecycle_fold import execution_s
-from .model import Workload
 from .placing import place, place_siblings
 from .reservations import release
 from .shapes import ANY
 from .slicing import successor
 from .state import SchedulerState
+from .workload_state import Workload
 
 Handler = Callable[[SchedulerState, Any, int, Micros], None]
 """Folds one event: state, event, sequence of its message, when it was decided."""

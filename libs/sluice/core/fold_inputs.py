@@ -47,13 +47,13 @@ from .fold_effects import (
 )
 from .lifecycle import look, note
 from .lifecycle_fold import begin_anew
-from .model import Workload
 from .ordering import effective_priority
 from .placing import place, place_siblings
 from .processing import blocks_admission
 from .reservations import reorder
 from .state import SchedulerState
 from .variant_events import updated_as_workload
+from .workload_state import Workload
 
 
 def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:

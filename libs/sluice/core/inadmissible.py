@@ -10,14 +10,9 @@ from typing import Final
 from sluice.api import kueue
 
 from .eviction import DEACTIVATED, DEACTIVATED_MESSAGE
-from .model import Workload, World
-
-ON_HOLD: Final = "OnHold"
-MISCONFIGURED: Final = "Misconfigured"
-SUSPENDED: Final = "Suspended"
-ADMISSION_GATED: Final = "AdmissionGated"
-PENDING_EVALUATION: Final = "PendingEvaluation"
-PENDING_EVALUATION_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
+from .model import World
+from .pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
+from .workload_state import Workload
 
 GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
 

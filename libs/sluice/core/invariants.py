@@ -11,13 +11,14 @@ from sluice.events.scheduler import QuotaReserved
 
 from .charging import added, charge
 from .claims import ISSUED
-from .model import Workload, World
+from .model import World
 from .pending_queues import Peers, Queue
 from .placing import queue_for
 from .promises import Promises, keep_waiting
 from .quota import FlavorResource, Node
 from .reservations import Trial
 from .state import SchedulerState
+from .workload_state import Workload
 
 
 def violations(state: SchedulerState) -> list[str]:

@@ -5,7 +5,6 @@ computed anew against what there is now. One claimant at a time, as each changes
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from sluice.api.features import enabled
 from sluice.events.base import Event, WorkloadKey
@@ -18,15 +17,14 @@ from sluice.events.scheduler import (
 )
 
 from .eviction import PREEMPTED
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .pending import Pending
 from .pending_queues import TreeQueues
+from .pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from .preemption import Target, get_targets, preemption_message
 from .promises import Promises, keep_waiting
 from .reservations import Trial
-
-WAITING_FOR_QUOTA: Final = "WaitingForQuota"
-IMPOSSIBLE: Final = "The preemptions that were pending are no longer possible"
+from .workload_state import Workload
 
 
 def issue(world: World, pending: Pending) -> list[Event]:

@@ -37,8 +37,9 @@ from . import eviction as ev
 from .check_states import READY
 from .families import queue_identity
 from .lifecycle_fold import fold_lifecycle
-from .model import Workload, World
+from .model import World
 from .transitions import deadline_of, transitions
+from .workload_state import Workload
 
 _OWN = frozenset((Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated))
 """The scheduler's own: what follows from them has their cause."""

@@ -23,7 +23,7 @@ from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadSt
 from . import eviction as ev
 from .backoff import MICROS_PER_S
 from .check_states import READY, REJECTED, RETRY
-from .model import Workload
+from .workload_state import Workload
 
 
 def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:

@@ -9,16 +9,18 @@ from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
 
 from .assignment import Assignment, Mode, Possibility
-from .entry import MISCONFIGURED, PENDING_EVALUATION, Entry, Outcome
+from .entry import Entry, Outcome
 from .families import family_usage, why_barred
 from .flavors import Pinned, assign, assign_like
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .partial import reduce_counts
+from .pending_reasons import MISCONFIGURED, PENDING_EVALUATION
 from .preemption import Target, get_targets, possibility_of
 from .quota import FlavorResource
 from .remembered import is_plain, remembered
 from .selectors import matches
 from .slicing import charged, replaced_slice
+from .workload_state import Workload
 
 
 class Oracle:

@@ -7,7 +7,7 @@ from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import Micros
 from sluice.events.slices import WorkloadRecord
 
-from .model import Workload
+from .workload_state import Workload
 
 PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
 

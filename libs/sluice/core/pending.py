@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sluice.events.base import WorkloadKey
 
-from .model import Workload
 from .pending_queues import WAITS, PeerKey, Peers, Queue, TreeQueues, Waiting, rank_of
 from .quota import FlavorResource, Node
 from .ranked import Rank
 from .shapes import ANY, Least
+from .workload_state import Workload
 
 
 class Pending:
@@ -61,7 +61,7 @@ class Pending:
 
     def belongs(self, workload: Workload) -> bool:
         """Is a queued workload still among those that it is equal to? Variants change by their siblings."""
-        peers = workload.peers
+        peers: Peers | None = workload.peers
         assert peers is not None
         if workload.record.parent is None:
             return True

@@ -11,10 +11,10 @@ from typing import Final
 
 from sluice.events.base import WorkloadKey
 
-from .model import Workload
 from .quota import FlavorResource, Node
 from .ranked import Rank, Ranked
 from .shapes import ANY, Least, Shapes
+from .workload_state import Workload
 
 WAITS: Final = "waits"
 """First part of the key of the class of a preemptor that waits; its uid and the key that it had follow."""
@@ -166,7 +166,7 @@ class Queue:
         self.classes: dict[PeerKey, Peers] = {}
         self.active: Ranked[Peers] = Ranked()
         self.parked: Ranked[Peers] = Ranked()
-        self.shapes = Shapes()
+        self.shapes: Shapes[Peers] = Shapes()
         """The parked classes that freed capacity could help."""
         self.special = False
         """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
@@ -290,7 +290,7 @@ class TreeQueues:
         """Queues with preemptors that wait, or a blocker that reserves: they take part in every cycle."""
         self.parked: dict[str, Queue] = {}
         """Queues with parked classes."""
-        self.shapes = Shapes()
+        self.shapes: Shapes[Peers] = Shapes()
         """The parked classes of all queues that freed capacity could help."""
         self.special: dict[str, Queue] = {}
         """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""

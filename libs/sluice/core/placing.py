@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from sluice.events.base import WorkloadKey
 
 from .families import backs_off, is_parent, parent_holds, siblings
-from .inadmissible import GATED_BY_ANNOTATION, PENDING_EVALUATION, stopped
-from .model import Workload, World
+from .inadmissible import GATED_BY_ANNOTATION, stopped
+from .model import World
+from .pending_reasons import PENDING_EVALUATION
 from .slicing import must_wait
 from .state import SchedulerState, is_barred
+from .workload_state import Workload
 
 
 def queue_for(world: World, workload: Workload) -> str:

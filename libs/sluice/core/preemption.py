@@ -15,7 +15,7 @@ from typing import Final
 
 from sluice.api.features import enabled
 
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .preemption_candidates import (
     IN_CLUSTER_QUEUE,
     IN_COHORT_FAIR_SHARING,
@@ -29,6 +29,7 @@ from .preemption_classical import classical_targets
 from .preemption_fair import fair_targets
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from .reservations import without
+from .workload_state import Workload
 
 JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 

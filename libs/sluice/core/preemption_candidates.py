@@ -17,9 +17,10 @@ from sluice.events.base import WorkloadKey
 from .candidates import Entry
 from .circles import actor
 from .families import queue_time
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .ordering import queue_order_timestamp
 from .quota import Cell, FlavorResource, Node, cell_of
+from .workload_state import Workload
 
 Reason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"

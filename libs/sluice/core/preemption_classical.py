@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 from .candidates import Rank
-from .model import ClusterQueue, Workload
+from .model import ClusterQueue
 from .preemption_candidates import (
     IN_CLUSTER_QUEUE,
     IN_COHORT_RECLAIM_WHILE_BORROWING,
@@ -24,6 +24,7 @@ from .preemption_candidates import (
     fill_back,
 )
 from .quota import FlavorResource, Node
+from .workload_state import Workload
 
 _Source = tuple[ClusterQueue, Node]
 """Another queue with candidates, and the lowest cohort above it and the preemptor's queue."""

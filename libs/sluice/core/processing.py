@@ -6,14 +6,14 @@ from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
-from . import entry as texts
+from . import pending_reasons as texts
 from .assignment import Mode, pending_flavors
 from .check_states import checks_for
 from .circles import IN_VAIN, actor
-from .claims import waits_for_checks
+from .claims_rules import waits_for_checks
 from .entry import Entry, Outcome
 from .families import MAY_PREEMPT, Standing, is_gated, standing
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .nomination import may_be_reduced, propose
 from .pending_queues import Peers, TreeQueues, Waiting
 from .preemption import get_targets
@@ -21,6 +21,7 @@ from .promises import Promises, keep_waiting
 from .quota import FlavorResource, Node
 from .remembered import is_plain, remembered
 from .reservations import Trial, without
+from .workload_state import Workload
 
 ALWAYS_RECLAIMS = "Any"
 

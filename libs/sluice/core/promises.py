@@ -20,10 +20,11 @@ from sluice.events.base import WorkloadKey
 from .charges import beyond
 from .charging import added
 from .families import family_usage, siblings
-from .model import Workload, World
+from .model import World
 from .pending_queues import TreeQueues, Waiting
 from .quota import Cell, FlavorResource, Node, cell_of
 from .reservations import Trial
+from .workload_state import Workload
 
 _Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
 

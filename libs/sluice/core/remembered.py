@@ -11,8 +11,9 @@ from sluice.events.base import PodSetAssignment
 
 from .assignment import Assignment, Mode
 from .families import allowed_flavors
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .quota import find_height_of_lowest_subtree_that_fits
+from .workload_state import Workload
 
 MOST: Final = 256
 """Kinds of workloads remembered per queue; when there are more, all are forgotten."""
@@ -88,7 +89,7 @@ class Remembered:
 
 def remembered(world: World, cq: ClusterQueue) -> Remembered:
     """Return what is remembered of *cq*, or a fresh start when anything about it has changed."""
-    found = cq.remembered
+    found: Remembered | None = cq.remembered
     if found is None or not found.holds(world, cq):
         found = cq.remembered = Remembered(world, cq)
     return found

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .quota import FlavorResource, Node
+from .workload_state import Workload
 
 
 def reserve(world: World, workload: Workload) -> None:

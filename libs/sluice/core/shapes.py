@@ -8,13 +8,10 @@ have of one flavor only, as a variant does, is judged by what is free of that fl
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .quota_node import FlavorResource
 from .ranked import Rank, Ranked
-
-if TYPE_CHECKING:
-    from .pending_queues import Peers
 
 ANY: Final = ""
 """Stands for the flavor where there is a choice."""
@@ -40,20 +37,20 @@ _NOTHING: Final = ((ANY, ""), 0)
 """Stands in for the first pair of a shape that has none."""
 
 
-class Shapes:
+class Shapes[T]:
     """Parked classes, by shape and rank."""
 
     __slots__ = ("_by_first", "_by_least")
 
     def __init__(self) -> None:
-        self._by_least: dict[Least, Ranked[Peers]] = {}
+        self._by_least: dict[Least, Ranked[T]] = {}
         self._by_first: dict[FlavorResource, list[tuple[int, Least]]] = {}
         """First flavor and resource of a shape -> (amount, shape), ascending."""
 
     def __bool__(self) -> bool:
         return bool(self._by_least)
 
-    def add(self, least: Least, rank: Rank, peers: "Peers") -> None:
+    def add(self, least: Least, rank: Rank, peers: T) -> None:
         ranked = self._by_least.get(least)
         if ranked is None:
             ranked = self._by_least[least] = Ranked()
@@ -61,7 +58,7 @@ class Shapes:
             insort(self._by_first.setdefault(first, []), (amount, least))
         ranked.add(rank, peers)
 
-    def discard(self, least: Least, rank: Rank, peers: "Peers") -> None:
+    def discard(self, least: Least, rank: Rank, peers: T) -> None:
         ranked = self._by_least.get(least)
         if ranked is None:
             return
@@ -74,11 +71,11 @@ class Shapes:
             if not shapes:
                 del self._by_first[first]
 
-    def move(self, least: Least, old: Rank, new: Rank, peers: "Peers") -> None:
+    def move(self, least: Least, old: Rank, new: Rank, peers: T) -> None:
         """Give *peers*, which are there under *old*, the rank *new*."""
         self._by_least[least].move(old, new, peers)
 
-    def within(self, bounds: Bounds) -> "list[tuple[Least, Ranked[Peers]]]":
+    def within(self, bounds: Bounds) -> list[tuple[Least, Ranked[T]]]:
         """Return the shapes whose amounts are all within *bounds*; in no order that means anything."""
         found = []
         for first, shapes in self._by_first.items():
@@ -101,7 +98,7 @@ class Shapes:
                     return True
         return False
 
-    def merged(self, bounds: Bounds) -> "Iterator[Peers]":
+    def merged(self, bounds: Bounds) -> Iterator[T]:
         """Yield the classes within *bounds*, the lowest rank first. Do not change the shapes meanwhile."""
         shapes = [ranked for _, ranked in self.within(bounds)]
         if len(shapes) == 1:
@@ -121,7 +118,7 @@ class Shapes:
                 heapreplace(heap, (following, index, rest))
 
 
-def _ranks(ranked: "Ranked[Peers]") -> Iterator[Rank]:
+def _ranks[T](ranked: Ranked[T]) -> Iterator[Rank]:
     return ranked.ranks()
 
 

@@ -12,7 +12,8 @@ from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, Worklo
 
 from .backoff import MICROS_PER_S
 from .charges import counts, given_back, left, scaled
-from .model import Workload, World
+from .model import World
+from .workload_state import Workload
 
 
 def replaced_slice(world: World, workload: Workload) -> Workload | None:

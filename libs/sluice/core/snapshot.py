@@ -16,12 +16,13 @@ from sluice.events.slices import WorkloadRecord
 
 from . import fold_config, lifecycle, queues
 from .circles import Remembered
-from .model import AdmissionCheck, LocalQueue, Workload
+from .model import AdmissionCheck, LocalQueue
 from .ordering import effective_priority
 from .pending_queues import Peers, Queue, TreeQueues, Waiting
 from .placing import put_back
 from .reservations import index
 from .state import SchedulerState, Status, new_state
+from .workload_state import Workload
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):

@@ -8,13 +8,14 @@ from sluice.events.base import Micros, WorkloadKey
 from .equivalence import equivalence_key
 from .families import family_usage, queue_identity, queue_time, why_barred
 from .lifecycle import Lifecycle
-from .model import Workload, World
+from .model import World
 from .ordering import queue_order_timestamp
 from .pending import Pending
 from .quota import Tree
 from .ranked import Rank
 from .shapes import Least
 from .wake import least_request
+from .workload_state import Workload
 
 BARRED = "barred"
 """First part of the key of variants that wait for their admitted sibling to go, whatever they need."""

@@ -20,23 +20,22 @@ from .activity import admits_what_is_ready
 from .backoff import MICROS_PER_S, backoff_s
 from .check_states import READY, REJECTED, RETRY, checks_for
 from .claims import PENDING
-from .entry import GATED
 from .families import Standing, is_gated, migration_message, must_race, past_execution_s, standing
-from .inadmissible import (
+from .inadmissible import drains, stopped, why_reservation_ends
+from .model import World
+from .pending_reasons import (
     ADMISSION_GATED,
+    GATED,
     MISCONFIGURED,
+    NO_LONGER_ENOUGH,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
-    drains,
-    stopped,
-    why_reservation_ends,
+    WAITING_FOR_QUOTA,
 )
-from .model import Workload, World
 from .promises import still_fits
 from .slicing import must_wait, replacement, withdrawal
-
-WAITING_FOR_QUOTA = "WaitingForQuota"
+from .workload_state import Workload
 
 FREE_OUSTINGS = 3
 """So often a reservation may be preempted before its workload is admitted and be queued again at once."""
@@ -44,8 +43,6 @@ FREE_OUSTINGS = 3
 LONGEST_OUSTED_S = 60
 
 _BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED)
-
-NO_LONGER_ENOUGH = "The reserved quota is no longer enough"
 
 
 def transitions(world: World, workload: Workload, at: Micros, cause: int) -> list[Event]:

@@ -11,13 +11,14 @@ from sluice.api import kueue
 
 from .families import allowed_flavors
 from .flavor_plan import plan_of
-from .model import ClusterQueue, Workload, World
+from .model import ClusterQueue, World
 from .pending_queues import Peers, Queue, TreeQueues
+from .pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
 from .quota import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from .shapes import ANY, Bounds, Least, with_any
+from .workload_state import Workload
 
-_EXCEEDS = "ExceedsMaxQuota"
-_HOPELESS = (_EXCEEDS, "NoMatchingFlavor", "Misconfigured")
+_HOPELESS = (EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, MISCONFIGURED)
 
 
 def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
@@ -64,7 +65,7 @@ def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
     if resumed or reason not in _HOPELESS:
         return False
     pod_sets = workload.record.pod_sets
-    if len(pod_sets) > 1 and reason == _EXCEEDS:
+    if len(pod_sets) > 1 and reason == EXCEEDS_MAX_QUOTA:
         return False
     return all(pod_set.min_count is None for pod_set in pod_sets)
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from sluice.core.activity import CHECK_INACTIVE, why_inactive
 from sluice.core.eviction import ADMISSION_CHECK, PREEMPTED
-from sluice.core.inadmissible import SUSPENDED, why_reservation_ends
-from sluice.core.model import Workload
+from sluice.core.inadmissible import why_reservation_ends
+from sluice.core.pending_reasons import SUSPENDED
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import rfc3339

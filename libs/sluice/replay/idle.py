@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 from sluice.api.features import enabled
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import Standing, standing, yields
-from sluice.core.model import ClusterQueue, Workload, World
+from sluice.core.model import ClusterQueue, World
 from sluice.core.nomination import matches_namespace
 from sluice.core.pending_queues import Peers, Queue, TreeQueues
 from sluice.core.processing import blocks_admission
 from sluice.core.quota import FlavorResource
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, PodSet
 
 from .observing import Observer

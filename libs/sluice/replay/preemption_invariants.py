@@ -9,12 +9,13 @@ import msgspec
 from sluice.api.features import enabled
 from sluice.core.assignment import Mode
 from sluice.core.flavors import assign
-from sluice.core.model import ClusterQueue, Workload, World
+from sluice.core.model import ClusterQueue, World
 from sluice.core.nomination import Oracle
 from sluice.core.quota import FlavorResource, Node
 from sluice.core.reservations import without
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, PreemptionIssued, QuotaReserved
 

@@ -10,10 +10,11 @@ from sluice.core.charges import beyond
 from sluice.core.check_states import checks_for
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import allowed_flavors
-from sluice.core.model import ClusterQueue, Workload
+from sluice.core.model import ClusterQueue
 from sluice.core.quota import FlavorResource
 from sluice.core.slicing import replaced_slice
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event
 from sluice.events.slices import (
     WorkloadCreated,

@@ -1,7 +1,7 @@
 """What would admit a workload that has quota, and waits for checks or for those it preempts (AC6, AC7)."""
 
-from sluice.core.model import Workload
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRejected
 from sluice.events.slices import WorkloadStopped

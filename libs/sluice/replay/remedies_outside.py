@@ -8,8 +8,9 @@ from sluice.api import kueue
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import ObjectMeta
 from sluice.core.inadmissible import stopped
-from sluice.core.model import ClusterQueue, Workload
+from sluice.core.model import ClusterQueue
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.codec import rfc3339

@@ -5,9 +5,9 @@ import msgspec
 from sluice.api.features import enabled
 from sluice.api.labels import ELASTIC_JOB, WORKLOAD_SLICE_NAME
 from sluice.core.charges import counts
-from sluice.core.model import Workload
 from sluice.core.slices_resize import GATE, grows, same_but_for_size
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadRecord
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.api.quantity import format_value
-from sluice.core.model import ClusterQueue, Workload
+from sluice.core.model import ClusterQueue
 from sluice.core.pending_queues import Queue
 from sluice.core.quota import Node
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 
 from .why_claims import used as in_use
 

@@ -12,11 +12,12 @@ from sluice.core.check_states import READY
 from sluice.core.checks_state import State as ChecksState
 from sluice.core.entry import Entry
 from sluice.core.inadmissible import without_other_flavors
-from sluice.core.model import ClusterQueue, Workload
+from sluice.core.model import ClusterQueue
 from sluice.core.nomination import matches_namespace, nominate
 from sluice.core.slicing import replaced_slice
 from sluice.core.state import SchedulerState
 from sluice.core.variants_state import State as VariantState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 

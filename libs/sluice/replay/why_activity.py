@@ -2,8 +2,8 @@
 
 from sluice.core.eviction import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.inadmissible import stopped
-from sluice.core.model import Workload
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.slices import WorkloadRecord
 
 

@@ -10,10 +10,11 @@ from sluice.api.features import enabled
 from sluice.api.quantity import format_value
 from sluice.core.check_states import READY, checks_for
 from sluice.core.claims import AFTER_CHECK, ISSUED, PENDING
-from sluice.core.model import ClusterQueue, Workload, World
+from sluice.core.model import ClusterQueue, World
 from sluice.core.quota import FlavorResource
 from sluice.core.reservations import Trial
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.slices import WorkloadRecord
 
 

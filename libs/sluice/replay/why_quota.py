@@ -7,10 +7,11 @@ from sluice.api.quantity import format_value, resource_value
 from sluice.core.circles import actor
 from sluice.core.eligibility import FlavorRule
 from sluice.core.families import allowed_flavors
-from sluice.core.model import ClusterQueue, Workload
+from sluice.core.model import ClusterQueue
 from sluice.core.preemption_candidates import Search
 from sluice.core.slicing import charged, replaced_slice
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 
 from .why_claims import at_hand, imposed
 from .why_report import Candidate, Numbers, Report

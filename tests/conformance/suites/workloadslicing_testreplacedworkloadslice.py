@@ -1,8 +1,9 @@
 """Which slice a workload takes the place of, as the scheduler sees it (WS3, WS4)."""
 
-from sluice.core.model import Workload, World
+from sluice.core.model import World
 from sluice.core.quota import Tree
 from sluice.core.slicing import must_wait, replaced_slice
+from sluice.core.workload_state import Workload
 from tests.conformance.build_slices import assignment_of, record_of
 from tests.conformance.framework import Json, compare
 

@@ -7,8 +7,9 @@ from sluice.api import kueue
 from sluice.api.core_v1 import Taint, Toleration
 from sluice.api.meta import ObjectMeta
 from sluice.core.flavors import Possibility
-from sluice.core.model import ClusterQueue, ResourceGroup, Workload, World
+from sluice.core.model import ClusterQueue, ResourceGroup, World
 from sluice.core.quota import FlavorResource, Quota, Tree
+from sluice.core.workload_state import Workload
 from sluice.events.base import PodSet
 from sluice.events.slices import WorkloadRecord
 

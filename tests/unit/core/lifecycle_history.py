@@ -8,9 +8,10 @@ from sluice.api import kueue
 from sluice.core import lifecycle
 from sluice.core.lifecycle import Lifecycle
 from sluice.core.lifecycle_fold import fold_lifecycle
-from sluice.core.model import ClusterQueue, LocalQueue, Workload, World
+from sluice.core.model import ClusterQueue, LocalQueue, World
 from sluice.core.quota import Tree
 from sluice.core.status import View
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid

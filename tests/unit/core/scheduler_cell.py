@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from sluice.core.invariants import reservation_violations, violations
-from sluice.core.model import Workload
 from sluice.core.scheduler import Scheduler
 from sluice.core.state import SchedulerState
+from sluice.core.workload_state import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sluice.core.inadmissible import MISCONFIGURED
+from sluice.core.pending_reasons import MISCONFIGURED
 from sluice.events.scheduler import Admitted, WorkloadsParked
 from sluice.events.variants import VariantUpdated
 from tests.family_world import FamilyWorld, cell, cluster_queue

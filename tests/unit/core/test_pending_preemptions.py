@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluice.core.entry import GATED
+from sluice.core.pending_reasons import GATED
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.scheduler import (

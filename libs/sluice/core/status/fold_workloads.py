@@ -8,7 +8,7 @@ import msgspec
 from sluice.core import eviction as ev
 from sluice.core.charges import add, shrunk
 from sluice.core.check_states import reset_on_eviction
-from sluice.core.inadmissible import ADMISSION_GATED
+from sluice.core.pending_reasons import ADMISSION_GATED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,

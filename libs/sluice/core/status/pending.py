@@ -3,19 +3,16 @@
 from typing import Final
 
 from sluice.core.eviction import DEACTIVATED, deactivation_message
-from sluice.core.inadmissible import (
+from sluice.core.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
+from sluice.core.ordering import effective_priority
+from sluice.core.pending_reasons import (
     ADMISSION_GATED,
-    GATED_BY_ANNOTATION,
     MISCONFIGURED,
     ON_HOLD,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
-    Reason,
-    reason_of,
-    without_other_flavors,
 )
-from sluice.core.ordering import effective_priority
 from sluice.core.variants_state import policy_of, restricted
 from sluice.events.base import Micros, WorkloadKey
 

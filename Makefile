@@ -56,7 +56,7 @@ bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)
 
 .PHONY: proto
 proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
-	@$(PY) -m sluice.cli.proto
+	@$(PY) -m sluice.contract
 
 .PHONY: lock
 lock: .venv/ready ## Renew requirements.lock from pyproject.toml

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sluice.core.checks import AdmissionChecks
-from sluice.core.checks_state import Reservation
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.core.checks.state import Reservation
 from sluice.events.base import WorkloadKey
-from sluice.log.subjects import presence_suffix, verdict_suffix
+from sluice.protocol.subjects import presence_suffix, verdict_suffix
 from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, local_queue
 
 PEOPLE = "people.sluice.dev"

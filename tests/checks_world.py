@@ -12,11 +12,10 @@ import msgspec
 
 from sluice.api.decode import decode_object
 from sluice.api.defaults import default
-from sluice.core.checks import AdmissionChecks
-from sluice.core.checks_requests import requests
-from sluice.core.checks_state import State
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.core.checks.requests import requests
+from sluice.core.checks.state import State
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
-from sluice.events.check_protocol import CheckRequest
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -24,8 +23,9 @@ from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
 from sluice.events.slices import JobReference, WorkloadCreated, WorkloadFinished, WorkloadRecord
 from sluice.log.contract import Entry
-from sluice.log.subjects import presence_suffix, verdict_suffix
-from sluice.replay.verify import entries_for, verify
+from sluice.protocol.checks import CheckRequest
+from sluice.protocol.subjects import presence_suffix, verdict_suffix
+from sluice.replay.verify.steps import entries_for, verify
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000

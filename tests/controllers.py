@@ -15,8 +15,8 @@ import nats
 from nats.errors import Error as NatsError
 from nats.js.errors import Error as JetStreamError
 
-from sluice.events.dispatch import key_token
-from sluice.log.subjects import Cell, verdict_suffix
+from sluice.protocol.dispatch import key_token
+from sluice.protocol.subjects import Cell, verdict_suffix
 
 Request = dict[str, Any]
 Answer = dict[str, Any] | None

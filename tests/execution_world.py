@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.events.dispatch import Claim, DispatchEntry, DispatchPodSet, Heartbeat
 from sluice.events.ids import uid
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobStopped
+from sluice.protocol.dispatch import Claim, DispatchEntry, DispatchPodSet, Heartbeat
 from sluice.sdk.execution import ExecutorSettings, Held, Identity, Machine, Outcome
 from sluice.sdk.execution import actions as act
 

@@ -12,23 +12,23 @@ import msgspec
 
 from sluice.api.decode import decode_object
 from sluice.api.defaults import default
-from sluice.core.invariants import reservation_violations, violations
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.slices_state import Phase
-from sluice.core.variants import VariantController
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.dispatch import dispatch_entry
+from sluice.core.slices.state import Phase
+from sluice.core.variants.decider import VariantController
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
-from sluice.log.subjects import matches_any
-from sluice.replay.verify import entries_for, verify
+from sluice.protocol.dispatch import DispatchEntry
+from sluice.protocol.subjects import matches_any
+from sluice.replay.verify.steps import entries_for, verify
 from tests.held import wrong_with
 
 START: Micros = 1_767_225_600_000_000

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from sluice.log.contract import Entry
-from sluice.replay.checking import check
-from sluice.replay.linting import lint
-from sluice.replay.source import ListSource
-from sluice.replay.states import deciders
+from sluice.replay.lint.lint import lint
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import deciders
+from sluice.replay.verify.whole_log import check
 
 
 def wrong_with(entries: Sequence[Entry], *, writers: Sequence[str] = ()) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.log.server import EmbeddedServer
+from sluice.local.server import EmbeddedServer
 
 __all__ = ["class_nats_server", "module_nats_server", "nats_server"]
 

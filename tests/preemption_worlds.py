@@ -7,13 +7,13 @@ none of the indexes, bounds and heaps of the real thing.
 from collections.abc import Iterator, Mapping
 
 from sluice.api import kueue
-from sluice.core.fairness import dominant_resource_share
-from sluice.core.model import ClusterQueue, World
-from sluice.core.ordering import queue_order_timestamp
-from sluice.core.preemption import Target
-from sluice.core.quota import WEIGHT_SCALE, FlavorResource, Node, Quota, Tree
-from sluice.core.reservations import reserve
-from sluice.core.workload_state import Workload
+from sluice.core.preemption.targets import Target
+from sluice.core.quota.fair_share import dominant_resource_share
+from sluice.core.quota.tree import WEIGHT_SCALE, FlavorResource, Node, Quota, Tree
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.reservations import reserve
+from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 from sluice.events.slices import WorkloadRecord
 

@@ -1,9 +1,9 @@
 """What people are shown of quota is what the scheduler counts."""
 
-from sluice.core.charges import add
-from sluice.core.state import SchedulerState
-from sluice.core.status import View
-from sluice.core.status.holding import promised
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.views import View
+from sluice.core.views.holding import promised
+from sluice.core.workload.charges import add
 
 
 def wrong_usage(view: View, state: SchedulerState) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from sluice.log.server import EmbeddedServer
+from sluice.local.server import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -39,7 +39,7 @@ class Role:
 
 
 class Names:
-    """Streams, buckets and subjects of a cell; spelt as `sluice.log.subjects` spells them."""
+    """Streams, buckets and subjects of a cell; spelt as `sluice.protocol.subjects` spells them."""
 
     def __init__(self, cell: str) -> None:
         self.prefix = f"sluice.{cell}."

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sluice import telemetry
-from sluice.core.checks import AdmissionChecks
-from sluice.log.config import load_own
-from sluice.log.service import Shell, run_service
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.log.runtime.config import load_own
+from sluice.log.runtime.service import Shell, run_service
 
 from .config import Config
 from .presence import watcher

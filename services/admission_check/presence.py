@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from sluice.core.checks_state import State
-from sluice.events.check_protocol import CONTROLLER
-from sluice.log.presence import PresenceWatcher
+from sluice.core.checks.state import State
+from sluice.log.runtime.presence import PresenceWatcher
+from sluice.protocol.checks import CONTROLLER
 
 from .config import Config
 

@@ -1,13 +1,13 @@
-"""The checks bucket, as `sluice.core.checks_requests` says it."""
+"""The checks bucket, as `sluice.core.checks.requests` says it."""
 
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sluice.core.checks_requests import request, requests
-from sluice.core.checks_state import State
-from sluice.events.check_protocol import CheckRequest, request_key
+from sluice.core.checks.requests import request, requests
+from sluice.core.checks.state import State
 from sluice.events.commit import Step
+from sluice.protocol.checks import CheckRequest, request_key
 
 
 class Entries[V]:

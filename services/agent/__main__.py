@@ -9,7 +9,7 @@ import structlog
 import uvloop
 
 from sluice import telemetry
-from sluice.log.config import CellConfig, load_cell, refuse
+from sluice.log.runtime.config import CellConfig, load_cell, refuse
 from sluice.sdk import SdkError
 
 from .agent import Agent, AgentError

@@ -14,8 +14,8 @@ import structlog
 from sluice.api.decode import decode_json
 from sluice.api.errors import InvalidError
 from sluice.api.meta import Manifest
-from sluice.events.dispatch import DispatchEntry
-from sluice.log.config import CellConfig
+from sluice.log.runtime.config import CellConfig
+from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from sluice.sdk.claims import Held
 

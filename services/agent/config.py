@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from sluice.log.config import load_prefixed
+from sluice.log.runtime.config import load_prefixed
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from sluice.events.base import Micros
-from sluice.events.dispatch import DispatchEntry, key_token
+from sluice.protocol.dispatch import DispatchEntry, key_token
 from sluice.sdk import Outcome
 
 from .files import RESULT, prepare

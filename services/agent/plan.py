@@ -12,7 +12,7 @@ from sluice.api.core_v1 import Container, EnvVar, PodTemplateSpec
 from sluice.api.defaults import default
 from sluice.api.meta import Manifest
 from sluice.api.validation.job import sync_completions
-from sluice.events.dispatch import DispatchEntry, DispatchPodSet
+from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
 from .errors import PlanError
 from .policies import FailureRule, SuccessRule, failure_rules, success_rules

@@ -8,10 +8,10 @@ import sys
 import uvloop
 
 from sluice import telemetry
-from sluice.core.status.totals import TOTALS, series
-from sluice.log import garbage
-from sluice.log.config import refuse
+from sluice.core.views.totals import TOTALS, series
 from sluice.log.errors import EventLogError
+from sluice.log.runtime import gc_tuning
+from sluice.log.runtime.config import refuse
 
 from .config import Config, load
 from .service import ApiService
@@ -37,7 +37,7 @@ def main() -> None:
         observer = telemetry.start("api", config.instance, os.environ)
     except ValueError as error:
         refuse("api", error)
-    garbage.tune()
+    gc_tuning.tune()
     # Questions can wait, jobs cannot: when the machine is full, the deciders go first.
     os.nice(config.nice)
     try:

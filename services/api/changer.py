@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from sluice.core.config import Clock, Draft, plan_finalize
-from sluice.core.config_plan import plan_apply, plan_delete, status
+from sluice.core.config.objects import Clock, Draft, plan_finalize
+from sluice.core.config.plan import plan_apply, plan_delete, status
 from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
-from sluice.events.query import ApplyRequest, ChangeAnswer, DeleteRequest, Result, Status
 from sluice.log.contract import Log
 from sluice.log.errors import MessageTooLargeError, StaleSequenceError
 from sluice.log.writer import CommitWriter, Written
+from sluice.protocol.query import ApplyRequest, ChangeAnswer, DeleteRequest, Result, Status
 
 from .follower import Follower
 

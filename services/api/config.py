@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from sluice.log.config import convert
+from sluice.log.runtime.config import convert
 
 PREFIX = "API_"
 

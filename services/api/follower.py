@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from sluice.log import garbage
 from sluice.log.contract import Log, Tail
-from sluice.log.snapshot import Snapshots
-from sluice.log.subjects import COMMITS, OUTSIDE
+from sluice.log.runtime import gc_tuning
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.protocol.subjects import COMMITS, OUTSIDE
 
 from .snapshot import newest, store
 from .world import World
@@ -51,7 +51,7 @@ class Follower:
             self._saved = self.world.seq
         self._tail = self._log.tail(self.world.seq + 1, (*OUTSIDE, *COMMITS), self._wake.set)
         catching_up = contextlib.ExitStack()
-        catching_up.enter_context(garbage.put_off())
+        catching_up.enter_context(gc_tuning.put_off())
         try:
             if self.world.seq >= end:
                 log.info("caught up", seq=end, seconds=round(time.monotonic() - started, 3))

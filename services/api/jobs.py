@@ -12,7 +12,7 @@ from sluice.events.base import Event, FieldError, JobKey, Micros
 from sluice.events.codec import decode_message
 from sluice.events.ids import uid
 from sluice.log.contract import Entry
-from sluice.log.subjects import names
+from sluice.protocol.subjects import names
 
 REFUSED = 1_000
 """Jobs that exist only as refused manifests: so many are shown, `log rejected` has all."""

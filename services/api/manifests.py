@@ -8,10 +8,10 @@ from nats.aio.client import Client as Nats
 from nats.js.errors import NotFoundError
 
 from sluice.api.decode import decode_object
-from sluice.core.jobs import job_request
+from sluice.core.slices.job_request import job_request
 from sluice.events.codec import decode_message
-from sluice.events.query import Object
-from sluice.log.subjects import Cell
+from sluice.protocol.query import Object
+from sluice.protocol.subjects import Cell
 
 from .world import World
 

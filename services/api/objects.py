@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue, sluice_v1
-from sluice.core.check_states import PENDING
-from sluice.core.config import NAMESPACED, manifest_of
-from sluice.core.status import (
+from sluice.core.config.objects import NAMESPACED, manifest_of
+from sluice.core.views import (
     JobStatus,
     JobView,
     WorkloadView,
@@ -20,14 +19,15 @@ from sluice.core.status import (
     to_manifest,
     why_pending,
 )
-from sluice.core.status.charges import charged_pods
-from sluice.core.status.job_status import current, is_over
-from sluice.core.status.records import Migration
-from sluice.core.status.slices import described, is_slice, place, waiting
-from sluice.core.status.times import timestamp
-from sluice.core.status.unadmitted import check_states, told
+from sluice.core.views.present.job import current, is_over
+from sluice.core.views.present.slices import described, is_slice, place, waiting
+from sluice.core.views.present.times import timestamp
+from sluice.core.views.present.unadmitted import check_states, told
+from sluice.core.views.records import Migration
+from sluice.core.views.usage import charged_pods
+from sluice.core.workload.admission_checks import PENDING
 from sluice.events.base import JobKey, Micros, WorkloadKey
-from sluice.events.query import Object
+from sluice.protocol.query import Object
 
 from .jobs import Submitted, offered_uid
 from .world import Presence, World

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.config_plan import status
-from sluice.core.status import notices, positions
+from sluice.core.config.plan import status
+from sluice.core.views import notices, positions
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.events.query import (
+from sluice.protocol.query import (
     HistoryRequest,
     ListAnswer,
     ListRequest,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from sluice.events.query import Object
+from sluice.protocol.query import Object
 
 Test = Callable[[Mapping[str, str]], bool]
 

@@ -14,9 +14,13 @@ from nats.aio.client import Client as Nats
 from nats.micro import add_service
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
-from sluice.core.config_plan import status
-from sluice.core.status.totals import series
-from sluice.events.query import (
+from sluice.core.config.plan import status
+from sluice.core.views.totals import series
+from sluice.log.errors import EventLogError
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.protocol.query import (
     ApplyRequest,
     DeleteRequest,
     HistoryRequest,
@@ -28,10 +32,6 @@ from sluice.events.query import (
     WatchRequest,
     WriterHead,
 )
-from sluice.log.errors import EventLogError
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.objects import ObjectBucket
-from sluice.log.snapshot import Snapshots
 
 from . import queries
 from .changer import Changer, OvertakenError

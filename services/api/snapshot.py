@@ -12,13 +12,13 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from sluice.core.status import snapshot as views
+from sluice.core.views import snapshot as views
 from sluice.events.base import JobKey, Micros
-from sluice.log.beside import in_copy_beside
 from sluice.log.cell import CellFold, CellState
 from sluice.log.errors import EventLogError
-from sluice.log.forking import ChildLostError
-from sluice.log.snapshot import Packed, Snapshots, pack
+from sluice.log.runtime.background_fork import in_copy_beside
+from sluice.log.runtime.process_pool import ChildLostError
+from sluice.log.runtime.snapshot import Packed, Snapshots, pack
 
 from .changes import Changes, Gone
 from .jobs import Jobs, Offer, Submitted

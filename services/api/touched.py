@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluice.core.config import object_key
-from sluice.core.status.records import WorkloadView
-from sluice.core.status.slices import is_slice
-from sluice.core.status.view import View
+from sluice.core.config.objects import object_key
+from sluice.core.views.present.slices import is_slice
+from sluice.core.views.records import WorkloadView
+from sluice.core.views.view import View
 from sluice.events import checks, config, scheduler, slices, variants
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.catalogue import EVENTS

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from sluice.core.config import Objects
-from sluice.core.status.job_status import is_over
-from sluice.core.status.view import View
+from sluice.core.config.objects import Objects
+from sluice.core.views.present.job import is_over
+from sluice.core.views.view import View
 from sluice.events import job, scheduler, slices
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
@@ -17,7 +17,7 @@ from sluice.events.commit import Step
 from sluice.events.envelope import Message
 from sluice.log.cell import CellFold, CellState
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS, names
+from sluice.protocol.subjects import COMMITS, names
 
 from .changes import Changes
 from .jobs import FOLDS, Jobs, job_of

@@ -11,7 +11,7 @@ from nats.errors import Error as NatsError
 
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
-from sluice.log.jetstream import JetStreamLog
+from sluice.log.nats.jetstream import JetStreamLog
 
 from .office import Office
 from .page import report

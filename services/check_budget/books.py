@@ -8,14 +8,14 @@ import msgspec
 import structlog
 
 from sluice.api.check_parameters import Budget
-from sluice.core import budgets, consumption
+from sluice.core.budgets import budgets, consumption
 from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.log.errors import EventLogError
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.objects import ObjectBucket
-from sluice.log.snapshot import Snapshots
-from sluice.log.snapshot_info import SnapshotInfo
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.log.runtime.snapshot_info import SnapshotInfo
 
 from .office import Account, Office
 

@@ -14,9 +14,9 @@ import msgspec
 
 from sluice.api.check_parameters import Budget
 from sluice.api.periods import Period, period_at
-from sluice.core import budgets
-from sluice.core.budgets import Amounts, Candidate, Refusal, Standing, Terms, Usage
-from sluice.core.consumption import Consumption
+from sluice.core.budgets import budgets
+from sluice.core.budgets.budgets import Amounts, Candidate, Refusal, Standing, Terms, Usage
+from sluice.core.budgets.consumption import Consumption
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, QuotaReleased

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sluice.core.budgets import Limit, Standing, rounded
+from sluice.core.budgets.budgets import Limit, Standing, rounded
 from sluice.events.base import Micros
 
 from .office import Office

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from sluice.log.config import load_own
+from sluice.log.runtime.config import load_own
 from sluice.sdk.checks import Controller
 
 

@@ -18,9 +18,9 @@ import msgspec
 from sluice.api.kueue import PodSetUpdate, ProvisioningRequestConfigSpec
 from sluice.api.meta import Condition
 from sluice.api.quantity import format_value
-from sluice.core.backoff import backoff_s
+from sluice.core.timing import backoff_s
 from sluice.events.base import PodSet
-from sluice.events.check_protocol import CheckRequest
+from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Pending, Ready, Rejected, Retry, Verdict, pod_set_update
 
 PATH = "/v1/provisioningrequests"

@@ -10,7 +10,7 @@ import msgspec
 
 from services.check_common.http import Answer, Http, HttpError
 from sluice.api.check_parameters import WebhookCheckConfigSpec
-from sluice.core.backoff import backoff_s
+from sluice.core.timing import backoff_s
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Request, Settings, Verdict
 
 from .config import Config

@@ -10,7 +10,7 @@ import msgspec
 
 from services.check_common.http import Answer
 from sluice.api.kueue import PodSetUpdate
-from sluice.events.check_protocol import CheckRequest
+from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Pending, Ready, Rejected, Retry, Verdict
 
 API_VERSION, KIND = "sluice.dev/v1alpha1", "CheckReview"

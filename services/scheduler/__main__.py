@@ -1,9 +1,9 @@
 """`python -m services.scheduler`: the only writer of quota."""
 
 from sluice import telemetry
-from sluice.core.scheduler import Scheduler
-from sluice.log.config import load_own
-from sluice.log.service import run_service
+from sluice.core.scheduler.decider import Scheduler
+from sluice.log.runtime.config import load_own
+from sluice.log.runtime.service import run_service
 
 from .config import Config
 

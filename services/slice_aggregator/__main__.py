@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sluice import telemetry
-from sluice.core.slices import SliceAggregator
-from sluice.log.config import load_own
-from sluice.log.service import Shell, run_service
+from sluice.core.slices.decider import SliceAggregator
+from sluice.log.runtime.config import load_own
+from sluice.log.runtime.service import Shell, run_service
 
 from .config import Config
 from .dispatch import Dispatch

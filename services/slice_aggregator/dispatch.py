@@ -1,13 +1,13 @@
-"""The dispatch bucket, as `sluice.core.slices_dispatch` says it."""
+"""The dispatch bucket, as `sluice.core.slices.dispatch` says it."""
 
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.slices_state import State
+from sluice.core.slices.dispatch import dispatch_entry
+from sluice.core.slices.state import State
 from sluice.events.commit import Step
-from sluice.events.dispatch import DispatchEntry, dispatch_key
+from sluice.protocol.dispatch import DispatchEntry, dispatch_key
 
 
 class Entries[V]:

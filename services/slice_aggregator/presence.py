@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from sluice.core.slices_state import State
-from sluice.log.presence import PresenceWatcher
+from sluice.core.slices.state import State
+from sluice.log.runtime.presence import PresenceWatcher
 
 from .config import Config
 

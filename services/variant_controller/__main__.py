@@ -1,9 +1,9 @@
 """`python -m services.variant_controller`: variants and their parents."""
 
 from sluice import telemetry
-from sluice.core.variants import VariantController
-from sluice.log.config import load_own
-from sluice.log.service import run_service
+from sluice.core.variants.decider import VariantController
+from sluice.log.runtime.config import load_own
+from sluice.log.runtime.service import run_service
 
 from .config import Config
 

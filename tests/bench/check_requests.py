@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from sluice.events.check_protocol import request_key
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.stream import WHOLE
-from sluice.sdk.bucket import Bucket
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.kv import Bucket
+from sluice.log.nats.streams import WHOLE
+from sluice.protocol.checks import request_key
 from sluice.sdk.checks.testing import make_request
 from tests.system import System, usage_of
 

@@ -14,7 +14,7 @@ import uvloop
 
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted
-from sluice.log.jetstream import JetStreamLog, JetStreamTail
+from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 from tests.system import System, Usage
 
 from .cell import fresh_cell

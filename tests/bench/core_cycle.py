@@ -15,14 +15,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, PodSet
 from sluice.events.config import ObjectApplied
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
-from sluice.log.garbage import tune
+from sluice.log.runtime.gc_tuning import tune
 
 from .scenario import BASELINE, LARGE_SCALE, SMOKE, JobClass, Scenario, manifests
 

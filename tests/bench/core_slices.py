@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.slices_state import State
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.dispatch import dispatch_entry
+from sluice.core.slices.state import State
 from sluice.events.base import Event, PodSetAssignment
 from sluice.events.codec import encode_message
 from sluice.events.config import ObjectApplied

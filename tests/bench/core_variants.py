@@ -18,7 +18,7 @@ import msgspec
 from sluice.events.commit import Step
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import JobResumed, JobSuspended
-from sluice.log.garbage import tune
+from sluice.log.runtime.gc_tuning import tune
 from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
 
 from .scenario import BASELINE, Scenario, job_manifest, manifests, plan

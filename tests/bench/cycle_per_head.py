@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from sluice.core import cycle
-from sluice.core.entry import Entry
-from sluice.core.model import World
+from sluice.core.cycle import cycle
+from sluice.core.cycle.entry import Entry
+from sluice.core.world.model import World
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
-from sluice.log import garbage
+from sluice.log.runtime import gc_tuning
 
 from .core_cycle import Simulation, configure, record
 from .scenario import JobClass, Scenario
@@ -78,7 +78,7 @@ def measure(pending: int, *, distinct: bool) -> dict[str, float]:
 
     for _ in range(pending + 1):
         create()
-    garbage.tune()
+    gc_tuning.tune()
     with Heads() as heads:
         simulation.cpu = dict.fromkeys(simulation.cpu, 0.0)
         simulation.settle()

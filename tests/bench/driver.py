@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sluice.log.jetstream import JetStreamLog, JetStreamTail
-from sluice.log.wire import Connection
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 
 from .scenario import JobClass, PlannedJob, Scenario, job_manifest, plan
 

@@ -9,8 +9,8 @@ import nats
 import uvloop
 from nats.aio.client import Client
 
-from sluice.cli.client import decode
-from sluice.events.query import ApplyRequest, ChangeAnswer
+from sluice.cli.cell.client import decode
+from sluice.protocol.query import ApplyRequest, ChangeAnswer
 from tests.system import System, Usage, usage_of
 
 from .cell import fresh_cell

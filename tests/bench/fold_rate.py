@@ -15,15 +15,15 @@ from typing import Any
 import structlog
 
 from services.api.world import World
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
 from sluice.events.codec import decode_commit
-from sluice.log import garbage
-from sluice.log.bulk import read_all
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
-from sluice.log.subjects import COMMITS, OUTSIDE
+from sluice.log.nats.blocking import read_all
+from sluice.log.runtime import gc_tuning
+from sluice.protocol.subjects import COMMITS, OUTSIDE
 from tests.system import ROOT
 
 from .recorded_log import EVENTS, recorded
@@ -64,10 +64,10 @@ def measure(service: str, url: str, total: int) -> dict[str, Any]:
     """Fold the log at *url*, of *total* events, as *service* does."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     filters, take, folded = folding(service, total)
-    garbage.tune()
+    gc_tuning.tune()
     messages = 0
     wall, cpu = time.perf_counter(), time.process_time()
-    with garbage.put_off():
+    with gc_tuning.put_off():
         for batch in read_all(url, filters=filters):
             messages += len(batch)
             take(batch)

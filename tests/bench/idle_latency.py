@@ -15,10 +15,10 @@ import nats
 import uvloop
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import DispatchEntry, dispatch_key
-from sluice.log.bulk import read_all
 from sluice.log.contract import Entry
-from sluice.log.jetstream import JetStreamLog, JetStreamTail
+from sluice.log.nats.blocking import read_all
+from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
+from sluice.protocol.dispatch import DispatchEntry, dispatch_key
 from tests.system import System
 
 from .cell import fresh_cell

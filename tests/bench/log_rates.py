@@ -17,12 +17,12 @@ import uvloop
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, QuotaReserved
-from sluice.log.bulk import read_all
+from sluice.local.server import EmbeddedServer
 from sluice.log.fold import Fold
-from sluice.log.frames import publish_frame
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.runner import Runner
-from sluice.log.server import EmbeddedServer
+from sluice.log.nats.blocking import read_all
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.protocol import publish_frame
+from sluice.log.runtime.runner import Runner
 from sluice.log.writer import CommitWriter
 from tests.integration.log.bank import Bank, order
 

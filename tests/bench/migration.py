@@ -15,7 +15,7 @@ import nats
 import uvloop
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import DispatchEntry, dispatch_key
+from sluice.protocol.dispatch import DispatchEntry, dispatch_key
 from tests.system import System
 
 from .cell import fresh_cell

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_state import Phase, State
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.state import Phase, State
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step

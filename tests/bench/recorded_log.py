@@ -14,9 +14,9 @@ from pathlib import Path
 import uvloop
 
 from sluice.log.contract import Entry
-from sluice.log.frames import publish_frame
-from sluice.log.jetstream import JetStreamLog, read_ack
-from sluice.log.wire import Connection
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog, read_ack
+from sluice.log.nats.protocol import publish_frame
 from tests.system import System
 
 from .recorded import Recorder, Snapshot

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.core.scheduler import Scheduler
-from sluice.log.forking import in_copy
-from sluice.replay.logfile import Header, Writer
-from sluice.replay.source import FileSource
-from sluice.replay.states import fold_at
+from sluice.core.scheduler.decider import Scheduler
+from sluice.log.runtime.process_pool import in_copy
+from sluice.replay.source.log_file import Header, Writer
+from sluice.replay.source.source import FileSource
+from sluice.replay.source.time_travel import fold_at
 from tests.system import System
 
 from .recorded import Recorder

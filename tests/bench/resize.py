@@ -16,9 +16,9 @@ import msgspec
 import nats
 import uvloop
 
-from sluice.events.dispatch import DispatchEntry
-from sluice.log.jetstream import JetStreamLog, JetStreamTail
-from sluice.log.wire import Connection
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
+from sluice.protocol.dispatch import DispatchEntry
 from tests.system import System, Usage
 
 from .cell import fresh_cell

@@ -16,10 +16,10 @@ import nats
 import uvloop
 from nats.aio.client import Client
 
-from sluice.events.query import StatusRequest
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.objects import ObjectBucket
-from sluice.log.snapshot import Snapshots
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.protocol.query import StatusRequest
 from tests.fault.probe import Probe
 from tests.system import Service, System, usage_of
 

@@ -12,7 +12,7 @@ import time
 import nats
 import uvloop
 
-from sluice.log.jetstream import JetStreamLog
+from sluice.log.nats.jetstream import JetStreamLog
 from tests.fault.probe import Probe, leader, standby
 from tests.system import System
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
 from sluice.log.contract import Entry
-from sluice.replay.verify import entries_for, verify
+from sluice.replay.verify.steps import entries_for, verify
 
 from .recorded import Recorder
 from .scenario import LARGE_SCALE

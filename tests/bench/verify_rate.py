@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
 from sluice.events.codec import decode_commit
 from sluice.log.decider import Decider
-from sluice.log.forking import in_copy
-from sluice.log.subjects import COMMITS
-from sluice.replay.checking import Checked, check, check_all
-from sluice.replay.logfile import Header, Writer
-from sluice.replay.source import FileSource
-from sluice.replay.states import fold_at, patterns_of, unhurried
+from sluice.log.runtime.process_pool import in_copy
+from sluice.protocol.subjects import COMMITS
+from sluice.replay.source.log_file import Header, Writer
+from sluice.replay.source.source import FileSource
+from sluice.replay.source.time_travel import fold_at, patterns_of, unhurried
+from sluice.replay.verify.whole_log import Checked, check, check_all
 from tests.system import ROOT
 
 from .recorded import Recorder

@@ -13,13 +13,13 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.core_v1 import LimitRangeItem
 from sluice.api.quantity import resource_value
-from sluice.core.fold import fold
-from sluice.core.jobs import manifest_requests, resources_of
-from sluice.core.limit_ranges import Rules
-from sluice.core.pod_resources import Amounts
-from sluice.core.slices_limits import with_requests
-from sluice.core.state import SchedulerState, new_state
-from sluice.core.workload_state import Workload
+from sluice.core.scheduler.fold import fold
+from sluice.core.scheduler.state import SchedulerState, new_state
+from sluice.core.slices.job_request import manifest_requests, resources_of
+from sluice.core.slices.limits import with_requests
+from sluice.core.workload.limit_ranges import Rules
+from sluice.core.workload.pod_resources import Amounts
+from sluice.core.world.workload import Workload
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved

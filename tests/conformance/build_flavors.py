@@ -7,10 +7,10 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.quantity import format_value, resource_value
-from sluice.core.flavors import Assignment, Mode, Possibility, assign
-from sluice.core.model import ClusterQueue, ResourceGroup, World
-from sluice.core.quota import FlavorResource, Quota, Tree
-from sluice.core.workload_state import Workload
+from sluice.core.flavors.assigner import Assignment, Mode, Possibility, assign
+from sluice.core.quota.tree import FlavorResource, Quota, Tree
+from sluice.core.world.model import ClusterQueue, ResourceGroup, World
+from sluice.core.world.workload import Workload
 from sluice.events.base import PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 

@@ -7,13 +7,13 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.quantity import resource_value
-from sluice.core.fairness import weight
-from sluice.core.model import World
-from sluice.core.ordering import effective_priority
-from sluice.core.preemption import Target, get_targets, preemption_message
-from sluice.core.quota import FlavorResource
-from sluice.core.reservations import reserve
-from sluice.core.workload_state import Workload
+from sluice.core.preemption.targets import Target, get_targets, preemption_message
+from sluice.core.quota.fair_share import weight
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.world.model import World
+from sluice.core.world.queue_order import effective_priority
+from sluice.core.world.reservations import reserve
+from sluice.core.world.workload import Workload
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 

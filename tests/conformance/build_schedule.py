@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from sluice.core.cycle import Cycle
-from sluice.core.decisions import decisions
-from sluice.core.entry import Entry, Outcome
-from sluice.core.pending_queues import Queue
-from sluice.core.scheduler import Scheduler, run_cycles
-from sluice.core.state import SchedulerState, is_barred
+from sluice.core.cycle.cycle import Cycle
+from sluice.core.cycle.entry import Entry, Outcome
+from sluice.core.cycle.events import decisions
+from sluice.core.queueing.pending_queue import Queue
+from sluice.core.scheduler.decider import Scheduler, run_cycles
+from sluice.core.scheduler.state import SchedulerState, is_barred
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, BlockedOnPreemptionGates, Evicted, Preempted, QuotaReserved
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from sluice.api.labels import ELASTIC_JOB
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_state import Job
-from sluice.core.status.records import JobView, LocalQueueView, WorkloadView
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.state import Job
+from sluice.core.views.records import JobView, LocalQueueView, WorkloadView
 from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.codec import encode_message
 from sluice.events.envelope import Message

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
-from sluice.core import lifecycle
-from sluice.core.check_states import CheckState, max_retry_at
-from sluice.core.jobs import resources_of
-from sluice.core.scheduler import Scheduler
-from sluice.core.status import Notice, View, WorkloadView, notices, to_manifest
-from sluice.core.status.records import ActiveState, Recorded
-from sluice.core.workload_state import Workload
+from sluice.core.lifecycle import due
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.job_request import resources_of
+from sluice.core.views import Notice, View, WorkloadView, notices, to_manifest
+from sluice.core.views.records import ActiveState, Recorded
+from sluice.core.workload.admission_checks import CheckState, max_retry_at
+from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -139,14 +139,14 @@ class Situation:
         return self.state.world.workloads[self.key]
 
     def deadline(self) -> Micros | None:
-        return lifecycle.deadline(self.state.lifecycle)
+        return due.deadline(self.state.lifecycle)
 
     def run(self) -> None:
         """Let the life-cycle decide until it has nothing to say; cycles do not run, as in the cases."""
-        self.state.lifecycle = lifecycle.rebuild(self.state.world, self.now)
+        self.state.lifecycle = due.rebuild(self.state.world, self.now)
         begin = self._seq
         self._look(begin)
-        while events := lifecycle.decide(self.state.world, self.state.lifecycle, self.now):
+        while events := due.decide(self.state.world, self.state.lifecycle, self.now):
             for event in events:
                 self.tell(event)
                 self._look(begin)

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
-from sluice.core.variants_fold import HANDLERS
-from sluice.core.variants_state import Family, State, Variant
+from sluice.core.variants.fold import HANDLERS
+from sluice.core.variants.state import Family, State, Variant
 from sluice.events.base import PodSetAssignment
 from sluice.events.config import ObjectApplied
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sluice.cli.supervisor import is_running
+from sluice.cli.commands.cell.supervisor import is_running
 from tests.waiting import wait_until
 
 from .conftest import queue_yaml, sluice

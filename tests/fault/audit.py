@@ -6,9 +6,9 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.quantity import resource_value
-from sluice.core.invariants import reservation_violations, violations
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import QuotaReleased, QuotaReserved, WorkloadSliceReplaced

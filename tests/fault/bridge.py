@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from sluice.events.dispatch import DispatchEntry
+from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 
 from .configuration import BRIDGE, RUNS

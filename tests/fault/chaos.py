@@ -13,7 +13,7 @@ import nats
 import nats.js.errors
 from nats.aio.client import Client
 
-from sluice.log.service import Status
+from sluice.log.runtime.service import Status
 from tests.system import Service, System
 
 from .healing import PATIENCE_S, UNAVAILABLE, Healing, Sign

@@ -10,7 +10,7 @@ from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReser
 from sluice.events.slices import WorkloadCreated
 from sluice.events.variants import ParentDeactivated, VariantCreated
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS
 
 from .configuration import Checks
 

@@ -12,9 +12,9 @@ import nats
 from nats.aio.client import Client
 
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
-from sluice.cli.client import decode
-from sluice.cli.errors import EXIT_UNAVAILABLE, CliError
-from sluice.events.query import ApplyRequest, ChangeAnswer
+from sluice.cli.cell.client import decode
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
+from sluice.protocol.query import ApplyRequest, ChangeAnswer
 
 from .check_controller import controller_name
 

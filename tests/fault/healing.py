@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from sluice.events.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from sluice.log.errors import EventLogError
-from sluice.log.jetstream import JetStreamLog, read_stream
-from sluice.log.objects import ObjectBucket
-from sluice.log.stream import Standing, look_at
-from sluice.sdk.bucket import Bucket
+from sluice.log.nats.jetstream import JetStreamLog, read_stream
+from sluice.log.nats.kv import Bucket
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.nats.streams import Standing, look_at
+from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from tests.system import System
 
 PATIENCE_S = 120.0

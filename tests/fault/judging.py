@@ -9,18 +9,18 @@ from nats.aio.client import Client
 
 from services.admission_check.requests import Requests
 from services.slice_aggregator.dispatch import Dispatch
-from sluice.cli.errors import CliError
-from sluice.core.checks import AdmissionChecks
-from sluice.core.slices import SliceAggregator
-from sluice.core.variants import VariantController
+from sluice.cli.kit.errors import CliError
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.variants.decider import VariantController
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold, replay
-from sluice.log.jetstream import JetStreamLog
-from sluice.replay import jsonl
-from sluice.replay.linting import lint
-from sluice.replay.source import ListSource
-from sluice.replay.verify import entries_for, verify
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.replay.lint.lint import lint
+from sluice.replay.source import json_lines
+from sluice.replay.source.source import ListSource
+from sluice.replay.verify.steps import entries_for, verify
 from tests.system import System
 
 from . import live
@@ -75,7 +75,7 @@ class Judge:
     async def compare(self, *, whole: bool = True) -> None:
         """Compare ledger, invariants, decisions and what is live. *whole*: also replicas and answers."""
         with (self.system.directory / "log.jsonl").open("wb") as file:
-            jsonl.write(self.entries, file)
+            json_lines.write(self.entries, file)
         self._count()
         # A third replica, started now, has nothing but snapshot and tail.
         for folder in DECIDERS if whole else ():

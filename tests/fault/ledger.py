@@ -21,7 +21,7 @@ from sluice.events.slices import (
     WorkloadFinished,
 )
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS
 
 from .configuration import EDIT
 

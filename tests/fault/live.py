@@ -9,17 +9,17 @@ from nats.aio.client import Client
 
 from services.api.queries import list_objects
 from services.api.world import World as ApiWorld
-from sluice.cli.client import decode
-from sluice.events.query import ListAnswer, ListRequest
-from sluice.log.bulk import read_all
+from sluice.cli.cell.client import decode
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold, replay
-from sluice.log.jetstream import JetStreamLog, read_stream
-from sluice.log.objects import ObjectBucket
-from sluice.log.projection import Projection
-from sluice.log.snapshot import Snapshots
-from sluice.replay.verify import entries_for
+from sluice.log.nats.blocking import read_all
+from sluice.log.nats.jetstream import JetStreamLog, read_stream
+from sluice.log.nats.objects import ObjectBucket
+from sluice.log.runtime.projection import Projection
+from sluice.log.runtime.snapshot import Snapshots
+from sluice.protocol.query import ListAnswer, ListRequest
+from sluice.replay.verify.steps import entries_for
 from tests.system import System
 
 from .probe import Probe

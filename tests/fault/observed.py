@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.slices import WorkloadCreated, WorkloadFinished
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+from sluice.protocol.dispatch import DispatchEntry
 
 LOOK_S = 0.1
 """How often processes are looked at."""

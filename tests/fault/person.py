@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 
 from sluice.events.base import WorkloadKey
-from sluice.events.check_protocol import CheckRequest, CheckVerdict
 from sluice.events.codec import encode_message
-from sluice.events.dispatch import key_token
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.subjects import verdict_suffix
-from sluice.sdk.bucket import Bucket
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.checks import CheckRequest, CheckVerdict
+from sluice.protocol.dispatch import key_token
+from sluice.protocol.subjects import verdict_suffix
 
 from .check_controller import approves, controller_name
 from .healing import UNAVAILABLE

@@ -10,8 +10,8 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from sluice.log.runner import Settings
-from sluice.log.service import Digest, Status
+from sluice.log.runtime.runner import Settings
+from sluice.log.runtime.service import Digest, Status
 
 REPEAT_S = 0.04
 """How often a question is repeated; so exact is what is measured with it."""

@@ -5,7 +5,7 @@ import importlib
 import sys
 from typing import Any
 
-from sluice.log.service import run_service
+from sluice.log.runtime.service import run_service
 
 
 def main(name: str) -> None:

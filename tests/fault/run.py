@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
-from sluice.log.jetstream import JetStreamLog
+from sluice.log.nats.jetstream import JetStreamLog
 from sluice.sdk import AsyncClient
 from tests.system import System
 

@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sluice.events.dispatch import Claim, key_token
-from sluice.log.subjects import presence_suffix
+from sluice.protocol.dispatch import Claim, key_token
+from sluice.protocol.subjects import presence_suffix
 from tests.system import Service, System
 
 from .check_controller import controller_name

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sluice.log.bulk import read_all
+from sluice.log.nats.blocking import read_all
 from sluice.sdk import AsyncClient
 from tests.e2e.conftest import sluice
 from tests.held import wrong_with

@@ -6,9 +6,9 @@ import pytest
 
 from sluice.events.base import Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import CheckStateChanged
-from sluice.events.dispatch import DispatchEntry, DispatchPodSet
 from sluice.events.scheduler import Admitted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadRecord, WorkloadUpdated
+from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
 from .audit import Account
 from .check_audit import CheckAudit

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.events.base import WorkloadKey
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.job import JobDeleted, JobEvent, JobFinished, JobPodsReady, JobScaled, JobStopped
 from sluice.log.errors import StaleSequenceError
+from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, NotPublishedError
 from sluice.sdk.execution.actions import JobRead, ReadJob
 from sluice.sdk.execution.ownership import born, owner_of

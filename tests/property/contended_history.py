@@ -6,7 +6,7 @@ Driven by a seed: what is drawn one by one makes preemption too rare, since so m
 from random import Random
 from typing import Any
 
-from sluice.core.claims import AFTER_CHECK, ANYTIME
+from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
 from sluice.events.base import Event, PodSet, WorkloadKey
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.config import ObjectDeleted

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.invariants import reservation_violations, violations
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.status import View
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.dispatch import dispatch_entry
+from sluice.core.views import View
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import encode_commit, encode_message

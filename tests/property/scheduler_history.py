@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from sluice.core.claims import AFTER_CHECK, ANYTIME
-from sluice.core.invariants import reservation_violations, violations
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
 from sluice.events.codec import encode_commit
@@ -28,7 +28,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 from sluice.log.contract import Entry
-from sluice.replay.verify import verify
+from sluice.replay.verify.steps import verify
 
 MAX_DECISIONS = 300
 SECOND = 1_000_000

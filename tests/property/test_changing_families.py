@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sluice.core.status.invariants import violations
-from sluice.core.status.view import View
+from sluice.core.views.invariants import violations
+from sluice.core.views.view import View
 from tests.examples import examples
 from tests.family_world import FamilyWorld, cluster_queue, configuration, flavor, job, local_queue
 from tests.held import wrong_with

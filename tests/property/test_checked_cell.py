@@ -9,7 +9,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.check_states import READY, RETRY
+from sluice.core.workload.admission_checks import READY, RETRY
 from sluice.events.checks import CheckInputRejected, ChecksRetry, CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import Admitted
 from tests.checked_cell import PEOPLE, CheckedCell, checked_cell

@@ -5,7 +5,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.check_states import READY
+from sluice.core.workload.admission_checks import READY
 from sluice.events.base import WorkloadKey
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sluice.core.claims import AFTER_CHECK
-from sluice.core.scheduler import Scheduler
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import PodSet, WorkloadKey
 from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.ids import uid

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.consumption import QUARTER_US, Account, Consumption, Series, dump, load
-from sluice.core.status.view import View
+from sluice.core.budgets.consumption import QUARTER_US, Account, Consumption, Series, dump, load
+from sluice.core.views.view import View
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReleased
 from tests.examples import examples

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sluice.core.invariants import violations
-from sluice.core.status import View
+from sluice.core.scheduler.invariants import violations
+from sluice.core.views import View
 from sluice.events.codec import decode_commit
 from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
 from tests.held import wrong_with

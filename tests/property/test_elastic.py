@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.slices_state import Phase
+from sluice.core.slices.state import Phase
 from sluice.events.base import JobKey
 from tests.examples import examples
 

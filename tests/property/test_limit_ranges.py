@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.api.decode import decode_object
-from sluice.core.jobs import resources_of
-from sluice.core.limit_ranges import Rules
-from sluice.core.slices_limits import rules_of
-from sluice.core.slices_state import Phase
+from sluice.core.slices.job_request import resources_of
+from sluice.core.slices.limits import rules_of
+from sluice.core.slices.state import Phase
+from sluice.core.workload.limit_ranges import Rules
 from sluice.events.base import JobKey
 from sluice.events.config import ObjectDeleted
 from tests.unit.core.slices_world import World, manifest

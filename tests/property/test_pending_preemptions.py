@@ -7,9 +7,9 @@ all pending preemptions done; whoever waits for victims waits for live ones.
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.status import View
-from sluice.core.status.invariants import violations
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.views import View
+from sluice.core.views.invariants import violations
 from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
-from sluice.core.preemption import Possibility, get_targets, preemption_possibility
-from sluice.core.quota import WEIGHT_SCALE, Quota
-from sluice.core.reservations import Trial, release, reserve
+from sluice.core.preemption.targets import Possibility, get_targets, preemption_possibility
+from sluice.core.quota.tree import WEIGHT_SCALE, Quota
+from sluice.core.world.reservations import Trial, release, reserve
 from tests.examples import examples
 from tests.preemption_worlds import CPU, GPU, pending, plain_targets, queue, running, world
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.quota import Node, Quota, Tree
+from sluice.core.quota.tree import Node, Quota, Tree
 from tests.examples import examples
 
 FRS = (("on-demand", "cpu"), ("spot", "cpu"), ("spot", "memory"))

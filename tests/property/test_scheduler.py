@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.scheduler import Scheduler
+from sluice.core.scheduler.decider import Scheduler
 from tests.examples import examples
 from tests.property.scheduler_history import Input, Player, Step, play
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.status.pending import why_pending
-from sluice.core.status.view import View
+from sluice.core.views.present.pending import why_pending
+from sluice.core.views.view import View
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted
 from tests.examples import examples

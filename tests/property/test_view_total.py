@@ -16,18 +16,18 @@ from services.api.queries import history, waiting_first
 from services.api.world import World
 from sluice.api.decode import decode_object
 from sluice.api.defaults import default
-from sluice.core.config import KINDS
-from sluice.core.status.invariants import violations
+from sluice.core.config.objects import KINDS
+from sluice.core.views.invariants import violations
 from sluice.events import catalogue
 from sluice.events.base import Event, PodSet, PodSetAssignment
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.ids import uid
-from sluice.events.query import HistoryRequest
 from sluice.events.slices import JobReference, WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+from sluice.protocol.query import HistoryRequest
 from tests.examples import examples
 from tests.family_world import cluster_queue, configuration, flavor, local_queue
 

@@ -7,15 +7,15 @@ say that the filter passes over nobody whom a look would have helped, and that n
 
 import pytest
 
-from sluice.core import cycle, woken
-from sluice.core.entry import Entry
-from sluice.core.model import ClusterQueue, World
-from sluice.core.nomination import nominate
-from sluice.core.pending_queues import Peers, Queue
-from sluice.core.processing import always_reclaims
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
-from sluice.core.wake import may_fit
+from sluice.core.cycle import cycle, woken
+from sluice.core.cycle.admission import always_reclaims
+from sluice.core.cycle.entry import Entry
+from sluice.core.cycle.nomination import nominate
+from sluice.core.cycle.requeue_filter import may_fit
+from sluice.core.queueing.pending_queue import Peers, Queue
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue, World
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.scheduler import QuotaReserved
 from tests.property.contended_history import Contended

@@ -4,22 +4,22 @@ import random
 
 import pytest
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
-from sluice.core.workload_state import Workload
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.workload import Workload
 from sluice.events.checks import ChecksReady
 from sluice.events.slices import WorkloadStopped
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
-from sluice.replay.source import ListSource
-from sluice.replay.states import steps
-from sluice.replay.trying import Laboratory, with_quota
-from sluice.replay.why import explain
+from sluice.replay.explain.sandbox import Laboratory, with_quota
+from sluice.replay.explain.why import explain
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import steps
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
 from tests.family_world import FamilyWorld, cell, cluster_queue
 from tests.held import wrong_with
-from tests.unit.replay.test_invariants import CLASSES
+from tests.unit.replay.lint.test_invariants import CLASSES
 
 from .contended_history import Contended
 from .elastic_cell import Cell

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.pods import Pod
-from sluice.core.config import object_key
+from sluice.core.config.objects import object_key
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
-from sluice.log.subjects import presence_suffix
+from sluice.protocol.subjects import presence_suffix
 
 from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sluice.events.base import Micros
-from sluice.log.stream import WHOLE
+from sluice.log.nats.streams import WHOLE
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Bucket[V]:
     """Counts how often the bucket was made: whoever watches it begins anew."""
     exists: bool = False
     whole: bool = False
-    """A projection's: whether all of it is written (`sluice.log.stream.WHOLE`)."""
+    """A projection's: whether all of it is written (`sluice.log.nats.streams.WHOLE`)."""
     last_of: int = 0
     """Which commit the last entry is of, 0 if it does not say."""
     last_by: object = None

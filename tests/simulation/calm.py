@@ -326,7 +326,7 @@ def runs_alone(cell: Cell, job: JobKey) -> bool:
 
 def idle(fresh: Cell, cell: Cell) -> Actions:
     """Give a fresh cell the configuration, executors and controllers of another."""
-    from sluice.core.config import manifest_of
+    from sluice.core.config.objects import manifest_of
 
     from .controllers import Controller
     from .executors import Executor

@@ -6,22 +6,22 @@ from typing import Any
 
 from services.admission_check.requests import Entries as CheckEntries
 from services.slice_aggregator.dispatch import Entries as DispatchEntries
-from sluice.core.checks import AdmissionChecks
-from sluice.core.config import NAMESPACED, Clock, Draft, Objects, plan_finalize
-from sluice.core.config_plan import plan_apply, plan_delete
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.variants import VariantController
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.core.config.objects import NAMESPACED, Clock, Draft, Objects, plan_finalize
+from sluice.core.config.plan import plan_apply, plan_delete
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.variants.decider import VariantController
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.check_protocol import CheckRequest
 from sluice.events.codec import encode_message
 from sluice.events.commit import Step
-from sluice.events.dispatch import Claim, DispatchEntry, job_of_key
 from sluice.events.job import JobEvent
-from sluice.events.query import Reference
 from sluice.log.contract import Entry
-from sluice.log.subjects import job_suffix
-from sluice.replay.source import Matcher
+from sluice.protocol.checks import CheckRequest
+from sluice.protocol.dispatch import Claim, DispatchEntry, job_of_key
+from sluice.protocol.query import Reference
+from sluice.protocol.subjects import job_suffix
+from sluice.replay.source.source import Matcher
 from sluice.sdk.execution.actions import Refused, Stored, Told
 
 from .buckets import Bucket

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluice.events.base import Micros
-from sluice.events.check_protocol import CheckRequest
-from sluice.log.subjects import verdict_suffix
+from sluice.protocol.checks import CheckRequest
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller as App
 from sluice.sdk.checks import Pending, PreemptionRequired, Ready, Rejected, Retry, Settings
 from sluice.sdk.checks import actions as act
 from sluice.sdk.checks.desk import Moment
 from sluice.sdk.checks.history import History
 from sluice.sdk.checks.machine import Machine
-from sluice.sdk.checks.said import decode, encode
+from sluice.sdk.checks.verdict_messages import decode, encode
 
 from .buckets import Watcher
 from .choices import Choices, Weights

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
-from sluice.events.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from sluice.events.job import JobEvent
+from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from sluice.sdk.execution import actions as act
 from sluice.sdk.execution.book import ExecutorSettings, Identity
 from sluice.sdk.execution.machine import Machine

@@ -12,7 +12,7 @@ from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.log.contract import Ack, Entry
 from sluice.log.errors import StaleSequenceError
-from sluice.log.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS
 
 SECOND: Micros = 1_000_000
 START: Micros = 1_767_225_600_000_000

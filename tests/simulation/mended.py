@@ -27,12 +27,12 @@ MENDED: tuple[Mutant, ...] = (
         "a parent is admitted as a variant whose stop is not settled",
         (
             (
-                "libs/sluice/core/variants_state.py",
+                "libs/sluice/core/variants/state.py",
                 "return self.admitted_at is not None and not (self.evicted or self.stopped)",
                 "return self.admitted_at is not None and not self.evicted",
             ),
             (
-                "libs/sluice/core/variants_state.py",
+                "libs/sluice/core/variants/state.py",
                 "return self.admitted_at is not None and (self.evicted or self.stopped)",
                 "return self.admitted_at is not None and self.evicted",
             ),
@@ -44,17 +44,17 @@ MENDED: tuple[Mutant, ...] = (
         "what has quota becomes a parent, or stops being one, without being stopped",
         (
             (
-                "libs/sluice/core/families.py",
+                "libs/sluice/core/world/variants.py",
                 "record = workload.record\n    if record.parent is not None:\n        return None\n    local",
                 "record = workload.record\n    if True:\n        return None\n    local",
             ),
             (
-                "libs/sluice/core/families.py",
+                "libs/sluice/core/world/variants.py",
                 "    return parent is not None and parent.assignment is not None",
                 "    return False",
             ),
             (
-                "libs/sluice/core/variants_decide.py",
+                "libs/sluice/core/variants/decide.py",
                 "    if family.holds and not family.marked:",
                 "    if False:",
             ),
@@ -66,7 +66,7 @@ MENDED: tuple[Mutant, ...] = (
         "flavors that the job allows are dropped in a racing queue",
         (
             (
-                "libs/sluice/core/variants_membership.py",
+                "libs/sluice/core/variants/membership.py",
                 "wanted = restricted(policy, family.record.allowed_flavors)",
                 "wanted = restricted(policy, ())",
             ),
@@ -78,7 +78,7 @@ MENDED: tuple[Mutant, ...] = (
         "variants of which one is still on its way out count as what the queue asks for",
         (
             (
-                "libs/sluice/core/variants_membership.py",
+                "libs/sluice/core/variants/membership.py",
                 "is_whole = is_whole and place is not None and not found and _agrees(variant, place[1])",
                 "is_whole = is_whole or (place is not None and not found and _agrees(variant, place[1]))",
             ),
@@ -90,7 +90,7 @@ MENDED: tuple[Mutant, ...] = (
         "whoever runs within its new flavors is stopped for them",
         (
             (
-                "libs/sluice/core/variants_membership.py",
+                "libs/sluice/core/variants/membership.py",
                 "if variant.assignment is None or not within(variant.assignment, wanted.flavors):\n            return",
                 "if True:\n            return",
             ),
@@ -102,7 +102,7 @@ MENDED: tuple[Mutant, ...] = (
         "what has stopped because its queue was edited is said to have lost its executor",
         (
             (
-                "libs/sluice/core/variants_decide.py",
+                "libs/sluice/core/variants/decide.py",
                 "reason=family.stopped_reason or family.leaving_reason,",
                 "reason=family.stopped_reason,",
             ),
@@ -114,7 +114,7 @@ MENDED: tuple[Mutant, ...] = (
         "what siblings share is asked for twice",
         (
             (
-                "libs/sluice/core/flavor_search.py",
+                "libs/sluice/core/flavors/search.py",
                 "self.shared = family_usage(world, workload, cq.name) if record.parent is not None else {}",
                 "self.shared: dict[FlavorResource, int] = {}",
             ),
@@ -126,12 +126,12 @@ MENDED: tuple[Mutant, ...] = (
         "what siblings share is charged twice",
         (
             (
-                "libs/sluice/core/charging.py",
+                "libs/sluice/core/world/charging.py",
                 "    if parent is not None:\n        return _beyond_siblings(world, workload, parent, usage)\n",
                 "",
             ),
             (
-                "libs/sluice/core/charging.py",
+                "libs/sluice/core/world/charging.py",
                 "    if workload.record.parent is not None:\n        return _recharge_family(world, workload, workload.record.parent)\n",
                 "",
             ),
@@ -143,17 +143,17 @@ MENDED: tuple[Mutant, ...] = (
         "a preemptor that waits holds up its whole queue",
         (
             (
-                "libs/sluice/core/cycle.py",
+                "libs/sluice/core/cycle/cycle.py",
                 "if name in self._taken or self._is_mixed(queue):",
                 "if queue.waiting or name in self._taken or self._is_mixed(queue):",
             ),
             (
-                "libs/sluice/core/cycle.py",
+                "libs/sluice/core/cycle/cycle.py",
                 "if queue is not None and name not in self._taken:",
                 "if queue is not None and not queue.waiting and name not in self._taken:",
             ),
             (
-                "libs/sluice/core/cycle.py",
+                "libs/sluice/core/cycle/cycle.py",
                 "if queue.name in self._taken or queue.stopped:",
                 "if queue.waiting or queue.name in self._taken or queue.stopped:",
             ),
@@ -165,7 +165,7 @@ MENDED: tuple[Mutant, ...] = (
         "what a preemptor waits for goes to others",
         (
             (
-                "libs/sluice/core/promises.py",
+                "libs/sluice/core/queueing/overcommit.py",
                 "    family = []\n    for name in sorted(tree.waiting):",
                 "    family = []\n    for name in ():",
             ),
@@ -177,7 +177,7 @@ MENDED: tuple[Mutant, ...] = (
         "a variant starts before a better one has had its turn to preempt",
         (
             (
-                "libs/sluice/core/families.py",
+                "libs/sluice/core/world/variants.py",
                 "    parent = workload.record.parent\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
                 "    parent = None\n    if parent is not None:\n        for other in world.families.get(parent, {}).values():\n            if (\n                (other.tries",
             ),
@@ -189,7 +189,7 @@ MENDED: tuple[Mutant, ...] = (
         "the gate of a variant that runs stays open",
         (
             (
-                "libs/sluice/core/variants_fold.py",
+                "libs/sluice/core/variants/fold.py",
                 "if variant.gate_at is not None or family.admitted_at is not None:",
                 "if family.admitted_at is not None:",
             ),
@@ -212,7 +212,7 @@ MENDED: tuple[Mutant, ...] = (
         "a slice of the same size makes pods that are ready unready",
         (
             (
-                "libs/sluice/core/slices_fold_inputs.py",
+                "libs/sluice/core/slices/fold_inputs.py",
                 "if grows(before, {pods.name: pods.count for pods in job.placement}):",
                 "if True:",
             ),
@@ -224,7 +224,7 @@ MENDED: tuple[Mutant, ...] = (
         "growth that was taken back takes the place of what runs",
         (
             (
-                "libs/sluice/core/slicing.py",
+                "libs/sluice/core/world/workload_slices.py",
                 "    old = replaced_slice(world, workload)\n    if old is None or workload.admitted_at is not None or old.evicted_at",
                 "    old = None\n    if old is None or workload.admitted_at is not None or old.evicted_at",
             ),
@@ -236,7 +236,7 @@ MENDED: tuple[Mutant, ...] = (
         "growth that was rejected stays so whatever is asked for",
         (
             (
-                "libs/sluice/core/slices_resize.py",
+                "libs/sluice/core/slices/resize.py",
                 "return job.pending is not None and job.record.active and not job.pending.active",
                 "return False",
             ),
@@ -248,7 +248,7 @@ MENDED: tuple[Mutant, ...] = (
         "a complete set of verdicts is taken back because a controller is away",
         (
             (
-                "libs/sluice/core/transitions.py",
+                "libs/sluice/core/lifecycle/transitions.py",
                 "    if not admits_what_is_ready(world, queue):",
                 "    if not queue.active:",
             ),
@@ -260,7 +260,7 @@ MENDED: tuple[Mutant, ...] = (
         "nobody listens to who deactivates a job or activates it",
         (
             (
-                "libs/sluice/core/slices_decide.py",
+                "libs/sluice/core/slices/decide.py",
                 "        case JobActivated() | JobDeactivated():\n            return switched(state, key, inbound, data)\n",
                 "        case JobActivated() | JobDeactivated():\n            return ignored(inbound, DUPLICATE)\n",
             ),
@@ -271,7 +271,7 @@ MENDED: tuple[Mutant, ...] = (
         "the Retry that is heard of first counts, not the longest",
         (
             (
-                "libs/sluice/core/checks_decide.py",
+                "libs/sluice/core/checks/decide.py",
                 "        if late is not None:\n            return late, outcome\n",
                 "",
             ),
@@ -283,12 +283,12 @@ MENDED: tuple[Mutant, ...] = (
         "plain preemptions may go round",
         (
             (
-                "libs/sluice/core/circles.py",
+                "libs/sluice/core/world/preemption_history.py",
                 "        return any(victim in before for victim in victims)\n\n    def plan",
                 "        return False\n\n    def plan",
             ),
             (
-                "libs/sluice/core/circles.py",
+                "libs/sluice/core/world/preemption_history.py",
                 "        return times if inputs == self._inputs else 0",
                 "        return 0",
             ),
@@ -300,7 +300,7 @@ MENDED: tuple[Mutant, ...] = (
         "nobody remembers who was preempted by whom",
         (
             (
-                "libs/sluice/core/circles.py",
+                "libs/sluice/core/world/preemption_history.py",
                 "        self._put(key, other, self.times(key, other) + 1, preemptor.cluster_queue, victim.cluster_queue)",
                 "        pass",
             ),
@@ -312,7 +312,7 @@ MENDED: tuple[Mutant, ...] = (
         "who was preempted through others is not known",
         (
             (
-                "libs/sluice/core/circles.py",
+                "libs/sluice/core/world/preemption_history.py",
                 "        found: dict[WorkloadKey, None] = {}\n        todo = [victim]",
                 "        found: dict[WorkloadKey, None] = {}\n        todo = []",
             ),
@@ -324,7 +324,7 @@ MENDED: tuple[Mutant, ...] = (
         "what is preempted in vain is preempted again and again",
         (
             (
-                "libs/sluice/core/circles.py",
+                "libs/sluice/core/world/preemption_history.py",
                 "            return 0\n        return edge.times",
                 "            return 0\n        return 0",
             ),
@@ -336,7 +336,7 @@ MENDED: tuple[Mutant, ...] = (
         "a constraint leads to partial admission",
         (
             (
-                "libs/sluice/core/nomination.py",
+                "libs/sluice/core/cycle/nomination.py",
                 "    if not (record.cannot_borrow or record.cannot_preempt):",
                 "    if True:",
             ),
@@ -348,7 +348,7 @@ MENDED: tuple[Mutant, ...] = (
         "variants migrate where nobody races",
         (
             (
-                "libs/sluice/core/families.py",
+                "libs/sluice/core/world/variants.py",
                 "    if spec is None or policy is None:\n        return RACE_OVER\n",
                 '    if spec is None or policy is None:\n        return ""\n',
             ),
@@ -360,7 +360,7 @@ MENDED: tuple[Mutant, ...] = (
         "variants may use any flavor while the gate is off",
         (
             (
-                "libs/sluice/core/families.py",
+                "libs/sluice/core/world/variants.py",
                 'if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):',
                 'if not allowed or not enabled(config.feature_gates, "ConcurrentAdmission"):',
             ),
@@ -372,7 +372,7 @@ MENDED: tuple[Mutant, ...] = (
         "pod sets that come to the last flavor at different times begin anew by turns",
         (
             (
-                "libs/sluice/core/flavor_search.py",
+                "libs/sluice/core/flavors/search.py",
                 "ended = came == -1 or not self._fungible",
                 "ended = not self._fungible",
             ),
@@ -399,22 +399,26 @@ MENDED: tuple[Mutant, ...] = (
         "a verdict on the last flavors, or on pod sets together, is not looked at again",
         (
             (
-                "libs/sluice/core/wake.py",
+                "libs/sluice/core/cycle/requeue_filter.py",
                 "if resumed or reason not in _HOPELESS:",
                 "if reason not in _HOPELESS:",
             ),
-            ("libs/sluice/core/wake.py", "if len(pod_sets) > 1 and reason == _EXCEEDS:", "if False:"),
+            (
+                "libs/sluice/core/cycle/requeue_filter.py",
+                "if len(pod_sets) > 1 and reason == _EXCEEDS:",
+                "if False:",
+            ),
         ),
     ),
     Mutant(
         "NEW-4",
         "a search that is over is begun anew while its queue is open",
-        (("libs/sluice/core/pending.py", "peers.searched = tree.epoch", "peers.searched = 0"),),
+        (("libs/sluice/core/queueing/manager.py", "peers.searched = tree.epoch", "peers.searched = 0"),),
     ),
     Mutant(
         "NEW-5",
         "who cannot borrow gives up when others borrow",
-        (("libs/sluice/core/promises.py", "        later = (", "        later = False and ("),),
+        (("libs/sluice/core/queueing/overcommit.py", "        later = (", "        later = False and ("),),
         theme="checks",
     ),
     Mutant(
@@ -422,7 +426,7 @@ MENDED: tuple[Mutant, ...] = (
         "who only reserves keeps others waiting for its pods",
         (
             (
-                "libs/sluice/core/processing.py",
+                "libs/sluice/core/cycle/admission.py",
                 "self.blocked = self._blocks and at_once",
                 "self.blocked = self._blocks",
             ),
@@ -433,7 +437,7 @@ MENDED: tuple[Mutant, ...] = (
         "a blocker that reserves searches for flavors in every cycle",
         (
             (
-                "libs/sluice/core/processing.py",
+                "libs/sluice/core/cycle/admission.py",
                 "    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)",
                 "    over = False",
             ),
@@ -445,7 +449,7 @@ MENDED: tuple[Mutant, ...] = (
         "a queued growth that its running slice has come up to goes on",
         (
             (
-                "libs/sluice/core/fold_inputs.py",
+                "libs/sluice/core/scheduler/fold_inputs.py",
                 "    if event.pod_sets is not None and world.replacements:\n        successor_moves(state, workload.key, seq, at)\n",
                 "",
             ),
@@ -457,7 +461,7 @@ MENDED: tuple[Mutant, ...] = (
         "preemptions that are pending are issued although the gate is closed by now",
         (
             (
-                "libs/sluice/core/transitions.py",
+                "libs/sluice/core/lifecycle/transitions.py",
                 "    if ended is None and workload.preemptions == PENDING and is_gated(workload):",
                 "    if False:",
             ),
@@ -469,7 +473,7 @@ MENDED: tuple[Mutant, ...] = (
         "variants count as equal whatever their siblings hold",
         (
             (
-                "libs/sluice/core/state.py",
+                "libs/sluice/core/scheduler/state.py",
                 "        shared = [item for item in sorted(held.items()) if not allowed or item[0][0] in allowed]",
                 "        shared: list[object] = []",
             ),
@@ -481,7 +485,7 @@ MENDED: tuple[Mutant, ...] = (
         "a size that comes as the quota goes is that of the slice that ends",
         (
             (
-                "libs/sluice/core/slices.py",
+                "libs/sluice/core/slices/decider.py",
                 "job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW",
                 "job.todo in (Todo.RESIZE, Todo.GROW)",
             ),
@@ -493,7 +497,7 @@ MENDED: tuple[Mutant, ...] = (
         "quota is released before the executor has stopped",
         (
             (
-                "libs/sluice/core/transitions.py",
+                "libs/sluice/core/lifecycle/transitions.py",
                 "        if workload.admitted_at is not None:\n            return []\n",
                 "",
             ),
@@ -526,7 +530,7 @@ MENDED: tuple[Mutant, ...] = (
         "the slice-aggregator refuses all jobs",
         (
             (
-                "libs/sluice/core/slices_decide.py",
+                "libs/sluice/core/slices/decide.py",
                 "    if not isinstance(request, JobRequest):\n        return rejected(inbound, request)\n    if job is not None:",
                 "    if True:\n        return rejected(inbound, ())\n    if job is not None:",
             ),
@@ -537,7 +541,7 @@ MENDED: tuple[Mutant, ...] = (
         "the variant-controller does nothing",
         (
             (
-                "libs/sluice/core/variants_decide.py",
+                "libs/sluice/core/variants/decide.py",
                 "    policy = state.policy_of(family)\n    if policy is None:\n        if not family.marked:",
                 "    policy = state.policy_of(family)\n    if True:\n        return []\n    if policy is None:\n        if not family.marked:",
             ),
@@ -549,7 +553,7 @@ MENDED: tuple[Mutant, ...] = (
         "the scheduler finds room for nobody",
         (
             (
-                "libs/sluice/core/processing.py",
+                "libs/sluice/core/cycle/admission.py",
                 "        found = entry.deferred\n        if found:",
                 "        entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)\n        return\n        found = entry.deferred\n        if found:",
             ),
@@ -560,7 +564,7 @@ MENDED: tuple[Mutant, ...] = (
         "the check service ignores all verdicts",
         (
             (
-                "libs/sluice/core/checks_decide.py",
+                "libs/sluice/core/checks/decide.py",
                 "    if live is None or data.attempt != live.attempt:\n        late",
                 "    if True:\n        late",
             ),
@@ -572,7 +576,7 @@ MENDED: tuple[Mutant, ...] = (
         "more are preempted than is necessary",
         (
             (
-                "libs/sluice/core/preemption_candidates.py",
+                "libs/sluice/core/preemption/candidates.py",
                 "    for i in range(len(targets) - 2, -1, -1):",
                 "    for i in ():",
             ),
@@ -582,7 +586,11 @@ MENDED: tuple[Mutant, ...] = (
 )
 
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (
-    ("B8", "errors, and what variants look like: texts of one manifest", "tests/unit/core/test_families.py"),
+    (
+        "B8",
+        "errors, and what variants look like: texts of one manifest",
+        "tests/unit/core/variants/test_families.py",
+    ),
     (
         "B13",
         "parameters of a team's own kind: a function of two manifests",
@@ -592,14 +600,14 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     (
         "B15",
         "how several Retries are named, and other messages: texts",
-        "tests/unit/core/test_checks_retry.py",
+        "tests/unit/core/checks/test_retry.py",
     ),
     (
         "B17",
         "the field form of constraints, and refusals: texts of one manifest",
         "tests/unit/api/test_constraints.py",
     ),
-    ("B18", "events, messages and conditions as Kueue's: texts", "tests/unit/core/test_notices.py"),
+    ("B18", "events, messages and conditions as Kueue's: texts", "tests/unit/core/views/test_notices.py"),
 )
 """(fault, the part of it in which no history plays a role, the tests that hold it)."""
 

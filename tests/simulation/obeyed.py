@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sluice.core.charges import counts
-from sluice.core.slices_resize import wanted
-from sluice.core.slices_state import Phase
+from sluice.core.slices.resize import wanted
+from sluice.core.slices.state import Phase
+from sluice.core.workload.charges import counts
 from sluice.events.base import JobKey
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
 from sluice.log.contract import Entry

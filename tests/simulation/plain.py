@@ -8,7 +8,7 @@ forgets it, does so in the comparison of `calm.runs_alone`, too; here it is seen
 from typing import TYPE_CHECKING, Any
 
 from sluice.api import kueue
-from sluice.core.eligibility import FlavorRule
+from sluice.core.flavors.eligibility import FlavorRule
 from sluice.events.base import JobKey
 
 if TYPE_CHECKING:

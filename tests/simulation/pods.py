@@ -27,8 +27,8 @@ from services.agent.pods import (
     Timing,
 )
 from sluice.api.decode import decode_object
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
+from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk.execution.outcome import Outcome
 from sluice.sdk.execution.ownership import claim_id
 

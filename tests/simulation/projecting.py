@@ -1,4 +1,5 @@
-"""The published projections: production's own machine (`sluice.log.publishing`), whose questions are answered
+"""The published projections: production's own machine (`sluice.log.runtime.projection_machine`), whose
+questions are answered
 step by step: late, not, or with the answer lost; a part of what it writes may arrive, or all of it too late.
 """
 
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sluice.events.commit import Step
-from sluice.log.hooks import Hooks
-from sluice.log.publishing import (
+from sluice.log.nats.streams import WHOLE
+from sluice.log.runtime.hooks import Hooks
+from sluice.log.runtime.projection_machine import (
     Answer,
     Ask,
     Confirm,
@@ -31,7 +33,6 @@ from sluice.log.publishing import (
     Write,
     Written,
 )
-from sluice.log.stream import WHOLE
 
 from .buckets import Bucket
 from .log import SECOND

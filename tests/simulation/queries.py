@@ -12,19 +12,19 @@ import msgspec
 
 from services.api import queries
 from services.api.world import World
-from sluice.cli.describe import lines_of
-from sluice.cli.resources import RESOURCES
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices_submission import parse, read
+from sluice.cli.commands.objects.describe import lines_of
+from sluice.cli.kit.resources import RESOURCES
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.submission import parse, read
 from sluice.events.ids import uid
-from sluice.events.query import HistoryRequest, ListAnswer, ListRequest, Object
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS
-from sluice.replay import racing
-from sluice.replay.trying import Laboratory
-from sluice.replay.why import Others, explain
-from sluice.replay.why_text import plain_words
+from sluice.protocol.query import HistoryRequest, ListAnswer, ListRequest, Object
+from sluice.protocol.subjects import COMMITS
+from sluice.replay.explain import racing_sandbox
+from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import Others, explain
 
 from .log import steps_of
 
@@ -162,10 +162,10 @@ class Queries:
         record = self._record(fold.upto, fold.at, state)
         if record is None:
             return False
-        if racing.policy_for(state, record) is not None:
+        if racing_sandbox.policy_for(state, record) is not None:
             if families is None:
                 return False
-            racing.Race(state, families, fold.upto, fold.at).run(record)
+            racing_sandbox.Race(state, families, fold.upto, fold.at).run(record)
         else:
             laboratory = Laboratory(state, fold.upto, fold.at, forks=False)
             created = WorkloadCreated(cause=fold.upto, workload=record)

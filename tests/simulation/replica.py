@@ -1,6 +1,7 @@
 """One replica of a service, driven step by step: the machines are production's own.
 
-These are `sluice.log.replica` and `sluice.log.chain`. What the runner and the writer of commits await is a
+These are `sluice.log.runtime.replica` and `sluice.log.commit_chain`. What the runner and the writer of
+commits await is a
 step here: reading, sending a commit, its storage, the answer. Whoever is fenced begins a new life, from a
 snapshot or from nothing.
 """
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.events.base import Micros
 from sluice.events.commit import Step
-from sluice.log.chain import Chain, Send
+from sluice.log.commit_chain import Chain, Send
 from sluice.log.contract import Ack, Entry
 from sluice.log.decider import Decider
 from sluice.log.errors import StaleSequenceError
 from sluice.log.fold import Fold
-from sluice.log.hooks import Hooks
-from sluice.log.replica import Fenced
-from sluice.log.replica import Replica as Machine
+from sluice.log.runtime.hooks import Hooks
+from sluice.log.runtime.replica import Fenced
+from sluice.log.runtime.replica import Replica as Machine
 
 from .log import SimLog, steps_of
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.invariants import violations
-from sluice.core.slices_limits import correction
+from sluice.core.scheduler.invariants import violations
+from sluice.core.slices.limits import correction
 from sluice.log.fold import Fold
 from tests.held import wrong_with
 

@@ -12,7 +12,7 @@ from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadCreated
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
-from sluice.replay import logfile
+from sluice.replay.source import log_file
 
 from .log import START, as_bytes, steps_of
 from .run import Run
@@ -82,9 +82,9 @@ def _short(text: str) -> str:
 def golden(run: Run, path: Path) -> None:
     """Write the log as an exported one."""
     with path.open("wb") as file:
-        logfile.write(
+        log_file.write(
             file,
-            logfile.Header(source=f"simulation, seed {run.seed}"),
+            log_file.Header(source=f"simulation, seed {run.seed}"),
             [list(as_bytes(run.cell.log.entries))],
         )
 

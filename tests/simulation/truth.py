@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.events.dispatch import DispatchEntry
+from sluice.protocol.dispatch import DispatchEntry
 
 
 @dataclass(slots=True)

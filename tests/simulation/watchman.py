@@ -1,6 +1,7 @@
 """What must hold: looked at as entries come into the log, as processes start and end, and when all is quiet.
 
-The log's own invariants (`sluice.replay.invariants`) look at stand-bys that fold every entry at once; those
+The log's own invariants (`sluice.replay.lint.invariants`) look at stand-bys that fold every entry at once;
+those
 that need the truth about what runs are in `invariants`.
 """
 
@@ -8,16 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
-from sluice.core.variants import VariantController
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.variants.decider import VariantController
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
-from sluice.log.subjects import matches_any
-from sluice.replay.idle import idle
-from sluice.replay.invariants import OBSERVERS, Watched
+from sluice.protocol.subjects import matches_any
+from sluice.replay.lint.idle_quota import idle
+from sluice.replay.lint.invariants import OBSERVERS, Watched
 
 from . import invariants, obeyed
 from .log import steps_of

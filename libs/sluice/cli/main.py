@@ -9,32 +9,32 @@ import sys
 
 import click
 
-from .errors import CliError
-from .lazy import Lazy, LazyGroup
-from .settings import Settings
+from .kit.errors import CliError
+from .kit.lazy_group import Lazy, LazyGroup
+from .kit.settings import Settings
 
 COMMANDS = {
-    "up": Lazy("up", "Run a cell", "Start a server, the services and agents on this machine"),
-    "down": Lazy("up", "Run a cell", "Stop what `up` started"),
-    "status": Lazy("status", "Run a cell", "Show services, agents, the log's position"),
-    "demo": Lazy("demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
-    "apply": Lazy("apply", "Change it", "Create or change objects from manifests"),
-    "delete": Lazy("apply", "Change it", "Delete objects"),
-    "submit": Lazy("submit", "Change it", "Submit jobs"),
-    "job": Lazy("job", "Change it", "Scale, finish or delete a job"),
-    "get": Lazy("get", "Look at it", "List objects"),
-    "describe": Lazy("describe", "Look at it", "Show everything about an object"),
-    "events": Lazy("history", "Look at it", "Show what happened to an object"),
-    "logs": Lazy("logs", "Look at it", "Print what a job's processes printed"),
-    "wait": Lazy("wait", "Look at it", "Wait until a job has come to a state"),
-    "log": Lazy("log_files", "Look at it", "Read, export, import and check the event log"),
-    "check": Lazy("check", "Look at it", "Look at admission checks, answer them, begin to write one"),
-    "why": Lazy("why", "Ask the log", "Explain why a workload is pending, now or then"),
-    "who-preempted": Lazy("why", "Ask the log", "Say who preempted a workload, and by which rule"),
-    "trace": Lazy("why", "Ask the log", "Follow an event to its causes and consequences"),
-    "simulate": Lazy("why", "Ask the log", "Say what would become of a job, without submitting it"),
-    "replay": Lazy("replay", "Ask the log", "State at any point, verify, what-if, bisect, timeline"),
-    "api-resources": Lazy("get", "Look at it", "List the kinds of objects and their short names"),
+    "up": Lazy("cell.up", "Run a cell", "Start a server, the services and agents on this machine"),
+    "down": Lazy("cell.up", "Run a cell", "Stop what `up` started"),
+    "status": Lazy("cell.status", "Run a cell", "Show services, agents, the log's position"),
+    "demo": Lazy("demo.demo", "Run a cell", "Start a cell, feed it real jobs, show what happens"),
+    "apply": Lazy("objects.apply", "Change it", "Create or change objects from manifests"),
+    "delete": Lazy("objects.apply", "Change it", "Delete objects"),
+    "submit": Lazy("jobs.submit", "Change it", "Submit jobs"),
+    "job": Lazy("jobs.job", "Change it", "Scale, finish or delete a job"),
+    "get": Lazy("objects.get", "Look at it", "List objects"),
+    "describe": Lazy("objects.describe", "Look at it", "Show everything about an object"),
+    "events": Lazy("objects.events", "Look at it", "Show what happened to an object"),
+    "logs": Lazy("jobs.logs", "Look at it", "Print what a job's processes printed"),
+    "wait": Lazy("jobs.wait", "Look at it", "Wait until a job has come to a state"),
+    "log": Lazy("log.files", "Look at it", "Read, export, import and check the event log"),
+    "check": Lazy("checks.check", "Look at it", "Look at admission checks, answer them, begin to write one"),
+    "why": Lazy("replay.why", "Ask the log", "Explain why a workload is pending, now or then"),
+    "who-preempted": Lazy("replay.why", "Ask the log", "Say who preempted a workload, and by which rule"),
+    "trace": Lazy("replay.why", "Ask the log", "Follow an event to its causes and consequences"),
+    "simulate": Lazy("replay.why", "Ask the log", "Say what would become of a job, without submitting it"),
+    "replay": Lazy("replay.replay", "Ask the log", "State at any point, verify, what-if, bisect, timeline"),
+    "api-resources": Lazy("objects.get", "Look at it", "List the kinds of objects and their short names"),
     "completion": Lazy("completion", "Other", "Print the shell's completion script"),
     "version": Lazy("version", "Other", "Print the version"),
 }

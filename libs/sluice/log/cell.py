@@ -15,15 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from sluice.core.config import Objects
-from sluice.core.slices_intake import job_of
-from sluice.core.status import snapshot as views
-from sluice.core.status.view import View
+from sluice.core.config.objects import Objects
+from sluice.core.slices.intake import job_of
+from sluice.core.views import snapshot as views
+from sluice.core.views.view import View
 from sluice.events import config, job, slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import decode_message
 from sluice.events.envelope import Message
-from sluice.log.subjects import COMMITS, names
+from sluice.protocol.subjects import COMMITS, names
 
 REFUSED = 1_000
 """Jobs that are known only because their manifest was refused: so many are remembered."""

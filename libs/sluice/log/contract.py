@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from sluice.events.base import Micros
-
-from .subjects import Cell
+from sluice.protocol.subjects import Cell
 
 MAX_PAYLOAD: Final = 8 * 1024 * 1024
 """Bytes of one message, headers included."""

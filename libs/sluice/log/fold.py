@@ -11,11 +11,11 @@ from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.envelope import Message
+from sluice.protocol.subjects import COMMITS
 
 from .contract import Entry
 from .decider import Decider
 from .errors import EventLogError
-from .subjects import COMMITS
 
 
 class FoldError(EventLogError):

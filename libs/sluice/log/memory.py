@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from sluice.events.base import Micros
+from sluice.protocol.subjects import Cell, matches_any
 
 from .contract import MAX_PAYLOAD, Ack, Entry
 from .errors import MessageTooLargeError, StaleSequenceError
-from .subjects import Cell, matches_any
 
 
 class MemoryLog:

@@ -14,7 +14,7 @@ import structlog
 from sluice.events.codec import encode_step, envelope, message_id_of
 from sluice.events.commit import Step
 
-from .chain import Chain
+from .commit_chain import Chain
 from .contract import Entry, Log
 from .errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
 

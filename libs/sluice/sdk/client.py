@@ -15,7 +15,6 @@ import msgspec
 
 from sluice.events.base import JobKey
 from sluice.events.codec import decode_message, encode_message
-from sluice.events.dispatch import DispatchEntry, job_of_key
 from sluice.events.job import (
     JobActivated,
     JobDeactivated,
@@ -27,16 +26,17 @@ from sluice.events.job import (
     JobScaled,
     JobStopped,
 )
+from sluice.local.cell_directory import nearest
 from sluice.log.contract import Ack
 from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
-from sluice.log.frames import publish_frame
-from sluice.log.jetstream import JetStreamLog, read_ack
-from sluice.log.subjects import job_suffix
+from sluice.log.nats.jetstream import JetStreamLog, read_ack
+from sluice.log.nats.kv import Bucket
+from sluice.log.nats.protocol import publish_frame
+from sluice.protocol.dispatch import DispatchEntry, job_of_key
+from sluice.protocol.subjects import job_suffix
 
-from .bucket import Bucket
 from .errors import NotPublishedError
 from .manifests import JobManifest, Source, load
-from .place import nearest
 from .waiting import JobState, Waiter
 
 DEFAULT_URL = "nats://127.0.0.1:4222"

@@ -1,4 +1,4 @@
-"""Be an executor: follow dispatch, take work, run it, report; the protocol is in `sluice.events.dispatch`.
+"""Be an executor: follow dispatch, take work, run it, report; the protocol is in `sluice.protocol.dispatch`.
 
     async def run(work: Work) -> Outcome:
         ...                      # start it; `await work.ready()` when all its pods run
@@ -30,8 +30,8 @@ import msgspec
 import structlog
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import DispatchEntry, job_of_key
 from sluice.events.job import JobEvent
+from sluice.protocol.dispatch import DispatchEntry, job_of_key
 
 from .client import AsyncClient
 from .errors import NotPublishedError, SdkError

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from sluice.events.codec import CloudEvent, decode_message
-from sluice.events.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
 from sluice.log.errors import LogUnavailableError, StaleSequenceError
-from sluice.log.subjects import job_suffix
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
+from sluice.protocol.subjects import job_suffix
 
-from .bucket import Bucket
 from .client import AsyncClient, split
 from .errors import NotPublishedError
 from .execution.actions import (

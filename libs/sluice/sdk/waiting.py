@@ -20,8 +20,8 @@ from sluice.events.slices import (
     WorkloadStopped,
 )
 from sluice.log.contract import Entry
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.subjects import job_suffix
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.protocol.subjects import job_suffix
 
 from .errors import JobDeletedError, JobFailedError, RejectedError, UnknownJobError, WaitTimeoutError
 

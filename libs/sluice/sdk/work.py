@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
 from sluice.log.errors import EventLogError
+from sluice.protocol.dispatch import DispatchEntry
 
 from .client import AsyncClient
 from .execution.outcome import Held, Outcome, finished

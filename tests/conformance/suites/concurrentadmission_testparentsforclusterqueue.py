@@ -1,7 +1,7 @@
 """Which parents a change of a cluster queue concerns."""
 
-from sluice.core.variants import VariantController
-from sluice.core.variants_fold import HANDLERS
+from sluice.core.variants.decider import VariantController
+from sluice.core.variants.fold import HANDLERS
 from sluice.events.slices import WorkloadCreated
 from tests.conformance.build import record_of
 from tests.conformance.build_variants import apply_object, plain_queue

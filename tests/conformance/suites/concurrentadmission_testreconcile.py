@@ -1,7 +1,7 @@
 """What becomes of a family when it is looked at once."""
 
-from sluice.core.variants import VariantController
-from sluice.core.variants_decide import family_deadline
+from sluice.core.variants.decide import family_deadline
+from sluice.core.variants.decider import VariantController
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,

@@ -1,9 +1,9 @@
 """By when the pods of an admitted workload must be ready (SC7)."""
 
-from sluice.core.model import World
-from sluice.core.quota import Tree
-from sluice.core.transitions import pods_ready_deadline
-from sluice.core.workload_state import Workload
+from sluice.core.lifecycle.transitions import pods_ready_deadline
+from sluice.core.quota.tree import Tree
+from sluice.core.world.model import World
+from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 from sluice.events.slices import WorkloadRecord
 from tests.conformance.build_status import SECOND, conditions_of, configuration, micros, seconds

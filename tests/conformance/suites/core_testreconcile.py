@@ -1,7 +1,7 @@
 """Admission after checks, reasons of pending workloads, retention of finished ones."""
 
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_state import Finished
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.state import Finished
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadDeleted

@@ -3,7 +3,7 @@
 import msgspec
 
 from sluice.api import kueue
-from sluice.core.check_states import relevant_checks, sync_states
+from sluice.core.workload.admission_checks import relevant_checks, sync_states
 from tests.conformance.build_status import check_state
 from tests.conformance.framework import Json, compare
 

@@ -1,6 +1,6 @@
 """The list of check states follows the list of checks (AC1)."""
 
-from sluice.core.check_states import sync_states
+from sluice.core.workload.admission_checks import sync_states
 from tests.conformance.build_status import check_state, micros
 from tests.conformance.framework import Json, compare
 

@@ -1,7 +1,7 @@
 """The order in which candidates are considered."""
 
 from sluice.api.kueue import ConfigurationSpec
-from sluice.core.preemption_candidates import local_queue, sort_candidates
+from sluice.core.preemption.candidates import local_queue, sort_candidates
 from tests.conformance.build_preemption import micros, workload_of
 from tests.conformance.framework import Json, gates
 

@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from sluice.api import kueue
-from sluice.core.entry import Ordering
-from sluice.core.ordering import queue_order_timestamp
-from sluice.core.workload_state import Workload
+from sluice.core.cycle.entry import Ordering
+from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
 from tests.conformance.build import micros
 from tests.conformance.framework import Json, compare, gates

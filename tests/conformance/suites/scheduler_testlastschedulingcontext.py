@@ -1,6 +1,6 @@
 """Two cycles: how the search for a flavor goes on where it stopped."""
 
-from sluice.core.scheduler import Scheduler
+from sluice.core.scheduler.decider import Scheduler
 from sluice.events.slices import WorkloadDeleted
 from tests.conformance.build import now_of
 from tests.conformance.build_schedule import Run, check_admissions, check_conditions

@@ -1,6 +1,6 @@
 """How long a workload waits when several checks ask for a retry (AC3)."""
 
-from sluice.core.check_states import max_retry_at
+from sluice.core.workload.admission_checks import max_retry_at
 from tests.conformance.build_status import check_state, micros
 from tests.conformance.framework import Json, compare
 

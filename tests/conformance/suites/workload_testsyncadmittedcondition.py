@@ -1,6 +1,6 @@
 """The Admitted condition follows quota and checks, and the time spent admitted is kept (AC1, SC7)."""
 
-from sluice.core.check_states import why_not_admitted
+from sluice.core.workload.admission_checks import why_not_admitted
 from tests.conformance.build_status import SECOND, check_state, conditions_of, micros
 from tests.conformance.framework import Json, compare
 

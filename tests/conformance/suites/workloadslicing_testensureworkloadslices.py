@@ -1,6 +1,6 @@
 """What a new size of a job does to its slices (WS3, WS4): played through the decider, read from its state."""
 
-from sluice.core.slices_resize import same_but_for_size
+from sluice.core.slices.resize import same_but_for_size
 from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated, WorkloadDeleted
 from tests.conformance.build_slices import Played, counts_of, pod_sets
 from tests.conformance.framework import Json, compare

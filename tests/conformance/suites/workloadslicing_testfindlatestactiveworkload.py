@@ -1,6 +1,6 @@
 """The newest slice that has quota and is to keep it (WS4)."""
 
-from sluice.core.status.slices import active
+from sluice.core.views.present.slices import active
 from tests.conformance.build_slices import view_of
 from tests.conformance.framework import Json, compare
 

@@ -1,6 +1,6 @@
 """The live slices of a job, oldest first (WS4)."""
 
-from sluice.core.status.slices import live
+from sluice.core.views.present.slices import live
 from tests.conformance.build_slices import names, view_of
 from tests.conformance.framework import Json, compare
 

@@ -1,9 +1,9 @@
 """Which slice a workload takes the place of, as the scheduler sees it (WS3, WS4)."""
 
-from sluice.core.model import World
-from sluice.core.quota import Tree
-from sluice.core.slicing import must_wait, replaced_slice
-from sluice.core.workload_state import Workload
+from sluice.core.quota.tree import Tree
+from sluice.core.world.model import World
+from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import must_wait, replaced_slice
 from tests.conformance.build_slices import assignment_of, record_of
 from tests.conformance.framework import Json, compare
 

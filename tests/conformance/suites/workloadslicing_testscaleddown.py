@@ -1,6 +1,6 @@
 """Which changes of counts are a plain shrink (WS3)."""
 
-from sluice.core.slices_resize import scaled_down
+from sluice.core.slices.resize import scaled_down
 from tests.conformance.framework import Json, compare
 
 SUITE = "workloadslicing.TestScaledDown"

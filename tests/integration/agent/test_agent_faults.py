@@ -8,10 +8,10 @@ import msgspec
 import psutil
 import pytest
 
-from sluice.events.dispatch import Claim, claim_key
 from sluice.events.slices import ExecutorLost, ExecutorSeen, JobClaimed, JobResumed, WorkloadStopped
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.dispatch import Claim, claim_key
 from sluice.sdk import Change
-from sluice.sdk.bucket import Bucket
 from tests.integration.agent.conftest import Cluster
 from tests.waiting import PATIENCE_S, eventually
 

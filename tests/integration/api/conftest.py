@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.client import Api, Target, connect
-from sluice.cli.errors import CliError
+from sluice.cli.cell.client import Api, Target, connect
+from sluice.cli.kit.errors import CliError
 from tests.system import System
 from tests.waiting import PATIENCE_S
 
@@ -31,7 +31,7 @@ async def connected(system: System) -> AsyncIterator[Api]:
 
 async def ready(system: System, *, replicas: int) -> None:
     """Wait until so many replicas answer."""
-    from sluice.cli.inspect_cell import services
+    from sluice.cli.cell.services import services
 
     async with asyncio.timeout(PATIENCE_S), connected(system) as api:
         while True:

@@ -9,7 +9,7 @@ import nats
 import pytest
 from referencing import Registry, Resource
 
-from sluice.events import schema_api
+from sluice.contract import schema_api
 
 pytestmark = pytest.mark.nats
 

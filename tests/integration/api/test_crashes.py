@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from sluice.cli.errors import CliError
-from sluice.events.query import ApplyRequest, ListRequest
+from sluice.cli.kit.errors import CliError
+from sluice.protocol.query import ApplyRequest, ListRequest
 from tests.system import System
 from tests.waiting import PATIENCE_S
 

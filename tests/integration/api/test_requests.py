@@ -6,9 +6,10 @@ import json
 import msgspec
 import pytest
 
-from sluice.cli.errors import CliError
+from sluice.cli.kit.errors import CliError
 from sluice.events.codec import decode_commit
-from sluice.events.query import (
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.protocol.query import (
     ApplyRequest,
     DeleteRequest,
     ListRequest,
@@ -16,7 +17,6 @@ from sluice.events.query import (
     WatchAnswer,
     WatchRequest,
 )
-from sluice.log.jetstream import JetStreamLog
 
 from .conftest import connected
 

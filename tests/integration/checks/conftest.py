@@ -15,13 +15,13 @@ import msgspec
 import pytest
 import structlog
 
-from sluice.events.check_protocol import CheckRequest, CheckVerdict, request_key
 from sluice.events.codec import decode_data, decode_message
-from sluice.log.server import EmbeddedServer
-from sluice.log.stream import WHOLE
-from sluice.log.subjects import verdict_suffix
+from sluice.local.server import EmbeddedServer
+from sluice.log.nats.kv import Bucket
+from sluice.log.nats.streams import WHOLE
+from sluice.protocol.checks import CheckRequest, CheckVerdict, request_key
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
-from sluice.sdk.bucket import Bucket
 from sluice.sdk.checks import Controller
 from sluice.sdk.checks.process import Process
 from sluice.sdk.checks.testing import make_request

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sluice.cli.check_new import render
-from sluice.sdk.bucket import Bucket
+from sluice.cli.commands.checks.new import render
+from sluice.log.nats.kv import Bucket
 from tests.nats import nats_server
 from tests.node import installed
 from tests.waiting import eventually

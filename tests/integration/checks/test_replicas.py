@@ -5,8 +5,8 @@ import signal
 import msgspec
 import pytest
 
-from sluice.events.check_protocol import ControllerHeartbeat
-from sluice.sdk.bucket import Bucket
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.checks import ControllerHeartbeat
 from tests.nats import nats_server
 from tests.waiting import eventually
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.contract.examples import example
 from sluice.events.catalogue import WRITERS
-from sluice.events.check_protocol import CheckVerdict
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
-from sluice.events.examples import example
-from sluice.log.subjects import verdict_suffix
+from sluice.protocol.checks import CheckVerdict
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller, Ready, Request, Retry, Settings, Verdict
-from sluice.sdk.checks.said import encode, message_id, to_verdict
+from sluice.sdk.checks.verdict_messages import encode, message_id, to_verdict
 from tests.nats import nats_server
 from tests.waiting import eventually
 
@@ -265,7 +265,7 @@ async def test_many_requests_at_the_start(cell: Cell) -> None:
 
 
 async def _frame(cell: Cell, number: int) -> tuple[str, bytes]:
-    from sluice.events.check_protocol import request_key
+    from sluice.protocol.checks import request_key
     from sluice.sdk.checks.testing import make_request
 
     request = make_request(name=f"job-{number}", controller=NAME)

@@ -92,7 +92,7 @@ class Compose:
     def leader(self, service: str) -> str:
         """Return the container that leads."""
         for container in self.containers(service):
-            probe = _run(["docker", "exec", container, "python", "-m", "sluice.log.probe"])
+            probe = _run(["docker", "exec", container, "python", "-m", "sluice.log.runtime.healthcheck"])
             if ": leader" in probe.stdout:
                 return container
         raise AssertionError(f"no {service} leads")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from sluice.log.server import find_binary
+from sluice.local.server import find_binary
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,7 +124,7 @@ class SecuredCell:
     def probe(self, name: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run the health check of a service's container."""
         return subprocess.run(
-            [sys.executable, "-m", "sluice.log.probe", *arguments],
+            [sys.executable, "-m", "sluice.log.runtime.healthcheck", *arguments],
             cwd=ROOT,
             env=self.env(name, **env),
             capture_output=True,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sluice.log.errors import AppendRefusedError
-from sluice.log.subjects import verdict_suffix
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
-from sluice.sdk.bucket import Bucket
 from tests.node import installed, why_not
 from tests.waiting import wait_until
 

@@ -12,7 +12,7 @@ import yaml
 from services.check_budget.config import CONTROLLER as BUDGET
 from services.check_provisioning.config import CONTROLLER as PROVISIONING
 from services.check_webhook.config import CONTROLLER as WEBHOOK
-from sluice.cli.supervisor import SHIPPED_CHECKS
+from sluice.cli.commands.cell.supervisor import SHIPPED_CHECKS
 from tests.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell

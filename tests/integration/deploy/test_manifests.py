@@ -81,7 +81,7 @@ def test_services_log_in_as_themselves(worker: dict[str, Any]) -> None:
     assert "AGENT_NAME" in env if module == "agent" else "SLUICE_INSTANCE" in env
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         if probe in one:
-            assert one[probe]["exec"]["command"][:3] == ["python", "-m", "sluice.log.probe"]
+            assert one[probe]["exec"]["command"][:3] == ["python", "-m", "sluice.log.runtime.healthcheck"]
     composed = COMPOSE["services"][module]
     assert composed["command"] == one["command"]
     assert composed["environment"]["SLUICE_NATS_URL"].startswith(f"nats://{module}:")

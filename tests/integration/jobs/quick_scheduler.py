@@ -17,8 +17,8 @@ from sluice.events.slices import (
     WorkloadRecord,
     WorkloadStopped,
 )
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.runner import Runner
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.runtime.runner import Runner
 
 
 @dataclass

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from sluice.events.codec import CloudEvent, decode_commit, decode_message
-from sluice.events.dispatch import Claim, dispatch_key
 from sluice.events.slices import ExecutorLost, JobResumed
-from sluice.log.stream import look_at
+from sluice.log.nats.kv import Bucket
+from sluice.log.nats.streams import look_at
+from sluice.protocol.dispatch import Claim, dispatch_key
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
-from sluice.sdk.bucket import Bucket
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.system import System
 from tests.unit.core.slices_world import manifest

@@ -3,7 +3,7 @@
 import os
 
 from sluice import telemetry
-from sluice.log.service import run_service
+from sluice.log.runtime.service import run_service
 from tests.integration.log.bank import Accounts, Bank
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sluice.log.frames import Parser
-from sluice.log.jetstream import JetStreamLog
-from sluice.log.wire import Link
+from sluice.log.nats.connection import Link
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.protocol import Parser
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from sluice.log import bulk, consumer
-from sluice.log.bulk import BulkReader, read_all
-from sluice.log.consumer import LogReplacedError
 from sluice.log.errors import LogUnavailableError
+from sluice.log.nats import blocking, consumer
+from sluice.log.nats.blocking import BulkReader, read_all
+from sluice.log.nats.consumer import LogReplacedError
 
 pytestmark = pytest.mark.nats
 
@@ -68,7 +68,7 @@ async def test_kill_in_the_middle_of_iteration(nats_server, open_log, monkeypatc
     log = await open_log()
     await fill(log, 2000)
     monkeypatch.setattr(consumer, "PULL_MESSAGES", 50)
-    monkeypatch.setattr(bulk, "RECEIVE_BYTES", 4096)
+    monkeypatch.setattr(blocking, "RECEIVE_BYTES", 4096)
     seen, killed = [], False
     for batch in read_all(nats_server.url):
         seen += batch
@@ -91,7 +91,7 @@ async def test_gap_is_noticed_and_read_again(nats_server, open_log, skip_deliver
 
 
 async def test_missing_and_replaced_logs_are_errors(nats_server, open_log, monkeypatch):
-    monkeypatch.setattr(bulk, "ATTEMPTS", 2)
+    monkeypatch.setattr(blocking, "ATTEMPTS", 2)
     with pytest.raises(LogUnavailableError):
         flat(read_all(nats_server.url, cell="other"))
     with pytest.raises(LogUnavailableError):

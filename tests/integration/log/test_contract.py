@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from sluice.log.errors import MessageTooLargeError, StaleSequenceError
-from sluice.log.jetstream import JetStreamLog
 from sluice.log.memory import MemoryLog
+from sluice.log.nats.jetstream import JetStreamLog
 from tests.waiting import PATIENCE_S
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluice.log.lease import KvLease
+from sluice.log.runtime.lease import KvLease
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.nats

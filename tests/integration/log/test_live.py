@@ -7,9 +7,9 @@ import pytest
 
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted
-from sluice.log import consumer
-from sluice.log.consumer import HistoryLostError, LogReplacedError
 from sluice.log.errors import StaleSequenceError, UnansweredError
+from sluice.log.nats import consumer
+from sluice.log.nats.consumer import HistoryLostError, LogReplacedError
 from sluice.log.writer import CommitWriter
 from tests.waiting import PATIENCE_S, eventually
 

@@ -3,9 +3,9 @@
 import nats
 import pytest
 
-from sluice.log import objects
 from sluice.log.errors import LogUnavailableError
-from sluice.log.objects import ObjectBucket
+from sluice.log.nats import objects
+from sluice.log.nats.objects import ObjectBucket
 
 pytestmark = pytest.mark.nats
 

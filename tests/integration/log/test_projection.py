@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from sluice.events.commit import Step
-from sluice.log.jetstream import read_stream
-from sluice.log.projection import Publisher
+from sluice.log.nats.jetstream import read_stream
+from sluice.log.runtime.projection import Publisher
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from sluice.log.bulk import read_all
 from sluice.log.errors import UnansweredError
 from sluice.log.fold import replay
-from sluice.log.jetstream import read_stream
+from sluice.log.nats.blocking import read_all
+from sluice.log.nats.jetstream import read_stream
 from tests.waiting import PATIENCE_S, eventually
 
 from .bank import Bank as BankDecider

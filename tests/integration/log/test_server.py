@@ -9,8 +9,8 @@ from pathlib import Path
 import nats
 import pytest
 
+from sluice.local.server import EmbeddedServer, find_binary, running, stop_running
 from sluice.log.errors import AlreadyRunningError, ServerError
-from sluice.log.server import EmbeddedServer, find_binary, running, stop_running
 
 pytestmark = pytest.mark.nats
 
@@ -57,7 +57,7 @@ def test_state_of_another_live_process_does_not_hinder(nats_server):
 def test_outlives_its_starter(tmp_path: Path):
     """A server goes on when the process that started it is killed; another process finds and stops it."""
     code = (
-        "import os,sys,pathlib; from sluice.log.server import EmbeddedServer;"
+        "import os,sys,pathlib; from sluice.local.server import EmbeddedServer;"
         f"s=EmbeddedServer(pathlib.Path({str(tmp_path)!r})); s.start();"
         "print(s.pid, flush=True); os.kill(os.getpid(), 9)"
     )

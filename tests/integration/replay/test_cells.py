@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from sluice.cli.cell.live_source import live_source
+from sluice.cli.kit.settings import Settings
 from sluice.cli.main import main
-from sluice.cli.replay_live import live_source
-from sluice.cli.settings import Settings
 from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
-from sluice.replay import jsonl
-from sluice.replay.checking import check
-from sluice.replay.live import LiveSource
-from sluice.replay.overview import between, look, look_at
-from sluice.replay.source import FileSource
-from sluice.replay.states import deciders, scheduler_at
+from sluice.replay.source import json_lines
+from sluice.replay.source.live import LiveSource
+from sluice.replay.source.source import FileSource
+from sluice.replay.source.time_travel import deciders, scheduler_at
+from sluice.replay.verify.whole_log import check
+from sluice.replay.views.overview import between, look, look_at
 from tests.system import System
 from tests.unit.replay.incident import EXAMPLE
 from tests.waiting import wait_until
@@ -77,7 +77,7 @@ def test_extracts_keep_their_sequences(nats_server, tmp_path):
     path = tmp_path / "part.jsonl"
     lines = [line for batch in FileSource(EXAMPLE).read() for line in batch if line.seq % 5 or line.seq > 40]
     with path.open("wb") as file:
-        jsonl.write(lines, file)
+        json_lines.write(lines, file)
     assert run(nats_server, "log", "import", str(path)) == 0
     found = [e._replace(header=b"") for batch in LiveSource(nats_server.url, "main").read() for e in batch]
     assert found == lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.api.labels import ELASTIC_JOB
-from sluice.events.dispatch import DispatchEntry
+from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler

@@ -11,7 +11,7 @@ from services.agent.plan import Plan, expand, make_plan, pod_env, resolve
 from services.agent.policies import describe_exit
 from sluice.api.decode import decode_object
 from sluice.events.base import JobKey, WorkloadKey
-from sluice.events.dispatch import DispatchEntry, DispatchPodSet
+from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 from tests.unit.core.slices_world import manifest
 
 

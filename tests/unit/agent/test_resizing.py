@@ -8,7 +8,7 @@ import msgspec
 from services.agent.agent import Resizing
 from services.agent.plan import Plan
 from sluice.api.decode import decode_object
-from sluice.events.dispatch import DispatchEntry, DispatchPodSet
+from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 from tests.unit.agent.test_plan import entry
 from tests.unit.core.slices_world import manifest
 

@@ -8,7 +8,7 @@ from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
 from sluice.api.meta import Manifest
 from sluice.api.validation import validate
-from sluice.core.config import KINDS, api_version, manifest_of
+from sluice.core.config.objects import KINDS, api_version, manifest_of
 
 OWN, KUEUE = "sluice.dev/v1alpha1", "kueue.x-k8s.io/v1beta2"
 

@@ -10,8 +10,8 @@ from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
 from sluice.api.meta import Manifest
 from sluice.api.validation import validate, validate_update
-from sluice.core.config import Clock, Draft, Objects
-from sluice.core.config_plan import plan_apply
+from sluice.core.config.objects import Clock, Draft, Objects
+from sluice.core.config.plan import plan_apply
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 POLICY = "spec.concurrentAdmissionPolicy"

@@ -7,7 +7,7 @@ import pytest
 from sluice.api.decode import decode_object
 from sluice.api.errors import InvalidError
 from sluice.api.validation import check_job_update, validate
-from sluice.core.jobs import job_request
+from sluice.core.slices.job_request import job_request
 
 CANNOT_PREEMPT = "kueue.x-k8s.io/cannot-preempt"
 CANNOT_BORROW = "kueue.x-k8s.io/cannot-borrow"

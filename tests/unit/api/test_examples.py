@@ -10,7 +10,7 @@ from sluice.api.meta import Manifest
 from sluice.api.scheme import kind_of
 from sluice.api.validation import validate
 from sluice.api.yaml import decode_yaml, manifests
-from sluice.core.jobs import job_request
+from sluice.core.slices.job_request import job_request
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FILES = [

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.log import garbage
+from sluice.log.runtime import gc_tuning
 from tests.bench import core_cycle, core_slices, core_variants, cycle_per_head
 from tests.bench.scenario import SMOKE
 
 
 @pytest.fixture(autouse=True)
 def _leave_the_collector_alone(monkeypatch):
-    monkeypatch.setattr(garbage, "tune", lambda: None)
+    monkeypatch.setattr(gc_tuning, "tune", lambda: None)
 
 
 @pytest.mark.parametrize("distinct", [True, False])

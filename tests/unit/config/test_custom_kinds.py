@@ -8,9 +8,9 @@ import pytest
 
 from sluice.api.scheme import WORDS
 from sluice.api.validation.custom import MAX_STEPS
-from sluice.core.config import Objects, order
+from sluice.core.config.objects import Objects, order
 from sluice.events.config import ObjectApplied
-from sluice.events.query import Result
+from sluice.protocol.query import Result
 from tests.checks_world import check as admission_check
 from tests.checks_world import world
 
@@ -238,7 +238,7 @@ def test_the_owner_of_a_word_keeps_it(cell: Cell) -> None:
 
 
 def test_every_word_of_the_command_line_is_taken() -> None:
-    from sluice.cli.resources import RESOURCES
+    from sluice.cli.kit.resources import RESOURCES
 
     assert {word for r in RESOURCES for word in (r.singular, r.plural, *r.short)} <= WORDS
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sluice.core.config import IN_USE, Clock, Draft, Objects, plan_finalize
-from sluice.core.config_plan import plan_apply, plan_delete
+from sluice.core.config.objects import IN_USE, Clock, Draft, Objects, plan_finalize
+from sluice.core.config.plan import plan_apply, plan_delete
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.query import Reference
+from sluice.protocol.query import Reference
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from sluice.api import kueue
 from sluice.api.core_v1 import Taint, Toleration
 from sluice.api.meta import ObjectMeta
-from sluice.core.flavors import Possibility
-from sluice.core.model import ClusterQueue, ResourceGroup, World
-from sluice.core.quota import FlavorResource, Quota, Tree
-from sluice.core.workload_state import Workload
+from sluice.core.flavors.assigner import Possibility
+from sluice.core.quota.tree import FlavorResource, Quota, Tree
+from sluice.core.world.model import ClusterQueue, ResourceGroup, World
+from sluice.core.world.workload import Workload
 from sluice.events.base import PodSet
 from sluice.events.slices import WorkloadRecord
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sluice.api import kueue
-from sluice.core import lifecycle
-from sluice.core.lifecycle import Lifecycle
-from sluice.core.lifecycle_fold import fold_lifecycle
-from sluice.core.model import ClusterQueue, LocalQueue, World
-from sluice.core.quota import Tree
-from sluice.core.status import View
-from sluice.core.workload_state import Workload
+from sluice.core.lifecycle import due as lifecycle
+from sluice.core.lifecycle.due import Lifecycle
+from sluice.core.lifecycle.fold import fold_lifecycle
+from sluice.core.quota.tree import Tree
+from sluice.core.views import View
+from sluice.core.world.model import ClusterQueue, LocalQueue, World
+from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.invariants import reservation_violations, violations
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
-from sluice.core.workload_state import Workload
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid

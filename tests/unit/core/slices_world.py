@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.slices import SliceAggregator
-from sluice.core.slices_dispatch import dispatch_entry
-from sluice.core.slices_state import Job, State
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.dispatch import dispatch_entry
+from sluice.core.slices.state import Job, State
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
 from sluice.events.slices import Rejected, WorkloadCreated
+from sluice.protocol.dispatch import DispatchEntry
 
 START: Micros = 1_767_225_600_000_000
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.core.inadmissible import constraints_in
+from sluice.core.world.inadmissible import constraints_in
 from sluice.events.base import Event
 from sluice.events.scheduler import (
     BlockedOnPreemptionGates,

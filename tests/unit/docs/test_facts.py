@@ -17,7 +17,7 @@ from services.slice_aggregator.config import Config as SliceConfig
 from sluice.api import kueue
 from sluice.api.features import DEFAULTS
 from sluice.events import job
-from sluice.log.config import CellConfig
+from sluice.log.runtime.config import CellConfig
 
 from .pages import PAGES, ROOT, blocks, name, prose
 

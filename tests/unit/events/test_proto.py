@@ -10,11 +10,11 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
-from sluice.events import schema_api, schema_checks
+from sluice.contract import schema_api, schema_checks
+from sluice.contract.schema import files
 from sluice.events.catalogue import EVENTS, WRITERS
-from sluice.events.check_protocol import CheckVerdict
 from sluice.events.codec import decode_commit, decode_message
-from sluice.events.schema import files
+from sluice.protocol.checks import CheckVerdict
 
 ROOT = Path(__file__).parents[3]
 FILES = files()

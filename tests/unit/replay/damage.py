@@ -7,7 +7,7 @@ from sluice.events.base import Event
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
-from sluice.log.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS
 
 
 def altered(entries: Sequence[Entry], change: Callable[[Event], Sequence[Event]]) -> list[Entry]:

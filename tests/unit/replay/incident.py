@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.state import SchedulerState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Evicted, Preempted
 from sluice.log.contract import Entry
-from sluice.replay import jsonl, logfile
+from sluice.replay.source import json_lines, log_file
 from tests.bench.recorded import BEGIN, Recorder, Side
 from tests.bench.scenario import JobClass, PlannedJob, Scenario
 
@@ -130,13 +130,13 @@ def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     good = Incident().entries
     with EXAMPLE.open("wb") as file:
-        logfile.write(file, logfile.Header(source="example: an incident"), [good])
+        log_file.write(file, log_file.Header(source="example: an incident"), [good])
     for name, entries in (
         ("incident", good),
         ("must-fail-victim-order", Incident(CarelessScheduler()).entries),
     ):
         with (GOLDEN / f"{name}.jsonl").open("wb") as file:
-            jsonl.write(entries, file)
+            json_lines.write(entries, file)
 
 
 if __name__ == "__main__":

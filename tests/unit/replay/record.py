@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sluice.core.scheduler import Scheduler
-from sluice.core.slices import SliceAggregator
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.slices.decider import SliceAggregator
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
-from sluice.replay import jsonl
-from sluice.replay.verify import entries_for, verify
+from sluice.replay.source import json_lines
+from sluice.replay.verify.steps import entries_for, verify
 
 LOGS = Path(__file__).parent / "logs"
 DECIDERS: tuple[type[Decider[Any]], ...] = (Scheduler, SliceAggregator)
@@ -49,13 +49,13 @@ def digests(entries: Sequence[Entry]) -> dict[str, str] | None:
 
 def main(path: Path) -> None:
     with path.open("rb") as file:
-        whole = list(jsonl.read(file))
+        whole = list(json_lines.read(file))
     end = LEAST
     while (found := digests(whole[:end])) is None:
         end += 1
     entries = whole[:end]
     with (LOGS / "takeovers.jsonl").open("wb") as file:
-        jsonl.write(entries, file)
+        json_lines.write(entries, file)
     (LOGS / "takeovers.sha256").write_text("".join(f"{sha}  {name}\n" for name, sha in found.items()))
     place = next(
         index
@@ -64,7 +64,7 @@ def main(path: Path) -> None:
     )
     changed = entries[place]._replace(payload=entries[place].payload.replace(RIGHT, WRONG, 1))
     with (LOGS / "changed-event.jsonl").open("wb") as file:
-        jsonl.write([*entries[:place], changed], file)
+        json_lines.write([*entries[:place], changed], file)
 
 
 if __name__ == "__main__":

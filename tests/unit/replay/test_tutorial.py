@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
-from sluice.replay import jsonl
+from sluice.replay.source import json_lines
 
+from .extract.test_extract import incident
 from .incident import ROOT
-from .test_extracting import incident
-from .test_invariants import altered
+from .lint.test_invariants import altered
 
 BLOCK = re.compile(r"```console\n\$ sluice (.*?)\n(.*?)```", re.DOTALL)
 BLOCKS = BLOCK.findall((ROOT / "docs/replay.md").read_text()) + [
@@ -123,7 +123,7 @@ def test_a_log_of_other_code_is_redacted_as_it_is(tmp_path: Path, capsys, monkey
     entries = altered(incident(), lambda e: () if type(e).__name__ == "Preempted" else (e,))
     source, target = tmp_path / "other.jsonl", tmp_path / "x.jsonl"
     with source.open("wb") as file:
-        jsonl.write(entries, file)
+        json_lines.write(entries, file)
     code, _, err = run(["log", "export", str(target), "--redact", "-l", str(source)], capsys)
 
     assert code == 0

@@ -4,10 +4,10 @@ from typing import Any
 
 from services.api.objects import keys, render
 from services.api.world import World
-from sluice.cli.columns import variant_gate, workload_status
-from sluice.cli.describe_jobs import _family, workload_lines
-from sluice.cli.describe_queues import cluster_queue_lines
-from sluice.core.status.times import timestamp
+from sluice.cli.commands.objects.describe_jobs import _family, workload_lines
+from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
+from sluice.cli.kit.columns import variant_gate, workload_status
+from sluice.core.views.present.times import timestamp
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
 from tests.family_world import START, FamilyWorld, cell, cluster_queue

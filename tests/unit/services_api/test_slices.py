@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from services.api.objects import render
 from services.api.world import World
-from sluice.cli.columns import job_pods, object_age, waited, waiting
+from sluice.cli.kit.columns import job_pods, object_age, waited, waiting
 from tests.property.elastic_cell import Cell
 
 SECOND = 1_000_000

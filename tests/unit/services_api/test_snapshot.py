@@ -9,14 +9,14 @@ from services.api import snapshot
 from services.api.follower import Follower
 from services.api.objects import keys, render
 from services.api.world import World
-from sluice.core.status import snapshot as views
+from sluice.core.views import snapshot as views
 from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.log.memory import MemoryLog
-from sluice.log.snapshot import MemoryStore, Snapshots, spread
-from sluice.replay.source import Matcher
-from sluice.replay.states import patterns_of
+from sluice.log.runtime.snapshot import MemoryStore, Snapshots, spread
+from sluice.replay.source.source import Matcher
+from sluice.replay.source.time_travel import patterns_of
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from services.api.objects import render
 from services.api.world import World
-from sluice.core.status import notices
-from sluice.replay.why import explain
+from sluice.core.views import notices
+from sluice.replay.explain.why import explain
 from tests.checked_cell import CheckedCell, checked_cell
 from tests.family_world import cluster_queue
 

@@ -6,9 +6,9 @@ the end, changes nothing.
 
 import msgspec
 
-from sluice.events.check_protocol import CheckRequest, CheckVerdict
+from sluice.protocol.checks import CheckRequest, CheckVerdict
 
-from .said import Said
+from .verdict_messages import Said
 from .verdicts import Verdict
 
 

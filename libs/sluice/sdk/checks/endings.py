@@ -9,9 +9,9 @@ import structlog
 from .actions import CallStop, CancelCall, Forget
 from .alarms import Alarm
 from .desk import Desk
-from .held import Calling, Held, Sending
 from .registry import Settings
 from .telling import Telling
+from .tracked_request import Calling, Held, Sending
 
 log = structlog.get_logger("sluice.sdk.checks")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
-from sluice.events.check_protocol import CheckRequest, CheckVerdict
 from sluice.log.errors import EventLogError
+from sluice.protocol.checks import CheckRequest, CheckVerdict
 
 from .actions import (
     Action,
@@ -39,10 +39,10 @@ from .clock import Clock, Handle
 from .desk import Moment
 from .history import Past
 from .machine import Machine
-from .numbers import Numbers
+from .metrics import Numbers
 from .registry import Registry
 from .request import ParametersError, Request, decode_parameters
-from .said import RefusedError, Said, Stored
+from .verdict_messages import RefusedError, Said, Stored
 from .verdicts import VerdictError, checked
 
 log = structlog.get_logger("sluice.sdk.checks")

@@ -8,10 +8,10 @@ from typing import Self
 import msgspec
 
 from sluice.log.errors import LogUnavailableError
-from sluice.log.jetstream import JetStreamLog
+from sluice.log.nats.jetstream import JetStreamLog
 
 from .lease import HeartbeatLease
-from .numbers import Numbers, prometheus
+from .metrics import Numbers, prometheus
 
 REQUEST_S = 5.0
 

@@ -8,10 +8,10 @@ subject, from the oldest reservation on.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sluice.events.check_protocol import CheckRequest
 from sluice.log.contract import Entry
+from sluice.protocol.checks import CheckRequest
 
-from .said import Said, decode, number_of
+from .verdict_messages import Said, decode, number_of
 
 SKEW_US = 60_000_000
 """How far the clocks of machines may be apart."""

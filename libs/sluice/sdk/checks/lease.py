@@ -15,11 +15,11 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from sluice.events.check_protocol import CONTROLLER, ControllerHeartbeat
-from sluice.events.dispatch import key_token
 from sluice.log.errors import EventLogError, StaleSequenceError
-from sluice.log.jetstream import JetStreamLog
-from sluice.sdk.bucket import Bucket
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.checks import CONTROLLER, ControllerHeartbeat
+from sluice.protocol.dispatch import key_token
 
 log = structlog.get_logger("sluice.sdk.checks")
 

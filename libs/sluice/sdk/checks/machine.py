@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import structlog
 
-from sluice.events.check_protocol import CheckRequest
+from sluice.protocol.checks import CheckRequest
 
 from .actions import (
     Action,
@@ -29,12 +29,12 @@ from .actions import (
 )
 from .desk import Desk, Moment
 from .endings import Endings
-from .held import Calling, Held, Lane
 from .history import Past
-from .numbers import Numbers
+from .metrics import Numbers
 from .registry import Registry
-from .said import Said, identity, recheck_of
 from .telling import Telling, about
+from .tracked_request import Calling, Held, Lane
+from .verdict_messages import Said, identity, recheck_of
 from .verdicts import Pending, Ready, Verdict
 
 log = structlog.get_logger("sluice.sdk.checks")

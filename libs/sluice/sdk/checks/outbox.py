@@ -4,17 +4,17 @@ import asyncio
 import base64
 from collections.abc import Callable
 
-from sluice.events.check_protocol import CheckVerdict
 from sluice.log.contract import Ack
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
-from sluice.log.frames import publish_frame
-from sluice.log.jetstream import JetStreamLog, read_ack
-from sluice.log.stream import stream_config
-from sluice.log.subjects import verdict_suffix
-from sluice.log.wire import Connection
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog, read_ack
+from sluice.log.nats.protocol import publish_frame
+from sluice.log.nats.streams import stream_config
+from sluice.protocol.checks import CheckVerdict
+from sluice.protocol.subjects import verdict_suffix
 
 from .clock import Clock
-from .said import RefusedError, Stored, decode, encode
+from .verdict_messages import RefusedError, Stored, decode, encode
 
 ANSWER_S = 5.0
 HEADER_ROOM = 512

@@ -18,12 +18,12 @@ from typing import Any
 import structlog
 import uvloop
 
-from sluice.events.check_protocol import CheckRequest
 from sluice.events.codec import CommitDecodeError, decode_commit
-from sluice.events.dispatch import key_token
 from sluice.log.errors import LogUnavailableError
-from sluice.log.jetstream import parse_time
-from sluice.log.subjects import verdict_suffix
+from sluice.log.nats.jetstream import parse_time
+from sluice.protocol.checks import CheckRequest
+from sluice.protocol.dispatch import key_token
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.client import AsyncClient
 from sluice.telemetry import start
 
@@ -33,12 +33,12 @@ from .engine import Engine
 from .health import Health, HealthServer
 from .history import History
 from .lease import HeartbeatLease, Unavailable
-from .numbers import Numbers, instrument
+from .metrics import Numbers, instrument
 from .outbox import Outbox
 from .registry import Registry
 from .request import Request
-from .said import Said
 from .source import Source
+from .verdict_messages import Said
 
 log = structlog.get_logger("sluice.sdk.checks")
 

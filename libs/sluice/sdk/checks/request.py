@@ -9,7 +9,7 @@ import structlog
 
 from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
 from sluice.events.base import Micros, PodSet, PodSetAssignment
-from sluice.events.check_protocol import CheckedWorkload, CheckRequest
+from sluice.protocol.checks import CheckedWorkload, CheckRequest
 
 from .verdicts import pod_set_update
 

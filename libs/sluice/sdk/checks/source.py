@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator
 import msgspec
 import structlog
 
-from sluice.events.check_protocol import CheckRequest
-from sluice.events.dispatch import key_token
-from sluice.log.consumer import StreamReplacedError
 from sluice.log.errors import LogUnavailableError
-from sluice.log.frames import headers_of
-from sluice.log.jetstream import JetStreamLog, JetStreamTail
-from sluice.log.stream import Standing, look_at
+from sluice.log.nats.consumer import StreamReplacedError
+from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
+from sluice.log.nats.protocol import headers_of
+from sluice.log.nats.streams import Standing, look_at
+from sluice.protocol.checks import CheckRequest
+from sluice.protocol.dispatch import key_token
 
-from .numbers import Numbers
+from .metrics import Numbers
 
 log = structlog.get_logger("sluice.sdk.checks")
 

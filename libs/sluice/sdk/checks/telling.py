@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import structlog
 
-from sluice.events.check_protocol import CheckVerdict
+from sluice.protocol.checks import CheckVerdict
 
 from .actions import CancelPublish, Found, Publication, Publish, Refused, Unanswered
 from .desk import Desk
-from .held import Held, Sending
-from .numbers import Numbers
-from .said import FINAL, Said, message_id, to_verdict
+from .metrics import Numbers
+from .tracked_request import Held, Sending
+from .verdict_messages import FINAL, Said, message_id, to_verdict
 from .verdicts import Verdict
 
 log = structlog.get_logger("sluice.sdk.checks")

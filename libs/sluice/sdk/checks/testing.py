@@ -18,18 +18,18 @@ import msgspec
 
 from sluice.api.decode import decode_json
 from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
-from sluice.core.jobs import job_request
+from sluice.core.slices.job_request import job_request
 from sluice.events.base import PodSet, PodSetAssignment
-from sluice.events.check_protocol import CheckedWorkload, CheckRequest, CheckVerdict, request_key
+from sluice.protocol.checks import CheckedWorkload, CheckRequest, CheckVerdict, request_key
 from sluice.sdk.manifests import Source, load
 
 from .check import Check, call
 from .clock import FakeClock
 from .engine import Engine
-from .numbers import Numbers
+from .metrics import Numbers
 from .registry import Registry
 from .request import Request, decode_parameters
-from .said import Said, Stored, encode
+from .verdict_messages import Said, Stored, encode
 from .verdicts import Verdict, checked
 
 __all__ = ["CheckTester", "call_check", "make_request"]

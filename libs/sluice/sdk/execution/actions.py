@@ -7,8 +7,8 @@ comes twice, or after the end, changes nothing.
 import msgspec
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import Claim, DispatchEntry, Heartbeat
 from sluice.events.job import JobEvent
+from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat
 
 from .outcome import Held, Outcome
 

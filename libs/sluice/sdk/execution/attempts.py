@@ -7,8 +7,8 @@ from functools import partial
 import structlog
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import Claim, DispatchEntry
 from sluice.events.job import JobEvent, JobPodsReady, JobStopped
+from sluice.protocol.dispatch import Claim, DispatchEntry
 
 from .actions import (
     Absent,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from sluice.events.dispatch import Heartbeat
+from sluice.protocol.dispatch import Heartbeat
 
 from .actions import (
     Absent,

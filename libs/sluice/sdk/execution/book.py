@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import Claim, DispatchEntry, claim_key
+from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
 from .ownership import Owner
 

@@ -11,8 +11,8 @@ from functools import partial
 import structlog
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.job import JobEvent
+from sluice.protocol.dispatch import DispatchEntry
 
 from .actions import Action, Answer, Ended, Follow, RemoveHeartbeat, Reported
 from .attempts import Attempts

@@ -8,9 +8,9 @@ and the others find that message when they read again.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sluice.events.dispatch import DispatchEntry
 from sluice.events.ids import seq_of
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
+from sluice.protocol.dispatch import DispatchEntry
 
 from .actions import Told
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import structlog
 
-from sluice.events.dispatch import Claim, job_of_key
 from sluice.events.job import JobEvent, JobStopped
+from sluice.protocol.dispatch import Claim, job_of_key
 
 from .actions import (
     Answer,

@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from sluice.events.base import JobKey
-from sluice.events.dispatch import Claim, DispatchEntry, claim_key
+from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
 from .actions import (
     Absent,

@@ -1,0 +1,1 @@
+"""Talking to a running cell: its api, its log, its agents."""

@@ -1,0 +1,52 @@
+"""What agents say of themselves in their heartbeats: the log says only that they have come or gone."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+
+import msgspec
+from nats.errors import Error as NatsError
+
+from sluice.cli.kit.columns import dig
+from sluice.cli.kit.table import Object
+from sluice.protocol.dispatch import Heartbeat, key_token
+from sluice.protocol.subjects import Cell
+
+from .client import Api
+
+ANSWER_S = 2.0
+AT_ONCE = 64
+
+_DECODER = msgspec.json.Decoder(Heartbeat)
+
+
+async def add_heartbeats(api: Api, items: Sequence[Object]) -> None:
+    """Put flavors, host and capacity of each Agent among *items* that is there into its `status`.
+
+    Without a heartbeat to read, `flavors` is missing: nobody knows.
+    """
+    agents = [obj for obj in items if obj.get("kind") == "Agent"]
+    for begin in range(0, len(agents), AT_ONCE):
+        some = agents[begin : begin + AT_ONCE]
+        for obj, beat in zip(some, await asyncio.gather(*(_beat(api, obj) for obj in some)), strict=True):
+            status = obj.setdefault("status", {})
+            if beat is not None:
+                status |= {"flavors": list(beat.flavors), "host": beat.host, "capacity": beat.capacity}
+            elif not status.get("flavors"):
+                status.pop("flavors", None)
+
+
+async def _beat(api: Api, obj: Object) -> Heartbeat | None:
+    bucket = Cell(api.target.cell).bucket("heartbeats")
+    subject = f"$KV.{bucket}.agent.{key_token(obj['metadata']['name'])}"
+    request = msgspec.json.encode({"last_by_subj": subject})
+    try:
+        reply = await api.connection.request(f"$JS.API.STREAM.MSG.GET.KV_{bucket}", request, timeout=ANSWER_S)
+        answer = msgspec.json.decode(reply.data)
+        data = base64.b64decode(dig(answer, "message", "data", default=""))
+        return _DECODER.decode(data) if data else None
+    except (TimeoutError, NatsError, msgspec.DecodeError, ValueError):
+        return None
+
+
+__all__ = ["add_heartbeats"]

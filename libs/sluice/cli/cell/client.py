@@ -1,0 +1,293 @@
+"""Finds the cell, and asks its api service over NATS request/reply."""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import nats
+from nats.aio.client import Client as Nats
+from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError, NoRespondersError, NoServersError
+from nats.errors import TimeoutError as NatsTimeout
+
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError, no_api, no_server, refused
+from sluice.cli.kit.settings import Settings
+from sluice.local.cell_directory import find
+from sluice.protocol.query import (
+    ApplyRequest,
+    ChangeAnswer,
+    DeleteRequest,
+    HistoryRequest,
+    ListAnswer,
+    ListRequest,
+    Object,
+    Reference,
+    Request,
+    Result,
+    Status,
+    StatusRequest,
+    WatchAnswer,
+    WatchRequest,
+)
+
+CONNECT_TIMEOUT_S = 2.0
+REQUEST_TIMEOUT_S = 15.0
+WATCH_PATIENCE_S = 15.0
+"""A watch lives through a restart of the service."""
+BATCH_BYTES = 1024 * 1024
+DEFAULT_CELL = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cell: its server, its name, and where that was found, for messages."""
+
+    url: str
+    cell: str
+    found_in: str
+
+    @property
+    def shown(self) -> str:
+        """The server as people may see it: without passwords or tokens."""
+        return re.sub(r"//[^@/,]*@", "//", self.url)
+
+
+def find_target(settings: Settings) -> Target:
+    """Return the cell to work with: --server, else SLUICE_NATS_URL, else the nearest `.sluice/`.
+
+    Raises:
+        CliError: none is named and none runs here.
+    """
+    cell = settings.cell
+    if settings.server:
+        return Target(_with_scheme(settings.server), cell or DEFAULT_CELL, "--server")
+    if url := os.environ.get("SLUICE_NATS_URL"):
+        return Target(_with_scheme(url), cell or DEFAULT_CELL, "SLUICE_NATS_URL")
+    place = find(Path.cwd())
+    if place is None:
+        raise CliError(
+            "no cell here: there is no .sluice/ directory in this directory or above it",
+            hint="Start one with `sluice up --detach`, or name a server with --server or SLUICE_NATS_URL.",
+            exit_code=EXIT_UNAVAILABLE,
+        )
+    state = place.running(wait_s=1.0)
+    if state is None:
+        raise CliError(
+            f"the cell in {place.directory} is not running",
+            hint="Start it again with `sluice up --detach`; its jobs and queues are kept in its log.",
+            exit_code=EXIT_UNAVAILABLE,
+        )
+    return Target(state.url, cell or state.cell, str(place.directory))
+
+
+def _with_scheme(urls: str) -> str:
+    """Return the servers, separated by commas, each with its scheme."""
+    parts = [url.strip() for url in urls.split(",")]
+    return ",".join(url if "://" in url else f"nats://{url}" for url in parts)
+
+
+class Denied:
+    """What the server has refused: it says so beside the request, which otherwise would only time out."""
+
+    def __init__(self) -> None:
+        self._said: asyncio.Queue[str] = asyncio.Queue()
+
+    async def heard(self, error: Exception) -> None:
+        """Take the connection's errors; those of a first connection are raised by `connect` itself."""
+        if "permissions violation" in str(error).lower():
+            self._said.put_nowait(str(error))
+
+    async def or_answer[T](self, subject: str, sending: Awaitable[T]) -> T:
+        """Return the answer.
+
+        Raises:
+            CliError: the server does not let this user ask.
+        """
+        request = asyncio.ensure_future(sending)
+        said = asyncio.ensure_future(self._said.get())
+        try:
+            await asyncio.wait((request, said), return_when=asyncio.FIRST_COMPLETED)
+            if said.done() and not request.done():
+                raise CliError(
+                    f"the server does not let this user ask {subject}: {said.result()}",
+                    hint="Name a user that may in --server (nats://USER:PASSWORD@HOST), or ask who runs it.",
+                )
+            return await request
+        finally:
+            said.cancel()
+            request.cancel()
+
+
+class Api:
+    """A connection to a cell. Requests raise CliError when they are refused or nobody answers."""
+
+    def __init__(self, connection: Nats, target: Target, denied: Denied) -> None:
+        self.connection, self.target, self._denied = connection, target, denied
+
+    async def ask[T](
+        self, subject: str, request: Request, answer: type[T], timeout_s: float = 0, patience_s: float = 1.0
+    ) -> T:
+        """Send *request* to `sluice.<cell>.<subject>` and decode the answer.
+
+        While nobody answers there, it is asked again for *patience_s*: the service may be just starting.
+        """
+        name = f"sluice.{self.target.cell}.{subject}"
+        deadline = time.monotonic() + patience_s
+        try:
+            while True:
+                try:
+                    sending = self.connection.request(
+                        name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
+                    )
+                    reply = await self._denied.or_answer(name, sending)
+                    break
+                except NoRespondersError:
+                    if time.monotonic() > deadline:
+                        raise no_api(self.target.shown, self.target.cell) from None
+                    await asyncio.sleep(0.1)
+        except NatsTimeout:
+            raise CliError(
+                f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
+                hint="See `sluice status`, and the api service's log.",
+                exit_code=EXIT_UNAVAILABLE,
+            ) from None
+        except MaxPayloadError:
+            raise CliError(
+                f"the request is larger than the server takes ({self.connection.max_payload} bytes)"
+            ) from None
+        except NatsError as error:
+            raise no_server(self.target.shown, _reason(error)) from None
+        return decode(reply.data, answer)
+
+    async def apply(self, request: ApplyRequest) -> ChangeAnswer:
+        """Apply objects; so many that they do not fit into one message go in several."""
+        seq, results = 0, list[Result]()
+        for part in batches(request.objects):
+            answer = await self.ask("api.apply", msgspec.structs.replace(request, objects=part), ChangeAnswer)
+            seq = max(seq, answer.seq)
+            results += answer.results
+        return ChangeAnswer(seq=seq, results=results)
+
+    async def delete(self, request: DeleteRequest) -> ChangeAnswer:
+        return await self.ask("api.delete", request, ChangeAnswer)
+
+    async def list_page(self, request: ListRequest) -> ListAnswer:
+        return await self.ask("query.list", request, ListAnswer)
+
+    async def list(self, request: ListRequest) -> ListAnswer:
+        """Return every page of a list as one answer, at the first page's sequence."""
+        page = await self.list_page(request)
+        items, seq = list(page.items), page.seq
+        while page.continue_:
+            page = await self.list_page(
+                msgspec.structs.replace(request, continue_=page.continue_, min_seq=seq)
+            )
+            items += page.items
+        return ListAnswer(seq=seq, items=items, kind=page.kind)
+
+    async def get(self, kind: str, name: str, namespace: str = "", min_seq: int = 0) -> Object | None:
+        """Return one object, None when there is none."""
+        found = await self.list(ListRequest(kind=kind, name=name, namespace=namespace, min_seq=min_seq))
+        return found.items[0] if found.items else None
+
+    async def watch(self, request: WatchRequest) -> WatchAnswer:
+        """Return what changed, every page of it."""
+        timeout_s = request.timeout_ms / 1000 + 10
+        items, deleted = list[Object](), list[Reference]()
+        while True:
+            page = await self.ask("query.watch", request, WatchAnswer, timeout_s, WATCH_PATIENCE_S)
+            items += page.items
+            deleted += page.deleted
+            if not page.continue_:
+                return msgspec.structs.replace(page, items=items, deleted=deleted)
+            request = msgspec.structs.replace(request, since=page.seq, continue_=page.continue_)
+
+    async def status(self) -> Object:
+        return await self.ask("query.status", StatusRequest(), dict[str, Any], 5.0, 0.0)
+
+    async def history(self, request: HistoryRequest) -> ListAnswer:
+        return await self.ask("query.history", request, ListAnswer)
+
+
+def batches(objects: Sequence[Object]) -> Iterator[list[Object]]:
+    """Yield the objects, in order, in parts of which each fits well into a message."""
+    part: list[Object] = []
+    size = 0
+    for obj in objects:
+        weight = len(msgspec.json.encode(obj))
+        if part and size + weight > BATCH_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(obj)
+        size += weight
+    yield part
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def decode[T](data: bytes, answer: type[T]) -> T:
+    """Return the decoded answer.
+
+    Raises:
+        CliError: it is a Status: the request was refused.
+    """
+    if msgspec.json.decode(data, type=_Kind).kind == "Status":
+        status = msgspec.json.decode(data, type=Status)
+        if status.status == "Failure":
+            raise refused(status)
+    return msgspec.json.decode(data, type=answer)
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Api]:
+    """Connect to the cell's server.
+
+    Raises:
+        CliError: it does not answer; says what to start.
+    """
+    denied = Denied()
+    try:
+        connection = await nats.connect(
+            target.url.split(","),
+            name="sluice-cli",
+            connect_timeout=CONNECT_TIMEOUT_S,
+            allow_reconnect=True,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0.1,
+            error_cb=denied.heard,
+        )
+    except (NoServersError, OSError, NatsTimeout, TimeoutError) as error:
+        raise no_server(target.shown, _reason(error)) from None
+    try:
+        yield Api(connection, target, denied)
+    finally:
+        await connection.close()
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, NoServersError):
+        return "nothing answers there"
+    return str(error) or type(error).__name__
+
+
+def run[T](ctx: click.Context, work: Callable[[Api], Awaitable[T]]) -> T:
+    """Connect to the cell of the command's settings and run *work* with it."""
+    target = find_target(ctx.find_object(Settings) or Settings())
+
+    async def session() -> T:
+        async with connect(target) as api:
+            return await work(api)
+
+    return asyncio.run(session())

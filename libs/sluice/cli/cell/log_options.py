@@ -1,0 +1,251 @@
+"""What the replay commands share: which log, which point of it, progress, errors in words."""
+
+import atexit
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sluice.cli.kit import durations
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
+from sluice.cli.kit.options import Decorator
+from sluice.cli.kit.settings import Settings
+from sluice.cli.kit.suggest import did_you_mean
+from sluice.core.slices.intake import job_of
+from sluice.events.base import Micros
+from sluice.events.codec import CommitDecodeError
+from sluice.log.errors import EventLogError
+from sluice.log.fold import FoldError
+from sluice.replay.simulate.changes import ChangeError
+from sluice.replay.simulate.cluster_traces import TraceError
+from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
+from sluice.replay.source.source import FileSource, LogFileError, Source, sequence_at
+from sluice.replay.source.time_travel import RangeError
+
+_SOURCE = "sluice.source"
+"""Where a command's context keeps the log it looks into."""
+
+
+def log_option() -> Decorator:
+    return click.option(
+        "-l",
+        "--log",
+        "file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="An exported log (.slog, or .jsonl); without it, the running cell's, read only.",
+    )
+
+
+def at_option() -> Decorator:
+    return click.option(
+        "--at",
+        metavar="SEQ|TIME",
+        help="Sequence, or time like 2026-01-01T14:03, 14:03 or 10m (ago); default: the end.",
+    )
+
+
+def output_option() -> Decorator:
+    return click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+
+
+def source_of(ctx: click.Context, file: Path | None) -> Source:
+    """Open the log to look into."""
+    # A state of a million objects goes with the process; collecting it at the end would take a while.
+    atexit.register(gc.freeze)
+    source = FileSource(file) if file is not None else _live(ctx)
+    ctx.meta[_SOURCE] = source
+    return source
+
+
+def _live(ctx: click.Context) -> Source:
+    from .live_source import live_source
+
+    return live_source(ctx.find_object(Settings) or Settings())
+
+
+def sequence_of(source: Source, at: str | None) -> int:
+    """Return the sequence that `--at` means.
+
+    Raises:
+        CliError: it means none.
+    """
+    if not at:
+        return source.end
+    if at.isdigit():
+        seq = int(at)
+        if not source.first <= seq <= source.end:
+            raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
+        return seq
+    moment = time_of(at, _latest(source))
+    seq = sequence_at(source, moment)
+    if not seq:
+        begin = clock(moment_of(source, source.first))
+        raise RangeError(f"{source.name} begins at {begin} UTC, after {at}")
+    if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
+        click.echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
+    return seq
+
+
+def moment_of(source: Source, seq: int) -> Micros:
+    """Return when the log took the message at *seq*, or the last one before it."""
+    for start in (seq, max(source.first, seq - 100), source.first):
+        found = [entry.at for entries in source.read(start, seq) for entry in entries]
+        if found:
+            return found[-1]
+    return 0
+
+
+def time_of(text: str, latest: Micros | None = None) -> Micros:
+    """Return a time as microseconds: ISO 8601, without an offset it is local, with Z it is UTC.
+
+    *latest*: what `now` is, `10m` goes back from, and `14:03` is the last one before.
+
+    Raises:
+        CliError: it is no time.
+    """
+    if latest is not None:
+        if text == "now":
+            return latest
+        with suppress(ValueError):
+            return latest - int(durations.parse(text) * 1_000_000)
+        with suppress(ValueError):
+            return _last_time_of_day(time.fromisoformat(text), latest)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        short = ", 14:03 (the last one), 10m (ago) or now" if latest is not None else ""
+        raise CliError(
+            f"{text!r}: want a sequence like 4711, or a time like 2026-01-01T14:03:00Z{short}",
+            exit_code=EXIT_USAGE,
+        ) from None
+    return int(moment.timestamp() * 1_000_000)
+
+
+def _last_time_of_day(clock_time: time, latest: Micros) -> Micros:
+    day = datetime.fromtimestamp(latest / 1_000_000, clock_time.tzinfo)
+    found = datetime.combine(day.date(), clock_time)
+    if found.timestamp() * 1_000_000 > latest:
+        found -= timedelta(days=1)
+    return int(found.timestamp() * 1_000_000)
+
+
+def _latest(source: Source) -> Micros:
+    """Return what `now` means: of a file its end, as it may be of last year."""
+    if isinstance(source, FileSource):
+        return moment_of(source, source.end)
+    return int(datetime.now(UTC).timestamp() * 1_000_000)
+
+
+Show = Callable[[int], None]
+"""Told how far a work has come."""
+
+
+@contextmanager
+def progress(source: Source, what: str, until: int | None = None) -> Iterator[Show]:
+    """Show how far reading has come, up to a sequence or the end; a reader that begins again starts anew.
+
+    Shown on a terminal's standard error only, and full when all went well.
+    """
+    weight = source.weight if isinstance(source, FileSource) else int
+    begin = weight(source.first - 1)
+    with bar(what, weight(source.end if until is None else until) - begin) as show:
+        yield lambda seq: show(weight(seq) - begin)
+
+
+@contextmanager
+def bar(what: str, length: int) -> Iterator[Show]:
+    """Show how much of a work of *length* is done, as `progress` does."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    length = max(length, 1)
+    with click.progressbar(length=length, label=what, file=sys.stderr) as shown:
+
+        def show(done: int) -> None:
+            if done > shown.pos:
+                shown.update(min(done, length) - shown.pos)
+            elif done < shown.pos - length // 2:
+                # The next pass over the log.
+                shown.pos, shown.finished = 0, False
+                shown.update(max(done, 0))
+
+        yield show
+        show(length)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn the library's errors into the command line's."""
+    try:
+        yield
+    except UnknownNameError as error:
+        near = _near(error.name, error.known) or _near(error.name, _everybody())
+        raise CliError(f"there is nothing called {error.name!r} there.{near}") from None
+    except UnknownWorkloadError as error:
+        everybody = _everybody()
+        if _full(error.name) in everybody:
+            raise CliError(
+                f"job {error.name!r} is over, or not there yet, at that moment",
+                hint=f"`sluice replay timeline {error.name}` tells when it was; ask again with --at",
+            ) from None
+        near = _near(error.name, error.known) or _near(error.name, everybody)
+        raise CliError(f"there is no workload or job {error.name!r} there.{near}") from None
+    except ChangeError as error:
+        text = str(error)
+        end = "" if text.endswith((".", "?", "!")) else "."
+        raise CliError(f"{text}{end}{_near(error.word, list(error.known))}", exit_code=EXIT_USAGE) from None
+    except RangeError as error:
+        raise CliError(str(error), exit_code=EXIT_USAGE) from None
+    except (LogFileError, TraceError, FoldError, CommitDecodeError) as error:
+        raise CliError(str(error)) from None
+    except EventLogError as error:
+        raise CliError(str(error), exit_code=EXIT_UNAVAILABLE) from None
+
+
+def _everybody() -> list[str]:
+    """Return the jobs that the log ever spoke of; they need not be there at the moment asked for."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.meta.get(_SOURCE)
+    if source is None:
+        return []
+    found = {job_of(entry.suffix) for entries in source.read(1, None, ("job.>",)) for entry in entries}
+    return sorted(job for job in found if job is not None)
+
+
+def _full(name: str) -> str:
+    return name if "/" in name else f"default/{name}"
+
+
+def _near(word: str, known: list[str]) -> str:
+    if "/" not in word:
+        known = [*known, *(name.partition("/")[2] for name in known)]
+    return did_you_mean(word, known) if word else ""
+
+
+def show_json(value: Any) -> None:
+    from sluice.cli.kit.output import to_json
+
+    click.echo(to_json(value).rstrip("\n"))
+
+
+def clock(at: Micros) -> str:
+    """Return a time as people read it, in UTC, to the millisecond."""
+    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def write_picture(path: Path, text: str) -> None:
+    """Write an SVG picture, and say so.
+
+    Raises:
+        CliError: it cannot be written.
+    """
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from None
+    click.echo(f"{path} written", err=True)

@@ -1,0 +1,76 @@
+"""Publishes messages to the log: job events as any upstream system does, verdicts as controllers do."""
+
+import getpass
+import os
+import socket
+import time
+from typing import Any
+
+import nats.errors
+from nats.js.errors import APIError
+
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
+from sluice.events.codec import encode_message
+from sluice.protocol.subjects import Cell, job_suffix
+
+from .client import Api
+
+SUBMITTED = "JobSubmitted"
+
+
+def new_id() -> str:
+    """Return an id for a message; the server drops a second one with the same id."""
+    return f"{time.time_ns():x}-{os.urandom(4).hex()}"
+
+
+def source() -> str:
+    """Return who publishes, for the log: `sluice-cli/user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"sluice-cli/{user}@{socket.gethostname()}"
+
+
+async def publish_job_event(
+    api: Api, namespace: str, name: str, event_type: str, data: Any, *, message_id: str = ""
+) -> int:
+    """Append one job event to the log and return its sequence; raises as `publish`."""
+    about = f"{namespace}/{name}"
+    return await publish(api, job_suffix(namespace, name), event_type, about, data, message_id=message_id)
+
+
+async def publish(
+    api: Api, suffix: str, event_type: str, about: str, data: Any, *, message_id: str = ""
+) -> int:
+    """Append one message to the log and return its sequence; *about* is the CloudEvent's subject.
+
+    Raises:
+        CliError: the log did not take it.
+    """
+    cell = Cell(api.target.cell)
+    message_id = message_id or new_id()
+    payload = encode_message(
+        message_id=message_id,
+        source=source(),
+        event_type=event_type,
+        subject=about,
+        at=time.time_ns() // 1000,
+        data=data,
+    )
+    try:
+        ack = await api.connection.jetstream(timeout=10.0).publish(
+            cell.subject(suffix), payload, headers={"Nats-Msg-Id": message_id}
+        )
+    except nats.errors.MaxPayloadError:
+        raise CliError(
+            f"{about}: the message of {len(payload)} bytes is larger than the server takes "
+            f"({api.connection.max_payload})"
+        ) from None
+    except (nats.errors.NoRespondersError, nats.errors.TimeoutError, APIError) as error:
+        raise CliError(
+            f"the log did not take {event_type} of {about}: {error or type(error).__name__}",
+            hint=f"Is there a cell {cell.name!r} at {api.target.shown}? See `sluice status`.",
+            exit_code=EXIT_UNAVAILABLE,
+        ) from None
+    return ack.seq

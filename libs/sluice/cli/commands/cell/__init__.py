@@ -1,0 +1,1 @@
+"""Commands about a cell: up, down, status."""

@@ -1,0 +1,106 @@
+"""`sluice status`."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sluice.cli.cell.client import Api, find_target, run
+from sluice.cli.cell.services import services
+from sluice.cli.kit.durations import human
+from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
+from sluice.cli.kit.output import to_json
+from sluice.cli.kit.resources import BY_KIND
+from sluice.cli.kit.settings import Settings
+from sluice.cli.kit.table import Column, render
+from sluice.local.cell_directory import find
+
+Row = dict[str, Any]
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def status(ctx: click.Context, output: str) -> None:
+    """Show how the cell is: services with their role and place in the log, agents, processes.
+
+    Exits 4 when the server or the api service does not answer, 1 when a service has no leader.
+    """
+    target = find_target(ctx.find_object(Settings) or Settings())
+
+    async def work(api: Api) -> tuple[list[Row], Row, CliError | None]:
+        found = await services(api)
+        try:
+            return found, await api.status(), None
+        except CliError as error:
+            return found, {}, error
+
+    found, about, failure = run(ctx, work)
+    local = _processes()
+    if output == "json":
+        click.echo(to_json({"url": target.shown, **about, "services": found, "processes": local}))
+    else:
+        click.echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
+    if failure is not None:
+        raise CliError(failure.message, hint=failure.hint, exit_code=EXIT_UNAVAILABLE)
+    if missing := leaderless(found):
+        raise CliError(f"no leader: {', '.join(missing)}")
+
+
+def leaderless(found: list[Row]) -> list[str]:
+    """Return the services of which replicas answer, but none leads."""
+    names = dict.fromkeys(row["service"] for row in found if row.get("role") != "serving")
+    leading = {row["service"] for row in found if row.get("role") == "leader"}
+    return [name for name in names if name not in leading]
+
+
+def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) -> list[str]:
+    seq, end = about.get("seq", 0), about.get("end", 0)
+    counts = about.get("counts", {})
+    jobs = f", {counts.get('jobs', 0)} jobs, {about.get('rejected', 0)} messages rejected" if counts else ""
+    lines = [f"Cell {cell!r} at {url}: log at {end or seq}{jobs}", ""]
+    columns = [
+        Column[Row]("SERVICE", lambda row: str(row["service"])),
+        Column[Row]("ROLE", lambda row: str(row.get("role", ""))),
+        Column[Row]("AT", lambda row: str(row.get("upto", "")), right=True),
+        Column[Row]("LAG", lambda row: str(row.get("lag", "")), right=True),
+        Column[Row]("EVENTS", lambda row: str(row.get("events", "")), right=True),
+        Column[Row]("COMMITS", lambda row: str(row.get("commits", "")), right=True),
+        Column[Row]("TAKEOVERS", lambda row: str(row.get("takeovers", "")), right=True),
+        Column[Row]("PID", lambda row: str(row.get("pid", "")), right=True),
+    ]
+    lines += render(found, columns) if found else ["No service answers."]
+    agents = about.get("agents", [])
+    lines += ["", *(render(agents, BY_KIND["Agent"].columns) if agents else ["No agent has been seen."])]
+    if local:
+        processes = [
+            Column[Row]("PROCESS", lambda row: row["label"]),
+            Column[Row]("PID", lambda row: str(row["pid"]), right=True),
+            Column[Row]("RESTARTS", lambda row: str(row["restarts"]), right=True),
+            Column[Row]("LOG", lambda row: row["log"]),
+        ]
+        lines += ["", *render(local, processes)]
+    return lines
+
+
+def _processes() -> list[Row]:
+    place = find(Path.cwd())
+    state = place.running() if place is not None else None
+    if place is None or state is None:
+        return []
+    server = {
+        "label": "nats-server",
+        "pid": state.server_pid,
+        "restarts": 0,
+        "log": str(place.nats / "nats-server.log"),
+    }
+    supervisor = {
+        "label": f"up ({human(time.time() - state.started_at)})",
+        "pid": state.pid,
+        "restarts": 0,
+        "log": str(place.logs / "up.log"),
+    }
+    rows: list[Row] = [supervisor, server]
+    rows += [{"label": p.label, "pid": p.pid, "restarts": p.restarts, "log": p.log} for p in state.processes]
+    return rows

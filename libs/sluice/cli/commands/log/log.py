@@ -1,0 +1,287 @@
+"""`sluice log`: the events themselves, as they stand in the log."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from sluice.cli.cell.client import find_target
+from sluice.cli.cell.log_reader import open_log
+from sluice.cli.kit.errors import CliError
+from sluice.cli.kit.event_text import describe, subject_of
+from sluice.cli.kit.options import Decorator
+from sluice.cli.kit.output import to_yaml
+from sluice.cli.kit.settings import Settings
+from sluice.cli.kit.table import one_line
+from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.log.contract import Entry
+from sluice.log.errors import EventLogError
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.protocol.subjects import COMMITS, OUTSIDE, names
+
+ALL = (*OUTSIDE, *COMMITS)
+_SHADES = {
+    "config": "magenta",
+    "slices": "blue",
+    "scheduler": "green",
+    "variants": "cyan",
+    "checks": "yellow",
+    "job": "bright_black",
+    "verdict": "bright_black",
+    "presence": "bright_black",
+}
+
+
+@click.group()
+def log() -> None:
+    """Read the event log: everything that was said and decided, in order.
+
+    The number in front of a line is its sequence; `=N` behind it says which one brought it about.
+    """
+
+
+def _writer_option() -> Decorator:
+    return click.option(
+        "-w",
+        "--writer",
+        "writers",
+        multiple=True,
+        metavar="SUBJECT",
+        help=f"Only of these: {', '.join((*COMMITS, 'job', 'verdict', 'presence'))}.",
+    )
+
+
+@log.command("tail")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0), default=20, show_default=True, help="Messages before now."
+)
+@click.option("--no-follow", is_flag=True, help="Stop at the log's end.")
+@_writer_option()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.argument("match", required=False)
+@click.pass_context
+def tail_command(
+    ctx: click.Context, lines: int, no_follow: bool, writers: tuple[str, ...], output: str, match: str | None
+) -> None:
+    """Show what is happening, as it happens; MATCH keeps lines that hold a text.
+
+    \b
+    Examples:
+      sluice log tail
+      sluice log tail -n 200 --no-follow
+      sluice log tail -w scheduler default/train
+    """
+    shown = _Shown(output, match or "")
+
+    async def work(source: JetStreamLog) -> None:
+        end = await source.end()
+        filters = _filters(writers)
+        if not no_follow:
+            await _follow(source, max(end - lines + 1, 1), filters, shown)
+            return
+        async for entries in source.read(max(end - lines + 1, 1), filters):
+            shown.entries(entries)
+
+    _run(ctx, work)
+
+
+@log.command()
+@click.argument("range_", metavar="SEQ | FIRST-LAST | FIRST-")
+@_writer_option()
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "raw"]), default="text")
+@click.pass_context
+def show(ctx: click.Context, range_: str, writers: tuple[str, ...], output: str) -> None:
+    """Show one message whole, or a range of them.
+
+    \b
+    Examples:
+      sluice log show 42
+      sluice log show 40-60
+      sluice log show 42 -o yaml
+    """
+    first, last = _range(range_)
+
+    async def work(source: JetStreamLog) -> None:
+        end = await source.end()
+        if first > end:
+            raise CliError(f"there is no message {first}: the log ends at {end}")
+        shown = _Shown("yaml" if output == "text" and first == last else output, "")
+        async for entries in source.read(first, _filters(writers)):
+            wanted = [entry for entry in entries if last is None or entry.seq <= last]
+            shown.entries(wanted)
+            if len(wanted) < len(entries):
+                break
+
+    _run(ctx, work)
+
+
+@log.command()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def rejected(ctx: click.Context, output: str) -> None:
+    """List the messages that could not be taken, with what is wrong with each field."""
+    count = 0
+
+    async def work(source: JetStreamLog) -> None:
+        nonlocal count
+        async for entries in source.read(1, ("slices", "variants", "checks")):
+            for entry in entries:
+                for event in _events(entry):
+                    if event.get("type") in ("Rejected", "CheckInputRejected"):
+                        count += 1
+                        _show_rejected(event, output)
+
+    _run(ctx, work)
+    if not count and output == "text":
+        click.echo("No message was rejected.", err=True)
+
+
+def _show_rejected(event: dict[str, Any], output: str) -> None:
+    if output == "json":
+        click.echo(msgspec.json.encode(event).decode())
+        return
+    parts = names(str(event.get("subject", "")))
+    who = "/".join(parts[1:]) or str(event.get("subject"))
+    click.echo(f"{event.get('cause'):>8}  {event.get('eventType') or 'message'} of {who}")
+    for error in event.get("errors", ()):
+        bad = (
+            f" (got {one_line(str(error['badValue']), 60)})"
+            if error.get("badValue") not in (None, "")
+            else ""
+        )
+        detail = error.get("detail") or error.get("type", "invalid")
+        click.echo(f"          * {error.get('field') or 'message'}: {one_line(str(detail), 200)}{bad}")
+
+
+# Reading
+
+
+def _run(ctx: click.Context, work: Callable[[JetStreamLog], Any]) -> None:
+    target = find_target(ctx.find_object(Settings) or Settings())
+
+    async def session() -> None:
+        async with open_log(target) as source:
+            await work(source)
+
+    try:
+        asyncio.run(session())
+    except EventLogError as error:
+        raise CliError(str(error), exit_code=4) from None
+
+
+async def _follow(source: JetStreamLog, start: int, filters: Sequence[str], shown: "_Shown") -> None:
+    wake = asyncio.Event()
+    reader = source.tail(start, filters, wake.set)
+    try:
+        while True:
+            wake.clear()
+            shown.entries(reader.take())
+            await wake.wait()
+    finally:
+        with contextlib.suppress(EventLogError):
+            await reader.close()
+
+
+def _filters(writers: Sequence[str]) -> tuple[str, ...]:
+    if not writers:
+        return ALL
+    known = {*COMMITS, "job", "verdict", "presence"}
+    if unknown := [writer for writer in writers if writer not in known]:
+        raise CliError(f"no subject {unknown[0]!r}; there are {', '.join(sorted(known))}", exit_code=2)
+    return tuple(writer if writer in COMMITS else f"{writer}.>" for writer in dict.fromkeys(writers))
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    first, dash, last = text.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()) or int(first) < 1:
+        raise CliError(f"{text!r}: want a sequence like 42, or a range like 40-60", exit_code=2)
+    if not dash:
+        return int(first), int(first)
+    return int(first), int(last) if last else None
+
+
+# Showing
+
+
+def _events(entry: Entry) -> Iterator[dict[str, Any]]:
+    """Yield the events of a commit as plain data."""
+    try:
+        commit = decode_commit(entry.payload)
+    except CommitDecodeError as error:
+        yield {"type": "Unreadable", "cause": 0, "detail": str(error)}
+        return
+    for step in commit.steps:
+        for event in step.events:
+            yield msgspec.json.decode(msgspec.json.encode(event))
+
+
+class _Shown:
+    """Prints entries in one format."""
+
+    def __init__(self, output: str, match: str) -> None:
+        self.output, self.match = output, match
+
+    def entries(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._entry(entry)
+        if entries:
+            sys.stdout.flush()
+
+    def _entry(self, entry: Entry) -> None:
+        match self.output:
+            case "text":
+                for line in self._lines(entry):
+                    if self.match in click.unstyle(line):
+                        click.echo(line)
+            case "raw":
+                click.echo(entry.payload.decode(errors="replace"))
+            case "json":
+                click.echo(msgspec.json.encode(_whole(entry)).decode())
+            case _:
+                click.echo(f"---\n{to_yaml(_whole(entry)).rstrip()}")
+
+    def _lines(self, entry: Entry) -> Iterator[str]:
+        root = entry.suffix.split(".", 1)[0]
+        when = datetime.fromtimestamp(entry.at / 1e6).strftime("%H:%M:%S.%f")[:-3]
+        head = f"{entry.seq:>7} {when} {click.style(f'{root:<9}', fg=_SHADES.get(root))}"
+        if entry.suffix not in COMMITS:
+            yield f"{head} {_message_line(entry)}"
+            return
+        for event in _events(entry):
+            cause = f" ={event['cause']}" if event.get("cause") else ""
+            tag = click.style(str(event.get("type")), bold=True)
+            text = one_line(f"{subject_of(event)}  {describe(event)}", 220)
+            yield f"{head} {tag} {text}{click.style(cause, dim=True)}"
+
+
+def _message_line(entry: Entry) -> str:
+    parts = names(entry.suffix)
+    message = decode_message(entry.payload)
+    who = "/".join(parts[1:])
+    if isinstance(message, tuple):
+        wrong = "; ".join(str(error) for error in message)
+        return f"{click.style('undecodable', fg='red')} {who}: {one_line(wrong, 160)}"
+    tag = click.style(message.type, bold=True)
+    return f"{tag} {who}  {one_line(_data_text(message.type, bytes(message.data)), 160)}"
+
+
+def _data_text(event_type: str, data: bytes) -> str:
+    if event_type == "JobSubmitted":
+        with contextlib.suppress(msgspec.DecodeError):
+            manifest = msgspec.json.decode(data)
+            if isinstance(manifest, dict):
+                return f"{manifest.get('kind', '')} {manifest.get('apiVersion', '')}"
+    return data.decode(errors="replace")
+
+
+def _whole(entry: Entry) -> dict[str, Any]:
+    try:
+        payload: Any = msgspec.json.decode(entry.payload)
+    except msgspec.DecodeError:
+        payload = entry.payload.decode(errors="replace")
+    return {"seq": entry.seq, "subject": entry.suffix, "at": entry.at, "message": payload}

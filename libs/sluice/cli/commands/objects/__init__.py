@@ -1,0 +1,1 @@
+"""Commands about objects: get, describe, apply, delete, events."""

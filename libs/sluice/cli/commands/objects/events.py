@@ -1,0 +1,78 @@
+"""`sluice events`: what happened to one object."""
+
+from datetime import datetime
+
+import click
+
+from sluice.cli.cell.client import Api, run
+from sluice.cli.cell.name_completion import complete_targets
+from sluice.cli.cell.selectors import namespace_option
+from sluice.cli.kit.errors import CliError
+from sluice.cli.kit.event_text import describe
+from sluice.cli.kit.resources import resource_named
+from sluice.cli.kit.table import Column, render
+from sluice.protocol.query import HistoryRequest, Object
+
+from .get import not_found
+
+COLUMNS = (
+    Column[Object]("SEQ", lambda entry: str(entry["seq"]), right=True),
+    Column[Object]("TIME", lambda entry: clock(entry["at"])),
+    Column[Object]("EVENT", lambda entry: str(entry["event"].get("type", ""))),
+    Column[Object]("CAUSE", lambda entry: str(entry["event"].get("cause") or ""), right=True),
+    Column[Object]("DETAIL", lambda entry: _detail(entry)),
+)
+
+
+def _detail(entry: Object) -> str:
+    event = entry["event"]
+    whose = event.get("workload", "")
+    # A preemptor's history has whom it preempted.
+    other = f"{whose} " if event.get("type") == "Preempted" and whose != entry["workload"] else ""
+    return f"{other}{describe(event)}"
+
+
+def clock(at: int) -> str:
+    """Return a time of the log as the local time of day, to the millisecond."""
+    return datetime.fromtimestamp(at / 1e6).strftime("%H:%M:%S.%f")[:-3]
+
+
+@click.command()
+@click.argument(
+    "arguments", nargs=-1, required=True, metavar="TYPE NAME | TYPE/NAME", shell_complete=complete_targets
+)
+@namespace_option()
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Newest so many.")
+@click.pass_context
+def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit: int) -> None:
+    """Show what happened to a job or workload: each event, and which message brought it about.
+
+    \b
+    Examples:
+      sluice events job train
+      sluice log show SEQ         the whole message behind a line
+    """
+    word, name = _target(arguments)
+    resource = resource_named(word)
+    if resource.kind not in ("Job", "Workload"):
+        raise CliError("events are kept of jobs and workloads", hint="`sluice log tail MATCH` finds others.")
+
+    async def work(api: Api) -> None:
+        if await api.get(resource.kind, name, namespace) is None:
+            raise await not_found(api, resource, name, namespace)
+        request = HistoryRequest(kind=resource.kind, name=name, namespace=namespace, limit=limit)
+        found = await api.history(request)
+        # What has no event of its own is a second word on the one before, for `describe`.
+        items = [entry for entry in found.items if entry["event"]]
+        click.echo("\n".join(render(items, COLUMNS)))
+
+    run(ctx, work)
+
+
+def _target(arguments: tuple[str, ...]) -> tuple[str, str]:
+    if len(arguments) == 1 and "/" in arguments[0]:
+        word, _, name = arguments[0].partition("/")
+        return word, name
+    if len(arguments) == 2:
+        return arguments[0], arguments[1]
+    raise CliError("say one object", hint="sluice events job NAME", exit_code=2)

@@ -1,0 +1,1 @@
+"""Commands that ask the log: why, trace, simulate, replay."""

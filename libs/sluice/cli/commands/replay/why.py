@@ -1,0 +1,338 @@
+"""`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from sluice.cli.cell.log_options import (
+    at_option,
+    clock,
+    log_option,
+    output_option,
+    plain_errors,
+    progress,
+    sequence_of,
+    show_json,
+    source_of,
+)
+from sluice.cli.cell.selectors import namespace_option
+from sluice.cli.kit.errors import EXIT_USAGE, CliError
+from sluice.cli.kit.event_text import describe, subject_of
+from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.table import one_line
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.submission import parse, read
+from sluice.core.workload.pending_reasons import ADMISSION_GATED
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event
+from sluice.events.ids import uid
+from sluice.events.scheduler import QuotaReserved
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from sluice.log.fold import Fold
+from sluice.protocol.subjects import COMMITS
+from sluice.replay.explain import racing_sandbox, resize
+from sluice.replay.explain.activity import queue_words
+from sluice.replay.explain.sandbox import Laboratory, Outcome
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import Others, explain, find
+from sluice.replay.history import causes
+from sluice.replay.history import trace as tracing
+from sluice.replay.source.source import Source
+from sluice.replay.source.time_travel import Progress, checks_at, configured_at, scheduler_at, variants_at
+
+
+@click.command()
+@click.argument("workload")
+@namespace_option()
+@at_option()
+@log_option()
+@output_option()
+@click.pass_context
+def why(
+    ctx: click.Context, workload: str, namespace: str, at: str | None, file: Path | None, output: str
+) -> None:
+    """Explain why WORKLOAD (or a job's) is pending, now or at any sequence or time.
+
+    Shows what it asks for and what there is, its place in the queue, who holds what is short and why they
+    may not be preempted, and changes that would admit it, each of them decided on a copy of the state.
+
+    \b
+    Examples:
+      sluice why train
+      sluice why team-a/train --at 4711
+      sluice why train --at 2026-01-06T14:03 -l tuesday.slog -o json
+    """
+    workload = _within(namespace, workload)
+    with plain_errors():
+        source = source_of(ctx, file)
+        seq = sequence_of(source, at)
+        with progress(source, "Reading", seq) as show:
+            fold = scheduler_at(source, seq, progress=show)
+            report = explain(
+                fold.state, workload, seq, fold.at, others=_others(source, seq, fold, workload, show)
+            )
+    if output == "json":
+        show_json(report.plain())
+    else:
+        click.echo("\n".join(plain_words(report)))
+
+
+def _within(namespace: str, name: str) -> str:
+    """Return the name as it is to be looked for; in `default` as it was given, for errors to repeat."""
+    return name if "/" in name or namespace == "default" else f"{namespace}/{name}"
+
+
+def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, show: Progress) -> Others:
+    """Ask the other services too, where they have a say in this workload."""
+    world, found = fold.state.world, find(fold.state, name)
+    family = world.families.get(found.record.parent or found.key)
+    members = [found, *(family or {}).values()]
+    checked = any(w.assignment is not None and w.admitted_at is None for w in members)
+    return Others(
+        variants_at(source, seq, progress=show).state if family else None,
+        checks_at(source, seq, progress=show).state if checked else None,
+    )
+
+
+@click.command("who-preempted")
+@click.argument("workload")
+@namespace_option()
+@log_option()
+@output_option()
+@click.pass_context
+def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path | None, output: str) -> None:
+    """Say who preempted a workload or job, when, and by which rule."""
+    workload = _within(namespace, workload)
+    key = workload if "/" in workload else f"default/{workload}"
+    with plain_errors():
+        source = source_of(ctx, file)
+        with progress(source, "Reading") as show:
+            found = causes.preemptions_of(source, key, show)
+            if not found and not causes.history(source, (key,), show):
+                find(scheduler_at(source, source.end, progress=show).state, workload)
+    if output == "json":
+        show_json([{"seq": h.seq, "at": h.at, **h.data} for h in found])
+    elif not found:
+        click.echo(f"{key} was not preempted.")
+    for h in found if output == "text" else ():
+        d = h.data
+        click.echo(f"{h.seq:>8}  {clock(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
+        click.echo(f"          {d['message']}")
+        if h.cause:
+            click.echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
+
+
+@click.command()
+@click.argument("event", type=click.IntRange(1), metavar="SEQ")
+@click.argument("about", default="", metavar="[NAME]")
+@log_option()
+@output_option()
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Causes and consequences shown.",
+)
+@click.pass_context
+def trace(ctx: click.Context, event: int, about: str, file: Path | None, output: str, limit: int) -> None:
+    """Follow the message at SEQ back to its first cause, and on to what came of it.
+
+    A commit may hold many events; NAME, a job, workload or queue, leaves out what is not about it.
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        sequence_of(source, str(event))
+        with progress(source, "Reading") as show:
+            found = tracing.trace(source, event, about=about, limit=limit, back=limit, progress=show)
+    if output == "json":
+        rows = {
+            "causes": found.causes,
+            "consequences": [{"depth": d, **vars(h)} for d, h in found.consequences],
+            "cut": found.cut,
+        }
+        show_json(msgspec.to_builtins(rows))
+        return
+    if found.cut:
+        click.echo(f"... there are earlier causes, more than {limit} (--limit, or a NAME)")
+    for h in found.causes:
+        click.echo(happening_line(h, mark="▶" if h.seq == event else " "))
+    for depth, h in found.consequences:
+        click.echo(happening_line(h, indent=depth))
+    if len(found.consequences) == limit:
+        click.echo(f"... there may be more than {limit} (--limit)")
+
+
+def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> str:
+    """Return one happening on one line: place, time, writer, what, about whom, and its cause."""
+    fields = {"type": h.type, "cause": h.cause, **h.data}
+    if h.writer in COMMITS:
+        text = one_line(f"{subject_of(fields)}  {describe(fields)}".rstrip(), 200)
+    else:
+        text = str(h.data.get("job") or h.data.get("subject", ""))
+        text += "".join(f" {h.data[k]}" for k in ("workload", "check", "state") if k in h.data)
+    cause = f" ={h.cause}" if h.cause else ""
+    return f"{mark}{h.seq:>7} {clock(h.at)} {'  ' * indent}{h.writer:<9} {h.type} {text}{cause}"
+
+
+@click.command()
+@click.option("-f", "--filename", type=click.Path(path_type=Path), required=True, help="The job's manifest.")
+@at_option()
+@log_option()
+@output_option()
+@click.pass_context
+def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | None, output: str) -> None:
+    """Say what would become of a job if it were submitted: where it would run, whom it would preempt.
+
+    Nothing is submitted. Preempted workloads are taken to stop at once. In a queue with concurrent admission
+    the job's variants race as they would. Of an elastic job that runs already, it says what would become of
+    its new size.
+    """
+    with plain_errors():
+        source = source_of(ctx, file)
+        seq = sequence_of(source, at)
+        with progress(source, "Reading", seq) as show:
+            fold = scheduler_at(source, seq, progress=show)
+            jobs = configured_at(source, SliceAggregator(), seq, show)
+            record = _record(filename, seq, fold, dict(jobs.priorities))
+            job = f"{record.namespace}/{_job_name(record)}"
+            running = resize.workload_of(fold.state, job)
+            resizes = running is not None and resize.is_resize(fold.state, running, record)
+            races = racing_sandbox.policy_for(fold.state, record) is not None and not resizes
+            families = variants_at(source, seq, progress=show).state if races else None
+        events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
+        if running is not None and resizes:
+            grown = resize.growth(fold.state, running, record, seq)
+            if grown is None:
+                _shrinks(job, running, record, output)
+                return
+            record, events = grown
+        if families is not None:
+            outcome = racing_sandbox.Race(fold.state, families, seq, fold.at).run(record)
+        else:
+            laboratory = Laboratory(fold.state, seq, fold.at)
+            outcome = laboratory.attempt(events, record.key)
+    if output == "json":
+        show_json(msgspec.to_builtins(outcome))
+        return
+    if running is not None and not resizes:
+        click.echo(f"{job} is there already; this is about another job like it.")
+    click.echo("\n".join(told(fold.state, record, outcome)))
+
+
+def _job_name(record: WorkloadRecord) -> str:
+    return record.name.removeprefix("job-").removesuffix("-simulated")
+
+
+def _shrinks(job: str, running: Workload, record: WorkloadRecord, output: str) -> None:
+    """Say of a resize that it needs no quota."""
+    had, has = (", ".join(f"{p.count} x {p.name}" for p in r.pod_sets) for r in (running.record, record))
+    if output == "json":
+        show_json({"resized": {"workload": running.key, "pods": {p.name: p.count for p in record.pod_sets}}})
+    elif had == has:
+        click.echo(f"{job} runs with {has} already.")
+    else:
+        click.echo(f"{job} would go on with {has} instead of {had}, at once.")
+
+
+def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Iterator[str]:
+    """Yield what would become of the job, as lines for people."""
+    name = f"{record.namespace}/{record.name}"
+    if outcome.reserved is None:
+        yield f"{name} would wait: {_waits_for(state, record, outcome)}"
+        if record.replaces is not None:
+            yield f"  Its slice {record.replaces} runs on meanwhile."
+    else:
+        done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
+        where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
+        yield f"{name} would {done} in {where}: {_flavors(outcome.reserved)}"
+        if record.replaces is not None:
+            yield f"  It would take the place of its slice {record.replaces}, whose pods run on."
+        yield from _later(outcome.reserved)
+    for event in outcome.preempted:
+        yield f"  It would preempt {event.workload} ({event.rule})."
+    for variant, reserved in outcome.reserving.items():
+        if variant != outcome.variant:
+            where = _flavors(reserved)
+            yield f"  Variant {variant} would have quota reserved, and wait for checks: {where}"
+            yield from _later(reserved)
+    for variant, why in outcome.waiting.items():
+        yield f"  Variant {variant} would wait: {why}"
+
+
+def _later(reserved: QuotaReserved) -> Iterator[str]:
+    """Yield whom the reservation waits for, to be preempted when its checks allow it (AC6)."""
+    for victim in reserved.pending_victims if reserved.preemptions_pending else ():
+        yield f"  It would preempt {victim}, once its admission checks allow it; until then that one runs on."
+
+
+def _as_variant(variant: str) -> str:
+    return f" as variant {variant}" if variant else ""
+
+
+def _flavors(reserved: QuotaReserved) -> str:
+    return "; ".join(
+        f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
+        for ps in reserved.pod_sets
+    )
+
+
+def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> str:
+    """Return reason and message; who never comes to a queue is told why not."""
+    queues = state.world.local_queues
+    closed = queue_words(state, record)
+    if closed is not None:
+        known = f"{record.namespace}/{record.queue_name}" in queues
+        near = "" if known else did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
+        return f"{': '.join(closed)}{f'.{near}' if near else ''}"
+    if gated_by := record.annotations.get(GATED_BY_ANNOTATION):
+        return f"{ADMISSION_GATED}: Admission is gated by: {gated_by}"
+    return ": ".join(filter(None, (outcome.reason or "PendingEvaluation", outcome.message)))
+
+
+def _record(
+    filename: Path, seq: int, fold: Fold[SchedulerState], priorities: dict[str, int]
+) -> WorkloadRecord:
+    try:
+        manifest = yaml.safe_load(filename.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
+    if not isinstance(manifest, dict):
+        raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
+    metadata = manifest.get("metadata") or {}
+    namespace, name = metadata.get("namespace") or "default", str(metadata.get("name", ""))
+    submission = parse(msgspec.json.encode(manifest), namespace, name)
+    request = (
+        submission
+        if isinstance(submission, tuple)
+        else read(submission, fold.state.world.config.feature_gates)
+    )
+    if isinstance(request, tuple):
+        raise CliError(
+            "\n".join([f"{filename} is invalid:", *(f"* {error}" for error in request)]), exit_code=EXIT_USAGE
+        )
+    return WorkloadRecord(
+        namespace=namespace,
+        name=f"job-{name}-simulated",
+        uid=uid(seq + 1),
+        queue_name=request.queue_name,
+        created_at=fold.at,
+        pod_sets=request.pod_sets,
+        priority=request.priority
+        if request.priority is not None
+        else priorities.get(request.priority_class, 0),
+        priority_class=request.priority_class,
+        maximum_execution_time_s=request.maximum_execution_time_s,
+        preemption_gates=request.preemption_gates,
+        allowed_flavors=request.allowed_flavors,
+        cannot_preempt=request.cannot_preempt,
+        cannot_borrow=request.cannot_borrow,
+        labels=dict(request.labels),
+        annotations=dict(request.annotations),
+    )

@@ -1,0 +1,1 @@
+"""The wire contract as files (`python -m sluice.contract`): no service loads this."""

@@ -1,0 +1,1 @@
+"""What consumption costs, and who may still start."""

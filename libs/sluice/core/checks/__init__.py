@@ -1,0 +1,1 @@
+"""The decider that asks for admission checks and hears their verdicts: admission-check's."""

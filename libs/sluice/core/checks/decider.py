@@ -1,0 +1,89 @@
+"""admission-check's decider: which checks a workload must pass, and what their controllers say (AC1-AC8).
+
+A workload that has quota reserved is admitted when every check that its queue names for its flavors is
+Ready. The service asks the controllers (the projection in `checks_requests`), takes their verdicts from the
+log, and tells the scheduler what they come to together:
+
+    QuotaReserved -> ChecksRequested;  CheckVerdict -> CheckStateChanged;  all Ready -> ChecksReady
+    Retry -> ChecksRetry;  Rejected -> ChecksRejected;  Evicted, QuotaReleased -> ChecksWithdrawn
+
+The state is in `checks_state`, decoding in `checks_intake`, the fold in `checks_fold`, the rules in
+`checks_decide`, time without an answer in `checks_silence`, what checks may add to pods in `checks_updates`,
+snapshots in `checks_snapshot`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sluice.events.base import Event, Micros
+
+from . import snapshot
+from .decide import check_events, grace_ends, presence_events, turn
+from .fold import HANDLERS
+from .state import State
+from .timeouts import ends, overdue
+
+MAX_EVENTS = 2000
+MAX_INPUT_BYTES = 1024 * 1024
+"""Bounds of one `decide`, so that its step fits into one message of the log."""
+
+
+class AdmissionChecks:
+    """Decides what the controllers of admission checks are asked, and what their answers mean."""
+
+    writer: ClassVar[str] = "checks"
+    reads: ClassVar[frozenset[str]] = frozenset(
+        {"config", "slices", "variants", "scheduler", "verdict.>", "presence.controller.*"}
+    )
+    state_version: ClassVar[int] = 5
+
+    def initial(self) -> State:
+        return State()
+
+    def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
+        """Fold one event; those of no concern here are passed over."""
+        handler = HANDLERS.get(type(event))
+        if handler is not None:
+            handler(state, event, seq, at)
+
+    def decide(self, state: State, at: Micros) -> Sequence[Event]:
+        """Return what follows from what came in since the state was last settled.
+
+        1. Controllers that came or went, and what their checks are then.
+        2. Workloads, the oldest first; also those that have waited too long for an answer. Never in the
+           order of the work list: it holds what is settled, too, until somebody has looked.
+        """
+        if state.presence:
+            return presence_events(state.presence[0])
+        events: list[Event] = []
+        late = {name: None for name, end in grace_ends(state).items() if end <= at}
+        for name in sorted(late | state.watched):
+            events += check_events(state, name, at)
+        if events:
+            return events
+        state.watched.clear()
+        size = 0
+        for key in sorted(state.todo | overdue(state, at), key=state.order):
+            found = turn(state, key, at)
+            if not found:
+                # Settled: what is looked at again without a change says the same.
+                state.todo.pop(key, None)
+                continue
+            events += found
+            size += sum(len(verdict.payload) for verdict in state.verdicts.get(key, {}).values())
+            if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
+                break
+        return events
+
+    def deadline(self, state: State) -> Micros | None:
+        """Return when the next controller has been away, or silent, for too long."""
+        return min([*grace_ends(state).values(), *ends(state)], default=None)
+
+    def dump(self, state: State) -> bytes:
+        return snapshot.dump(state)
+
+    def load(self, data: bytes) -> State:
+        return snapshot.load(data)
+
+
+__all__ = ["AdmissionChecks"]

@@ -1,0 +1,506 @@
+"""How each event changes the admission-check service's state. No choices are left here.
+
+`HANDLERS` says which events are folded; all others are of no concern.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.core.workload.admission_checks import (
+    READY,
+    REJECTED,
+    RETRY,
+    CheckState,
+    asked_for,
+    reset_on_eviction,
+    retried_late,
+)
+from sluice.core.workload.charges import scaled
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import (
+    AdmissionCheckStatusChanged,
+    CheckInputRejected,
+    CheckRequestsUpdated,
+    ChecksPending,
+    ChecksReady,
+    ChecksRejected,
+    ChecksRequested,
+    ChecksRetry,
+    CheckStateChanged,
+    ChecksWithdrawn,
+    ControllerLost,
+    ControllerSeen,
+    PreemptionsAllowed,
+    VerdictIgnored,
+)
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.envelope import Message
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    PendingPreemptionsIssued,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
+from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
+
+from .intake import presence as read_presence
+from .intake import verdict as read_verdict
+from .requests import SHOWN
+from .state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
+from .timeouts import answer_timeout, asked, heard, heard_all
+
+MAX_LOST = 4096
+"""How many controllers are remembered after they were lost."""
+
+_NOT_PARAMETERS = frozenset(
+    {"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue", "CustomResourceDefinition"}
+    | {"LimitRange", "RuntimeClass"}
+)
+
+# What comes from outside
+
+
+def _message(state: State, event: Message, seq: int, _at: Micros) -> None:
+    if event.subject.startswith("presence."):
+        state.presence.append(read_presence(event, seq))
+        return
+    key, verdict = read_verdict(event, seq)
+    state.receive(key, verdict)
+
+
+# Configuration
+
+
+def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
+    try:
+        match event.kind:
+            case "ClusterQueue":
+                spec = msgspec.json.decode(event.object, type=kueue.ClusterQueue).spec
+                state.cluster_queues[event.name] = spec
+                _look_at(state, state.by_queue.get(event.name, ()), seq)
+            case "ResourceFlavor":
+                flavor = msgspec.json.decode(event.object, type=kueue.ResourceFlavor)
+                state.flavors[event.name] = flavor.spec
+            case "AdmissionCheck":
+                _check_applied(state, event, seq)
+            case "Configuration":
+                state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
+                state.watched.update(dict.fromkeys(state.checks))
+            case kind if kind not in _NOT_PARAMETERS:
+                found = msgspec.json.decode(event.object, type=_Specified)
+                state.parameters[kind, event.name] = (seq, found.spec)
+                _parameters_changed(state, kind, event.name, seq)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The configuration's writer has validated it; whatever else stands there means nothing here.
+        return
+
+
+class _Specified(msgspec.Struct, frozen=True):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _check_applied(state: State, event: ObjectApplied, seq: int) -> None:
+    found = msgspec.json.decode(event.object, type=kueue.AdmissionCheck)
+    before = state.checks.get(event.name)
+    version = before.version if before is not None and before.spec == found.spec else seq
+    status = before.status if before is not None else None
+    state.checks[event.name] = Check(found.spec, version, status, answer_timeout(found))
+    state.watched[event.name] = None
+    if version == seq:
+        _look_at(state, _users(state, event.name), seq)
+
+
+def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
+    match event.kind:
+        case "ClusterQueue":
+            if state.cluster_queues.pop(event.name, None) is not None:
+                _look_at(state, state.by_queue.get(event.name, ()), seq)
+        case "ResourceFlavor":
+            state.flavors.pop(event.name, None)
+        case "AdmissionCheck":
+            if state.checks.pop(event.name, None) is not None:
+                state.watched.pop(event.name, None)
+                _look_at(state, _users(state, event.name), seq)
+        case "Configuration":
+            state.config = kueue.ConfigurationSpec()
+            state.watched.update(dict.fromkeys(state.checks))
+        case kind if state.parameters.pop((kind, event.name), None) is not None:
+            _parameters_changed(state, kind, event.name, seq)
+
+
+def _users(state: State, check: str) -> list[WorkloadKey]:
+    """Return the workloads with quota in queues that name the check, or that have it requested."""
+    return [
+        key
+        for queue in sorted(state.by_queue)
+        if _names(state.cluster_queues.get(queue), check)
+        for key in state.by_queue[queue]
+    ]
+
+
+def _names(spec: kueue.ClusterQueueSpec | None, check: str) -> bool:
+    strategy = spec.admission_checks_strategy if spec is not None else None
+    return strategy is not None and any(rule.name == check for rule in strategy.admission_checks)
+
+
+def _parameters_changed(state: State, kind: str, name: str, seq: int) -> None:
+    for check in sorted(state.checks):
+        if state.checks[check].parameters == (kind, name):
+            _look_at(state, _users(state, check), seq)
+
+
+def _look_at(state: State, keys: Iterable[WorkloadKey], seq: int) -> None:
+    for key in keys:
+        state.touch(state.workloads[key], seq)
+
+
+# Workloads
+
+
+def _created(state: State, event: WorkloadCreated | VariantCreated, _seq: int, _at: Micros) -> None:
+    record = event.workload
+    if record.key in state.workloads:
+        return
+    state.workloads[record.key] = Tracked(record)
+    if record.parent is not None:
+        state.families.setdefault(record.parent, {})[record.key] = None
+
+
+def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is None:
+        return
+    changes = event.changes
+    tracked.record = msgspec.structs.replace(tracked.record, **changes)
+    reservation = tracked.reservation
+    if reservation is None or reservation.over or not SHOWN.intersection(changes):
+        return
+    if "pod_sets" in changes:
+        # WS3: what was reserved shrinks with it, as the scheduler does; what was asked of checks too.
+        counts = {pods.name: pods.count for pods in tracked.record.pod_sets}
+        reservation.assignment = tuple(
+            scaled(pods, min(pods.count, counts.get(pods.name, pods.count)))
+            for pods in reservation.assignment
+        )
+    reservation.edited = reservation.requested is not None
+    state.touch(tracked, seq)
+
+
+def _finished(state: State, event: WorkloadFinished | WorkloadSliceReplaced, seq: int, _at: Micros) -> None:
+    _end(state, event.workload, "Finished", seq)
+
+
+def _deleted(state: State, event: WorkloadDeleted | VariantDeleted, seq: int, _at: Micros) -> None:
+    _end(state, event.workload, "Deleted", seq)
+
+
+def _end(state: State, key: WorkloadKey, why: str, seq: int) -> None:
+    """The workload is gone, and its variants go with it."""
+    tracked = state.workloads.get(key)
+    if tracked is None:
+        return
+    for variant in state.families.pop(key, ()):
+        _end(state, variant, why, seq)
+    record, reservation = tracked.record, tracked.reservation
+    siblings = state.families.get(record.parent) if record.parent is not None else None
+    if siblings is not None and record.parent is not None:
+        siblings.pop(key, None)
+        if not siblings:
+            del state.families[record.parent]
+    if reservation is not None:
+        _give_up(state, tracked, why, seq)
+    if tracked.withdrawal is not None:
+        state.gone[key] = tracked.withdrawal
+    if reservation is not None:
+        _leave(state, tracked, reservation)
+    del state.workloads[key]
+    state.todo.pop(key, None)
+    if key in state.gone or key in state.verdicts:
+        state.todo[key] = None
+
+
+def _leave(state: State, tracked: Tracked, reservation: Reservation) -> None:
+    members = state.by_queue[reservation.cluster_queue]
+    del members[tracked.record.key]
+    if not members:
+        del state.by_queue[reservation.cluster_queue]
+
+
+# Quota
+
+
+def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is None:
+        return
+    if tracked.reservation is not None:
+        _give_up(state, tracked, "QuotaReleased", seq)
+        _leave(state, tracked, tracked.reservation)
+    tracked.attempts += 1
+    tracked.retried = None
+    tracked.reservation = Reservation(
+        attempt=tracked.attempts,
+        cluster_queue=event.cluster_queue,
+        assignment=tuple(event.pod_sets),
+        at=at,
+        seq=seq,
+        preemptions_pending=event.preemptions_pending,
+    )
+    state.by_queue.setdefault(event.cluster_queue, {})[event.workload] = None
+    state.touch(tracked, seq)
+
+
+def _admitted(state: State, event: Admitted, seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is not None and tracked.reservation is not None:
+        tracked.reservation.admitted = True
+        heard_all(state, tracked, tracked.reservation)
+        state.touch(tracked, seq)
+
+
+def _issued(state: State, event: PendingPreemptionsIssued, seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is not None and tracked.reservation is not None:
+        tracked.reservation.preemptions_pending = False
+        state.touch(tracked, seq)
+
+
+def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is not None:
+        _give_up(state, tracked, "Evicted", seq)
+
+
+def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is None or tracked.reservation is None:
+        return
+    _give_up(state, tracked, "QuotaReleased", seq)
+    _leave(state, tracked, tracked.reservation)
+    tracked.reservation = None
+
+
+def _give_up(state: State, tracked: Tracked, why: str, seq: int) -> None:
+    """The attempt is over, whoever has ended it (AC4)."""
+    reservation = tracked.reservation
+    if reservation is None or reservation.over:
+        return
+    reservation.over = why
+    heard_all(state, tracked, reservation)
+    if reservation.outcome == RETRY:
+        tracked.retried = Retried(
+            reservation.attempt, tuple(reservation.requested or ()), reservation.requeue_at
+        )
+    if reservation.requested is not None:
+        tracked.withdrawal = Withdrawal(reservation.attempt, why, reservation.requested, seq)
+    state.touch(tracked, seq)
+
+
+# Its own
+
+
+def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is None or tracked.reservation is None:
+        return
+    reservation = tracked.reservation
+    before = reservation.requested or {}
+    now = {name: state.basis(name) for name in event.checks}
+    # What another controller has said of a check is void.
+    moved = {name for name in before if name in now and before[name].controller != now[name].controller}
+    if not reservation.admitted:
+        for name in sorted(moved):
+            tracked.states.pop(name, None)
+    new = [] if reservation.admitted else [name for name in now if name in moved or name not in before]
+    tracked.states = asked_for(tracked.states, now, new, at)
+    if reservation.requested is not None:
+        reservation.added.update(dict.fromkeys(new, event.cause))
+    reservation.requested = now
+    for name in before:
+        if name not in now:
+            heard(state, tracked, reservation, name)
+    asked(state, tracked, reservation, new, at)
+    reservation.told_pending = reservation.preemptions_pending
+    reservation.told_admitted = reservation.admitted
+    changed = [name for name in before if before[name] != now.get(name)]
+    state.restate(event.workload, before, changed)
+    state.restate(event.workload, now, now)
+    state.touch(tracked, event.cause)
+
+
+def _requests_updated(state: State, event: CheckRequestsUpdated, _seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    reservation = tracked.reservation if tracked is not None else None
+    if reservation is not None and reservation.requested is not None:
+        reservation.told_admitted = event.admitted
+        reservation.told_pending = event.preemptions_pending
+        reservation.edited = False
+        state.restate(event.workload, reservation.requested, reservation.requested)
+
+
+def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    withdrawal = state.gone.pop(event.workload, None)
+    if withdrawal is None and tracked is not None:
+        withdrawal, tracked.withdrawal = tracked.withdrawal, None
+        tracked.states = {found.name: found for found in reset_on_eviction(tracked.states.values(), at)}
+        state.touch(tracked, event.cause)
+    if withdrawal is not None:
+        state.restate(event.workload, withdrawal.requests, withdrawal.requests)
+
+
+def _state_changed(state: State, event: CheckStateChanged, _seq: int, at: Micros) -> None:
+    state.answered(event.cause)
+    tracked = state.workloads.get(event.workload)
+    if tracked is None:
+        return
+    before = tracked.states.get(event.check)
+    tracked.states[event.check] = CheckState(
+        event.check,
+        event.state,
+        # A Retry that is said again counts its delay anew.
+        before.at if before is not None and before.state == event.state != RETRY else at,
+        event.message,
+        event.requeue_after_s,
+        event.retry_count,
+        event.pod_set_updates,
+        event.reason,
+    )
+    reservation = tracked.reservation
+    if reservation is not None and reservation.requested is not None:
+        heard(state, tracked, reservation, event.check)
+        state.restate(event.workload, reservation.requested, (event.check,))
+    state.touch(tracked, event.cause)
+
+
+def _outcome(
+    state: State,
+    event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected,
+    _seq: int,
+    at: Micros,
+) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is None:
+        return
+    if isinstance(event, ChecksRetry) and tracked.retried is not None:
+        state.answered(event.cause)
+        tracked.retried = msgspec.structs.replace(tracked.retried, requeue_at=event.requeue_at)
+        tracked.states = retried_late(tracked.states, event.checks, at)
+        return
+    reservation = tracked.reservation
+    if reservation is None:
+        return
+    match event:
+        case ChecksReady():
+            reservation.outcome = READY
+        case ChecksPending():
+            reservation.outcome = ""
+        case ChecksRejected():
+            reservation.outcome = REJECTED
+        case ChecksRetry():
+            reservation.outcome = RETRY
+            reservation.requeue_at = event.requeue_at
+            reservation.retried = tuple(event.checks)
+    state.touch(tracked, event.cause)
+
+
+def _allowed(state: State, event: PreemptionsAllowed, _seq: int, _at: Micros) -> None:
+    tracked = state.workloads.get(event.workload)
+    if tracked is not None and tracked.reservation is not None:
+        tracked.reservation.allowed = True
+
+
+def _ignored(state: State, event: VerdictIgnored, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    tracked = state.workloads.get(event.workload)
+    reservation = tracked.reservation if tracked is not None else None
+    if tracked is None or reservation is None or event.attempt != reservation.attempt:
+        return
+    if event.reason == "Duplicate":
+        # Pending without a word changes nothing, but somebody is there.
+        heard(state, tracked, reservation, event.check)
+
+
+def _rejected(state: State, event: CheckInputRejected, _seq: int, _at: Micros) -> None:
+    if not state.answered(event.cause):
+        _presence_answered(state, event.cause)
+
+
+def _presence_answered(state: State, seq: int) -> None:
+    if state.presence and state.presence[0].seq == seq:
+        state.presence.popleft()
+
+
+def _seen(state: State, event: ControllerSeen, _seq: int, at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    state.controllers.pop(event.controller, None)
+    state.controllers[event.controller] = Controller(True, at, event.cause)
+    _watch(state, event.controller)
+
+
+def _lost(state: State, event: ControllerLost, _seq: int, at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    controllers = state.controllers
+    before = controllers.pop(event.controller, None)
+    # Lost once more is lost since the first time.
+    since = before.since if before is not None and not before.present else at
+    controllers[event.controller] = Controller(False, since, event.cause)
+    _watch(state, event.controller)
+    if len(controllers) > MAX_LOST:
+        oldest = next((name for name, found in controllers.items() if not found.present), None)
+        if oldest is not None:
+            del controllers[oldest]
+
+
+def _watch(state: State, controller: str) -> None:
+    for name, check in state.checks.items():
+        if check.spec.controller_name == controller:
+            state.watched[name] = None
+
+
+def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, _at: Micros) -> None:
+    check = state.checks.get(event.check)
+    if check is not None:
+        check.status = (event.active, event.reason, event.message)
+
+
+HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    Message: _message,
+    ObjectApplied: _applied,
+    ObjectDeleted: _object_deleted,
+    WorkloadCreated: _created,
+    WorkloadUpdated: _updated,
+    WorkloadFinished: _finished,
+    WorkloadSliceReplaced: _finished,
+    WorkloadDeleted: _deleted,
+    VariantCreated: _created,
+    VariantUpdated: _updated,
+    VariantDeleted: _deleted,
+    QuotaReserved: _reserved,
+    Admitted: _admitted,
+    PendingPreemptionsIssued: _issued,
+    Evicted: _evicted,
+    QuotaReleased: _released,
+    ChecksRequested: _requested,
+    CheckRequestsUpdated: _requests_updated,
+    ChecksWithdrawn: _withdrawn,
+    CheckStateChanged: _state_changed,
+    ChecksReady: _outcome,
+    ChecksPending: _outcome,
+    ChecksRetry: _outcome,
+    ChecksRejected: _outcome,
+    PreemptionsAllowed: _allowed,
+    VerdictIgnored: _ignored,
+    CheckInputRejected: _rejected,
+    ControllerSeen: _seen,
+    ControllerLost: _lost,
+    AdmissionCheckStatusChanged: _status,
+}
+
+__all__ = ["HANDLERS"]

@@ -1,0 +1,1 @@
+"""Configuration objects: what they are now, and what applying or deleting one would change."""

@@ -1,0 +1,1 @@
+"""One scheduling cycle over one tree of cohorts (Kueue: pkg/scheduler)."""

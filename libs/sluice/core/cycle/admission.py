@@ -1,0 +1,476 @@
+"""What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sluice.api.features import enabled
+from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
+from sluice.core.flavors.assignment import Mode, pending_flavors
+from sluice.core.flavors.memo import is_plain, remembered
+from sluice.core.preemption.targets import get_targets
+from sluice.core.queueing.overcommit import Promises, keep_waiting
+from sluice.core.queueing.pending_queue import Peers, TreeQueues, Waiting
+from sluice.core.quota.tree import FlavorResource, Node
+from sluice.core.workload import pending_reasons as texts
+from sluice.core.workload.admission_checks import checks_for
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.preemption_history import IN_VAIN, actor
+from sluice.core.world.preemption_rules import waits_for_checks
+from sluice.core.world.reservations import Trial, without
+from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, standing
+from sluice.core.world.workload import Workload
+from sluice.events.base import PodSetAssignment, WorkloadKey
+
+from .entry import Entry, Outcome
+from .nomination import may_be_reduced, propose
+
+ALWAYS_RECLAIMS = "Any"
+
+
+class Processing:
+    """Decides on entries one after the other; `trial` must be entered meanwhile.
+
+    Entries are judged as if the victims of earlier ones had gone already, and what those wait for were in
+    use; and, where they need nobody to go, by what is really free (see `promises`).
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_changed",
+        "_families",
+        "_gated",
+        "_preempted",
+        "_recompute_overlaps",
+        "_reserved",
+        "_world",
+        "blocked",
+        "promises",
+        "recomputations",
+        "skipped_preemptions",
+        "trial",
+    )
+
+    def __init__(self, world: World, *, blocked: bool) -> None:
+        self._world = world
+        self._recompute_overlaps = enabled(
+            world.config.feature_gates, "RecomputeAssignmentUponPreemptionTargetsOverlap"
+        )
+        self._blocks = blocks_admission(world.config)
+        self.blocked = blocked
+        """Must the pods of somebody be ready before the next one is admitted (waitForPodsReady)?"""
+        self._preempted: dict[str, Workload] = {}
+        """Victims of entries of this cycle."""
+        self._changed = False
+        """An entry of this cycle has got something, or waits for it."""
+        self._gated: set[WorkloadKey] = set()
+        """Families of which a variant was found to be blocked on its gates in this cycle."""
+        self._families: set[WorkloadKey] = set()
+        """Of which a variant has got something, or is to go, in this cycle: what its siblings may do, and are
+        charged for, follows from it."""
+        self._reserved: dict[str, dict[FlavorResource, int]] = {}
+        self.trial = Trial(world)
+        self.promises: Promises | None = None
+        """What others of the tree wait for, if any do: their victims are out of the tree."""
+        self.skipped_preemptions: dict[str, int] = {}
+        self.recomputations: dict[str, str] = {}
+
+    def begin(self, tree: TreeQueues, *, but: Waiting | None = None) -> None:
+        """Start on the entries of this tree, with the trial entered.
+
+        `but`: the preemptor that is looked at first. What it waits for would be lifted at once.
+        """
+        self._world.circles.planned.clear()
+        if self._world.claims or tree.waiting:
+            promises = Promises(self.trial, tree.members)
+            keep_waiting(promises, tree, but)
+            self.promises = promises if promises else None
+
+    def lift(self, waiting: Waiting) -> None:
+        """Keep nothing for this preemptor for now."""
+        if self.promises is not None:
+            self.promises.lift(waiting)
+            if not self.promises:
+                self.promises = None  # what is not promised at all needs no second look
+
+    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+        """Keep what it waits for, see `Promises.keep`."""
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        self.promises.keep(waiting, node, beside)
+
+    def reconcile(self, entry: Entry) -> None:
+        """Look again for one that can get what it needs, but only once others' victims have gone.
+
+        It has to take their place, then, or do without: see `promises`.
+        """
+        promises = self.promises
+        assert promises is not None
+        if not promises.pending:
+            self._look_beside(entry)
+            return
+        if not entry.is_possible():
+            return
+        targets = [target.workload for target in entry.targets]
+        if not promises.concern(targets) and self.is_free(entry, targets):
+            return
+        with promises.shown():
+            propose(self._world, entry)
+        entry.overdrawn = True
+
+    def _look_beside(self, entry: Entry) -> None:
+        """Look for another flavor where what would fit is still in use by those whom others wait for."""
+        promises = self.promises
+        assert promises is not None
+        if entry.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
+            return
+        if self.is_free(entry):
+            return
+        planned = (entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets)
+        with promises.shown():
+            propose(self._world, entry)
+        if entry.mode is Mode.FIT:
+            entry.overdrawn = True
+        else:
+            entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets = planned
+
+    def process(self, entry: Entry) -> None:
+        """Decide on *entry* against the tree as the entries before it have left it."""
+        parent = entry.workload.record.parent
+        if parent is not None and parent in self._families:
+            self._skip(entry, texts.NO_LONGER_FITS)
+            return
+        if parent is not None and parent in self._gated:
+            # Whether it has to leave it to its sibling is known when that is recorded (CA11).
+            entry.finish(Outcome.SKIPPED, texts.PENDING_EVALUATION, MAY_PREEMPT)
+            return
+        queue = entry.queue
+        if queue.waiting and entry.mode is Mode.PREEMPT and queue.is_kept_from(entry.workload, entry.usage):
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)
+            return
+        found = entry.deferred
+        if found:
+            if self._search(entry):
+                return
+        elif self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
+            return
+        if entry.mode is Mode.NO_FIT:
+            assert entry.assignment is not None
+            _set_aside(entry, entry.assignment.no_fit_reason or texts.PENDING_EVALUATION)
+            return
+        if entry.mode is Mode.PREEMPT:
+            if not entry.targets:
+                self._reserve(entry)
+                _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                return
+            if is_gated(entry.workload):
+                self._block(entry)
+                return
+        if found and self.promises is None:
+            self._take(entry)  # its targets were found so that it fits, after those before it
+        elif self._overlaps(entry):
+            self._skip(entry, texts.OVERLAPS)
+        elif not self._fits_beside_promises(entry):
+            if entry.peers.waiting is None or not self._wait_on(entry):
+                self._skip(entry, texts.NO_LONGER_FITS)
+        else:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
+        if entry.mode is Mode.PREEMPT and self._closes_circle(entry):
+            self._skip(entry, texts.OVERLAPS)
+            return
+        self._changed = True
+        if entry.workload.record.parent is not None:
+            self._families.add(entry.workload.record.parent)
+        if entry.mode is Mode.PREEMPT:
+            assert entry.assignment is not None
+            pod_sets = entry.assignment.pod_set_assignments()
+            if waits_for_checks(self._world, entry.cq.spec, pod_sets):
+                if self._world.circles.given_up(actor(entry.workload)) >= IN_VAIN:
+                    entry.circling = True
+                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                elif self._is_issuable(entry):
+                    self._promise(entry, pod_sets)
+                else:
+                    _set_aside(entry, texts.WAITING_FOR_QUOTA)
+                return
+            self._wait_for(entry, entry.usage, [target.workload for target in entry.targets])
+            why, count = entry.assignment.message, len(entry.targets)
+            message = f"{why}. Pending the preemption of {count} workload(s)"
+            entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
+        elif self.blocked:
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
+        else:
+            if entry.workload.record.parent is not None:
+                self._beside_sibling(entry)
+            self.trial.charge(entry.cq.node, entry.usage)
+            entry.finish(Outcome.ADMITTED)
+            if self._blocks:
+                # The pods of who is not admitted in this step are not waited for: its end would wake nobody.
+                self.blocked = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)
+
+    def _closes_circle(self, entry: Entry) -> bool:
+        """Would its preemptions close a circle with those of entries before it? Else they are planned now."""
+        circles = self._world.circles
+        preemptor = actor(entry.workload)
+        victims = [actor(target.workload) for target in entry.targets if target.workload.evicted_at is None]
+        if circles.closed_by(preemptor, victims):
+            return True
+        circles.plan(preemptor, victims)
+        return False
+
+    def _is_issuable(self, entry: Entry) -> bool:
+        """Would there be targets also when they are issued, with nothing kept for those that wait in vain?
+
+        What is kept for them makes their queues seem to use more than they do. Else the reservation would be
+        given up when its preemptions are to be issued, and be made again, for ever.
+        """
+        if not self._reserved or entry.overdrawn:
+            return True
+        assert entry.assignment is not None
+        world = self._world
+        mark = world.tree.mark()
+        for name, usage in self._reserved.items():
+            world.tree.remove(world.cluster_queues[name].node, usage)
+        frs = entry.assignment.needs_preemption()
+        found = bool(get_targets(world, entry.workload, entry.usage, frs))
+        world.tree.rollback(mark)
+        return found
+
+    def _promise(self, entry: Entry, pod_sets: tuple[PodSetAssignment, ...]) -> None:
+        """AC6: reserve quota now, and let the targets run until the checks allow their preemption.
+
+        Those that were themselves promised quota only lose it at once: nothing of theirs runs.
+        """
+        if self.blocked:
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
+            return
+        targets = [target.workload for target in entry.targets]
+        running = [workload for workload in targets if not workload.preemptions]
+        ousted = [workload for workload in targets if workload.preemptions]
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        for workload in ousted:
+            self.trial.remove(workload)
+        self.promises.drop(ousted)
+        self.trial.charge(entry.cq.node, entry.usage)
+        self.promises.add(entry.workload.key, entry.cq.node, entry.usage, running)
+        self.promises.pending = True
+        entry.pod_sets = pod_sets
+        entry.victims = running
+        entry.finish(Outcome.PROMISED)
+
+    def _beside_sibling(self, entry: Entry) -> None:
+        """CA10: quota beside that of an admitted sibling, which has to go before the variant is admitted.
+
+        It is told at once, unless there are checks to pass first (`transitions`).
+        """
+        how, sibling, _ = standing(self._world, entry.workload)
+        entry.beside = sibling is not None
+        if how is Standing.MIGRATES and not checks_for(entry.cq.spec, entry.pod_sets):
+            entry.migrates = sibling
+
+    def _wait_on(self, entry: Entry) -> bool:
+        """Let a preemptor whose victims have gone wait for those of others, if that is all it lacks now."""
+        promises = self.promises
+        if promises is None or entry.mode is not Mode.FIT:
+            return False
+        victims = promises.in_the_way(entry.usage)
+        if not victims or not self._world.tree.fits(entry.cq.node, entry.usage):
+            return False
+        self._wait_for(entry, entry.usage, victims)
+        entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
+        return True
+
+    def _wait_for(self, entry: Entry, usage: dict[FlavorResource, int], victims: Sequence[Workload]) -> None:
+        """Keep *usage* for the entry until the victims have gone."""
+        self._changed = True
+        self.trial.charge(entry.cq.node, usage)
+        entry.victims = victims
+        if self.promises is None:
+            self.promises = Promises(self.trial, ())
+        for victim in victims:
+            self._preempted[victim.key] = victim
+            if victim.record.parent is not None:
+                self._families.add(victim.record.parent)
+            if victim.preemptions:
+                self.promises.drop((victim,))
+        self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
+
+    def _block(self, entry: Entry) -> None:
+        entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
+        if entry.workload.record.parent is not None and not entry.workload.blocked_on_gates:
+            self._gated.add(entry.workload.record.parent)
+
+    def _skip(self, entry: Entry, message: str) -> None:
+        if entry.mode is Mode.PREEMPT:
+            name = entry.cq.name
+            self.skipped_preemptions[name] = self.skipped_preemptions.get(name, 0) + 1
+        # Unless an entry before it was in its way, the next cycle would find the same.
+        outcome = Outcome.SKIPPED if self._changed or self._reserved else Outcome.PARKED
+        entry.finish(outcome, texts.WAITING_FOR_QUOTA, message)
+
+    def _overlaps(self, entry: Entry) -> bool:
+        if not entry.targets:
+            return False
+        if any(t.workload.key in self._preempted for t in entry.targets):
+            return True
+        # Since it was nominated, a target has come to be promised to somebody else.
+        promises = self.promises
+        return (
+            promises is not None
+            and not entry.overdrawn
+            and promises.concern(target.workload for target in entry.targets)
+        )
+
+    def _fits_beside_promises(self, entry: Entry) -> bool:
+        """Does the entry fit without anything that is promised to others, and on what is really free?"""
+        promises = self.promises
+        if promises is None:
+            return self._fits(entry)
+        if entry.overdrawn:
+            with promises.shown(but=self._preempted):
+                return self._fits(entry)
+        if not self._fits(entry):
+            return False
+        if entry.mode is not Mode.PREEMPT:
+            return True
+        gone = [*self._preempted.values(), *(target.workload for target in entry.targets)]
+        return self.is_free(entry, gone)
+
+    def _fits(self, entry: Entry) -> bool:
+        tree, node = self._world.tree, entry.cq.node
+        if entry.mode is Mode.PREEMPT:
+            with without(self._world, [target.workload for target in entry.targets]):
+                return tree.fits(node, entry.usage)
+        # Victims can be larger than what is needed of them. The rest is for others, but not yet.
+        return tree.fits(node, entry.usage) and (self.promises is None or self.is_free(entry))
+
+    def _recompute(self, entry: Entry) -> bool:
+        """Look again for targets, those of earlier entries gone; True when the entry is finished."""
+        assert entry.assignment is not None
+        overlapping = [t.workload for t in entry.targets if t.workload.key in self._preempted]
+        propose(self._world, entry, entry.assignment.pinned())
+        entry.overdrawn = False
+        name = entry.cq.name
+        if entry.mode is Mode.FIT and not self.is_free(entry, self._preempted.values()):
+            self.recomputations[name] = "skipped"
+            self._skip(entry, texts.OVERLAPS)
+            return True
+        if entry.mode is Mode.FIT and is_gated(entry.workload):
+            self.recomputations[name] = "skipped"
+            self._block(entry)
+            return True
+        if entry.mode is Mode.FIT:
+            self.recomputations[name] = "deferred_fit"
+            self._wait_for(entry, entry.usage, overlapping)
+            entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
+            return True
+        self.recomputations[name] = "new_targets" if entry.targets else "skipped"
+        return False
+
+    def _search(self, entry: Entry) -> bool:
+        """Look for the targets of a deferred entry; True when it is finished."""
+        assert entry.assignment is not None
+        entry.deferred = False
+        fits = self._world.tree.fits(entry.cq.node, entry.usage)
+        if fits and not self.is_free(entry, self._preempted.values()):
+            self._skip(entry, texts.OVERLAPS)
+            return True
+        if self._preempted and fits and is_gated(entry.workload):
+            self._block(entry)
+            return True
+        if self._preempted and fits:
+            self._wait_for(entry, entry.usage, list(self._preempted.values()))
+            entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
+            return True
+        frs = entry.assignment.needs_preemption()
+        self._world.circles.stopped = False
+        entry.targets = get_targets(self._world, entry.workload, entry.usage, frs)
+        entry.circling = self._world.circles.stopped
+        return False
+
+    def is_in_use(self, cq: ClusterQueue, peers: Peers) -> bool:
+        """Would a look at this woken class only say once more that others still use what it needs?
+
+        As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
+        """
+        promises = self.promises
+        if promises is None or promises.pending or self._changed or self._reserved:
+            return False
+        if peers.reason != texts.WAITING_FOR_QUOTA or peers.reserves or peers.aside or peers.circling:
+            return False
+        head = peers.head()
+        plain = is_plain(head) and head.record.parent is None and not may_be_reduced(head)
+        if not plain or not remembered(self._world, cq).single:
+            return False
+        usage = dict(peers.least)
+        return self._world.tree.fits(cq.node, usage) and not promises.fit_now(cq.node, usage)
+
+    def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
+        """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
+        promises = self.promises
+        if promises is None:
+            return True
+        gates = self._world.config.feature_gates
+        may_borrow = not (
+            entry.workload.record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")  # AX6
+        )
+        return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may_borrow)
+
+    # Reservations for those that wait
+
+    def _reserve(self, entry: Entry) -> None:
+        """Keep quota from being lent to others that the queue could not get back when it needs it."""
+        if always_reclaims(entry.cq.spec.preemption):
+            return
+        entry.reserves = entry.queue.strict
+        node = entry.cq.node
+        reserved: dict[FlavorResource, int] = {}
+        for fr, amount in entry.usage.items():
+            quota = node.quotas.get(fr)
+            nominal = 0 if quota is None else quota.nominal
+            if entry.borrowing:
+                limit = None if quota is None else quota.borrowing_limit
+                left = amount if limit is None else nominal + limit - node.used(fr)
+                # After a cut the queue may use more than its limit; that is nothing for others to take.
+                reserved[fr] = max(0, min(amount, left))
+            else:
+                reserved[fr] = max(0, min(amount, nominal - node.used(fr)))
+        self.trial.charge(node, reserved)
+        self._reserved[entry.cq.name] = reserved
+
+    def unreserve(self, cq: ClusterQueue) -> None:
+        """What is kept for one class of a queue does not keep the next one out."""
+        reserved = self._reserved.pop(cq.name, None)
+        if reserved is not None:
+            self.trial.discharge(cq.node, reserved)
+
+    def unreserve_all(self) -> None:
+        """Nothing is kept for those that cannot be served any more, as the cycle is over."""
+        for name in list(self._reserved):
+            self.unreserve(self._world.cluster_queues[name])
+
+
+def _set_aside(entry: Entry, reason: str) -> None:
+    assert entry.assignment is not None
+    tree = entry.queue.tree
+    # A blocker that reserves takes part in every cycle, but need not search again each time.
+    over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)
+    outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) and not over else Outcome.PARKED
+    message = entry.assignment.message
+    entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
+
+
+def blocks_admission(config: ConfigurationSpec) -> bool:
+    """Must the pods of one workload be ready before the next one is admitted?"""
+    settings = config.wait_for_pods_ready
+    return settings.enable and settings.block_admission
+
+
+def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
+    """Can the queue be sure to get back what it lends?"""
+    return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
+
+
+__all__ = ["Processing", "always_reclaims", "blocks_admission"]

@@ -1,0 +1,418 @@
+"""One scheduling cycle over one tree of cohorts (SC1).
+
+1. Heads: of every queue with something to look at. What preemptors wait for is kept for them meanwhile, and
+   those of them that can be served now come first (`promises`).
+2. Nomination: flavors for each head; victims where quota is short.
+3. Order: see `entry.Ordering`, or `tournament` with fair sharing.
+4. One by one against the changing tree: admit, issue preemptions, skip, or set aside (`processing`).
+
+Nothing is copied: the cycle charges what it decides to the quota tree itself, in a trial that is rolled
+back at the end; `decisions` turns the finished entries into events.
+
+Classes that were parked before and woken by freed capacity are treated lazily: they are looked at when
+their turn comes, and only if arithmetic says that they could still fit then (`wake`). When one proves
+impossible the next of its queue gets the turn, so that one cycle settles the whole tree but for the queues
+that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import count
+
+from sluice.core.flavors.assignment import Mode
+from sluice.core.queueing.overcommit import Promises
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.queueing.request_index import Least, fits
+from sluice.core.queueing.sorted_map import Rank
+from sluice.core.quota.tree import Node
+from sluice.core.world.model import ClusterQueue, World
+
+from .admission import Processing
+from .entry import Entry, Order, Ordering, Outcome
+from .fair_sharing_order import winner
+from .nomination import nominate
+from .requeue_filter import least_borrowing, least_request, may_be_free, may_fit, root_bounds, update_hopeful
+from .woken import Woken, lends_for_good
+
+_SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
+
+
+class _Shape:
+    """The classes of one size in the whole tree, next in rank first."""
+
+    __slots__ = ("_ranked", "_ranks", "least", "rank")
+
+    def __init__(self, least: Least, ranked: "object") -> None:
+        self.least = least
+        self._ranked = ranked
+        self._ranks = ranked.ranks()  # type: ignore[attr-defined]
+        self.rank: Rank | None = next(self._ranks, None)
+
+    def pop(self) -> Peers:
+        peers: Peers = self._ranked[self.rank]  # type: ignore[index]
+        self.rank = next(self._ranks, None)
+        return peers
+
+
+class _Candidate:
+    """A woken class that is to be looked at when its turn comes."""
+
+    __slots__ = ("peers", "rest")
+
+    def __init__(self, peers: Peers, rest: Iterator[Peers]) -> None:
+        self.peers = peers
+        self.rest = rest
+        """Those of its queue that come after it."""
+
+
+_Item = tuple[Order, int, Entry | _Candidate | _Shape]
+
+
+class Cycle:
+    """The cycle of one tree: `run` it once, then read `entries`."""
+
+    __slots__ = (
+        "_heap",
+        "_number",
+        "_ordering",
+        "_process",
+        "_rests",
+        "_taken",
+        "_tree",
+        "_woken",
+        "_world",
+        "entries",
+        "open",
+    )
+
+    def __init__(self, world: World, tree: TreeQueues, *, blocked: bool = False) -> None:
+        self._world = world
+        self._tree = tree
+        self._woken = Woken(world, tree)
+        self._ordering = Ordering(world.config)
+        self._process = Processing(world, blocked=blocked)
+        self._heap: list[_Item] = []
+        self._number = count()
+        self._taken: set[str] = set()
+        """Queues that are not to be looked at by way of the tree's shapes (any more)."""
+        self._rests: dict[Entry, Iterator[Peers]] = {}
+        """Woken classes that come after an entry which has been put off within the cycle."""
+        self.entries: list[Entry] = []
+        """In the order in which they were processed."""
+        self.open: list[Queue] = []
+        """Queues that lost their head and have a parked class that could fit now; by name."""
+
+    @property
+    def blocks(self) -> bool:
+        """Must the pods of somebody be ready before anybody else is admitted, in any tree?"""
+        return self._process.blocked
+
+    @property
+    def skipped_preemptions(self) -> dict[str, int]:
+        """Cluster queue -> how many preemptions were not issued because others of this cycle came first."""
+        return self._process.skipped_preemptions
+
+    @property
+    def recomputations(self) -> dict[str, str]:
+        """Cluster queue -> what a second search for targets came to: new_targets, deferred_fit, skipped."""
+        return self._process.recomputations
+
+    def run(self) -> None:
+        """Process all heads of the tree. The world is as before when it returns."""
+        tree = self._tree
+        waiting = self._to_serve() if tree.waiting else []
+        with self._process.trial:
+            first = waiting[0][1] if waiting else None
+            self._process.begin(tree, but=first if first is not None and first.is_due() else None)
+            again = self._serve(waiting) if waiting else []
+            if tree.dirty:
+                update_hopeful(self._world, tree)
+            if self._world.config.fair_sharing.enable:
+                self._run_fair(again)
+            else:
+                self._run_classical(again)
+            self._find_open()
+        self._world.circles.planned.clear()
+
+    # Heads
+
+    def _to_serve(self) -> list[tuple[Order, Waiting, Queue]]:
+        """Return the preemptors that wait and are to be looked at, in order."""
+        tree = self._tree
+        waiting = [
+            (self._ordering.key(one.workload, one.borrowing), one, queue)
+            for queue in tree.waiting.values()
+            for one in queue.holding()
+            if one.is_due() or tree.dirty
+        ]
+        waiting.sort(key=_order_of)
+        return waiting
+
+    def _serve(self, waiting: Sequence[tuple[Order, Waiting, Queue]]) -> list[Entry]:
+        """Serve those that fit now of the preemptors that wait; return those that must look again.
+
+        Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
+        not fit although its victims have gone, competes anew, as the head of its queue.
+        """
+        again: list[Entry] = []
+        for _, one, queue in waiting:
+            entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
+            due = one.is_due()
+            if not due and not self._concerns(entry):
+                continue
+            self._process.lift(one)
+            if due and not self._nominate(entry):
+                continue
+            if due and entry.mode is not Mode.FIT:
+                self._taken.add(queue.name)
+                again.append(entry)
+            elif due or self._fits_already(entry):
+                self._take(entry)
+            else:
+                self._process.keep(one, queue.node)
+        return again
+
+    def _concerns(self, entry: Entry) -> bool:
+        """Was anything freed that a preemptor could do with, although its victims have not gone yet?"""
+        return self._tree.concerns(least_request(self._world, entry.workload, entry.cq))
+
+    def _fits_already(self, entry: Entry) -> bool:
+        return (
+            may_be_free(self._world, entry.cq, entry.peers)
+            and nominate(self._world, entry)
+            and entry.mode is Mode.FIT
+            and self._process.is_free(entry)
+        )
+
+    def _eager(self) -> Iterator[Entry]:
+        """Yield the nominated entries of heads that were not looked at since something changed."""
+        tree = self._tree
+        for name in sorted(tree.ready.keys() | tree.waiting.keys()):
+            queue = tree.ready.get(name) or tree.waiting[name]
+            if name in self._taken or self._is_mixed(queue):
+                continue
+            entry = self._head_entry(queue)
+            if entry is not None:
+                self._taken.add(name)
+                if self._nominate(entry):
+                    yield entry
+
+    def _is_mixed(self, queue: Queue) -> bool:
+        """Has the queue both a new head and woken classes, which may come before it?"""
+        tree = self._tree
+        return (
+            (tree.dirty or queue.name in tree.open)
+            and queue.name in tree.ready
+            and bool(queue.parked)
+            and not queue.strict
+        )
+
+    def _head_entry(self, queue: Queue) -> Entry | None:
+        cq = self._world.cluster_queues[queue.name]
+        blocker = queue.blocker()
+        if blocker is not None:
+            return Entry(blocker.head(), queue, cq)
+        head = queue.head()
+        return None if head is None else Entry(head, queue, cq)
+
+    def _nominate(self, entry: Entry) -> bool:
+        """Return whether the entry is to be processed; else it is finished."""
+        promises = self._process.promises
+        if promises is None:
+            is_possible = nominate(self._world, entry)
+        else:
+            lifted = self._lift_family(promises, entry)
+            is_possible = nominate(self._world, entry, may_defer=not promises.pending)
+            if is_possible:
+                self._process.reconcile(entry)
+            for waiting in lifted:
+                self._keep(waiting, entry)
+        if not is_possible:
+            self.entries.append(entry)
+        return is_possible
+
+    def _take(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        promises = self._process.promises
+        lifted = () if promises is None else self._lift_family(promises, entry)
+        self._process.process(entry)
+        if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
+            # It is looked at again in the next cycle: until then it waits on.
+            self._keep(entry.peers.waiting, entry)
+        for waiting in lifted:
+            self._keep(waiting, entry)
+
+    def _lift_family(self, promises: Promises, entry: Entry) -> Sequence[Waiting]:
+        """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
+        return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
+
+    def _keep(self, waiting: Waiting, entry: Entry) -> None:
+        got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
+        self._process.keep(waiting, entry.cq.node, entry.usage if got else None)
+
+    # Without fair sharing
+
+    def _run_classical(self, again: Iterable[Entry]) -> None:
+        for entry in again:
+            self._push(self._order(entry), entry)
+        for entry in self._eager():
+            self._push(self._order(entry), entry)
+        ordering, tree = self._ordering, self._tree
+        for queue in self._woken.queues(self._taken, all_queues=not ordering.by_rank):
+            self._push_next(self._woken.candidates(queue))
+        if tree.dirty and ordering.by_rank:
+            for least, ranked in tree.shapes.within(root_bounds(tree.root)):
+                if tree.concerns(least):
+                    self._push_shape(_Shape(least, ranked))
+        heap = self._heap
+        while heap:
+            item = heappop(heap)[2]
+            if isinstance(item, Entry):
+                self._take(item)
+                rest = self._rests.pop(item, None)
+                if rest is not None and item.outcome in _SET_ASIDE:
+                    self._push_next(rest)
+            elif isinstance(item, _Candidate):
+                self._take_turn(item)
+            else:
+                self._pop_shape(item)
+
+    def _push(self, order: Order, item: Entry | _Candidate | _Shape) -> None:
+        heappush(self._heap, (order, next(self._number), item))
+
+    def _push_shape(self, shape: _Shape) -> None:
+        if shape.rank is not None:
+            # These queues borrow if they get anything, or they would be hopeful.
+            self._push((1, 1, *shape.rank), shape)
+
+    def _pop_shape(self, shape: _Shape) -> None:
+        """Give the turn to the next class of this size, unless there is not enough for it left."""
+        if not fits(shape.least, root_bounds(self._tree.root)):
+            return
+        while True:
+            peers = shape.pop()
+            queue = peers.queue
+            if queue.name not in self._taken and not queue.stopped:
+                cq = self._world.cluster_queues[queue.name]
+                if self._may_get_in(cq, peers):
+                    self._push_shape(shape)
+                    self._push_or_look_at(queue, cq, peers)
+                    return
+            if shape.rank is None or self._comes_later((1, 1, *shape.rank)):
+                self._push_shape(shape)
+                return
+
+    def _push_or_look_at(self, queue: Queue, cq: ClusterQueue, peers: Peers) -> None:
+        self._taken.add(queue.name)
+        candidate = _Candidate(peers, self._woken.candidates(queue, peers.rank))
+        order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
+        if self._comes_later(order):
+            self._push(order, candidate)
+        else:
+            self._look_at(candidate)
+
+    def _comes_later(self, order: Order) -> bool:
+        return bool(self._heap) and self._heap[0][0] < order
+
+    def _take_turn(self, candidate: _Candidate) -> None:
+        """Look at a woken class now that its turn has come, if it could still fit."""
+        peers = candidate.peers
+        cq = self._world.cluster_queues[peers.queue.name]
+        if not peers.parked or lends_for_good(cq) or self._may_get_in(cq, peers):
+            self._look_at(candidate)
+        else:
+            self._push_next(candidate.rest)
+
+    def _may_get_in(self, cq: ClusterQueue, peers: Peers) -> bool:
+        """Is a woken class worth a look?"""
+        return may_fit(self._world, cq, peers) and not self._process.is_in_use(cq, peers)
+
+    def _look_at(self, candidate: _Candidate) -> None:
+        peers = candidate.peers
+        queue = peers.queue
+        entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
+        if self._nominate(entry):
+            order = self._order(entry)
+            if entry.is_possible() and self._comes_later(order):
+                # It borrows more than the lower bound said, so others come first.
+                self._rests[entry] = candidate.rest
+                self._push(order, entry)
+                return
+            self._take(entry)
+        if entry.outcome in _SET_ASIDE:
+            self._push_next(candidate.rest)
+
+    def _push_next(self, candidates: Iterator[Peers]) -> None:
+        for peers in candidates:
+            cq = self._world.cluster_queues[peers.queue.name]
+            self._process.unreserve(cq)
+            order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
+            self._push(order, _Candidate(peers, candidates))
+            return
+
+    def _order(self, entry: Entry) -> Order:
+        return self._ordering.key(
+            entry.workload, entry.borrowing, is_preemptor=entry.peers.waiting is not None
+        )
+
+    # With fair sharing
+
+    def _run_fair(self, again: Iterable[Entry]) -> None:
+        entries: dict[Node, Entry] = {}
+        for entry in again:
+            if entries.setdefault(entry.cq.node, entry) is not entry and entry.peers.waiting is not None:
+                self._keep(entry.peers.waiting, entry)
+        for entry in self._eager():
+            entries[entry.cq.node] = entry
+        rests: dict[Node, Iterator[Peers]] = {}
+        for queue in self._woken.queues(self._taken, all_queues=True):
+            rests[queue.node] = self._woken.candidates(queue)
+            self._next_fair(queue.node, rests, entries)
+        while entries:
+            entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
+            node = entry.cq.node
+            del entries[node]
+            self._take(entry)
+            if entry.outcome in _SET_ASIDE and node in rests:
+                self._next_fair(node, rests, entries)
+
+    def _next_fair(self, node: Node, rests: dict[Node, Iterator[Peers]], entries: dict[Node, Entry]) -> None:
+        """Enter the next woken class of the queue at *node* for the tournament."""
+        for peers in rests[node]:
+            cq = self._world.cluster_queues[peers.queue.name]
+            self._process.unreserve(cq)
+            entry = Entry(peers.head(), peers.queue, cq)
+            if self._nominate(entry):
+                entries[node] = entry
+                return
+
+    # Afterwards
+
+    def _find_open(self) -> None:
+        """Find the queues with more to consider, now that their head has gone or was skipped."""
+        # What was kept for those that were looked at is kept while they are, so not in the next cycle.
+        self._process.unreserve_all()
+        tree = self._tree
+        found: dict[str, Queue] = {}
+        self._woken.note(self.entries)
+        for entry in self.entries:
+            queue = entry.queue
+            if not queue.parked or queue.name in found:
+                continue
+            gone = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED) or (
+                entry.outcome is Outcome.PREEMPTING and not queue.strict
+            )
+            # It is looked at again, and only then those that were woken with it and come behind it.
+            again = entry.outcome in (Outcome.SKIPPED, Outcome.SCANNING) and (
+                entry.peers.parked or tree.dirty or queue.name in tree.open
+            )
+            if again or (gone and self._woken.has_more(entry)):
+                found[queue.name] = queue
+        self.open = [found[name] for name in sorted(found)]
+
+
+def _order_of(item: tuple[Order, Waiting, Queue]) -> Order:
+    return item[0]
+
+
+__all__ = ["Cycle"]

@@ -1,0 +1,147 @@
+"""One workload in one scheduling cycle: what it would get, and what became of it."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from sluice.api.features import enabled
+from sluice.api.kueue import ConfigurationSpec
+from sluice.core.flavors.assignment import Assignment, Mode
+from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
+from sluice.core.queueing.pending_queue import Peers, Queue
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.world.model import ClusterQueue
+from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.workload import Workload
+from sluice.events.base import PodSetAssignment
+
+PREEMPTED_EPSILON_US: Final = 1000
+"""A reclaimed borrower queues just behind its preemptor, which has the same time (a millisecond)."""
+
+
+class Outcome(Enum):
+    """What became of an entry."""
+
+    NOMINATED = "nominated"
+    """Not processed yet."""
+    ADMITTED = "admitted"
+    PROMISED = "promised"
+    """It gets quota, and its targets are preempted when its checks allow it (AC6)."""
+    PREEMPTING = "preempting"
+    """It waits for its targets, issued now or before."""
+    PARKED = "parked"
+    """It cannot be admitted until something changes."""
+    ASIDE = "aside"
+    """The same, and not even a StrictFIFO queue waits for it."""
+    GATED = "gated"
+    """It would preempt, but for a closed gate."""
+    SKIPPED = "skipped"
+    """Another entry of this cycle was in its way; the next cycle looks at it again."""
+    SCANNING = "scanning"
+    """Not all flavors were tried; the next cycle goes on."""
+
+
+class Entry:
+    """A head that takes part in a cycle."""
+
+    __slots__ = (
+        "assignment",
+        "beside",
+        "circling",
+        "cq",
+        "deferred",
+        "message",
+        "migrates",
+        "mode",
+        "outcome",
+        "overdrawn",
+        "peers",
+        "pod_sets",
+        "queue",
+        "reason",
+        "reserves",
+        "targets",
+        "usage",
+        "victims",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, queue: Queue, cq: ClusterQueue) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.cq = cq
+        peers = workload.peers
+        assert peers is not None, f"{workload.key} does not queue"
+        self.peers: Peers = peers
+        self.assignment: Assignment | None = None
+        self.mode = Mode.NO_FIT
+        """Of the assignment."""
+        self.pod_sets: tuple[PodSetAssignment, ...] = ()
+        """With a fitting assignment: what QuotaReserved records."""
+        self.targets: Sequence[Target] = ()
+        self.deferred = False
+        """Targets are to be looked for when its turn comes."""
+        self.circling = False
+        """It would have targets, but preempting them would go round in a circle (`circles`)."""
+        self.victims: Sequence[Workload] = ()
+        """With PREEMPTING: all that it waits for."""
+        self.beside = False
+        """With ADMITTED: it gets quota, but waits for its admitted sibling to go (CA10)."""
+        self.migrates: Workload | None = None
+        """The admitted sibling that is to make room for the variant now."""
+        self.usage: dict[FlavorResource, int] = {}
+        self.outcome = Outcome.NOMINATED
+        self.reason = ""
+        self.message = ""
+        self.reserves = False
+        self.overdrawn = False
+        """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
+
+    def is_possible(self) -> bool:
+        """Could it be admitted, now or after preemption?"""
+        return self.mode is Mode.FIT or self.deferred or (self.mode is Mode.PREEMPT and bool(self.targets))
+
+    @property
+    def borrowing(self) -> int:
+        return 0 if self.assignment is None else self.assignment.borrowing
+
+    def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.message = message
+
+
+Order = tuple[int | str, ...]
+
+
+class Ordering:
+    """The order of entries within a cycle, without fair sharing (SC1); `by_rank` unless it is changed.
+
+    Under nominal quota before borrowing, by height; higher priority; earlier; uid. Two gates change it:
+    PrioritySortingWithinCohort (on) and PrioritizePreemptorWorkloads (off).
+    """
+
+    __slots__ = ("_config", "_preemptors_first", "by_rank")
+
+    def __init__(self, config: ConfigurationSpec) -> None:
+        gates = config.feature_gates
+        self._config = config
+        self.by_rank = enabled(gates, "PrioritySortingWithinCohort")
+        """Among those that borrow alike, the order is that of the queues."""
+        self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
+
+    def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
+        """`is_preemptor`: it has waited for victims."""
+        first = 0 if is_preemptor and self._preemptors_first else 1
+        return (first, borrowing, *self.tie_break(workload))
+
+    def tie_break(self, workload: Workload) -> Order:
+        if self.by_rank:
+            return workload.rank
+        time = queue_order_timestamp(workload, self._config)
+        if workload.preempted_rule == IN_COHORT_RECLAIM_WHILE_BORROWING and workload.preempted_at is not None:
+            time = workload.preempted_at + PREEMPTED_EPSILON_US
+        return (time, workload.uid)
+
+
+__all__ = ["Entry", "Order", "Ordering", "Outcome"]

@@ -1,0 +1,222 @@
+"""From finished cycles to events: only what changed, and once (G7, law 4).
+
+Order within a step: what settled, what was set aside, then per entry, in the order of the cycle, and last
+what is blocked on its gates.
+"""
+
+from collections.abc import Sequence
+
+from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.core.workload.admission_checks import checks_for
+from sluice.core.workload.pending_reasons import ADMISSION_GATED
+from sluice.core.workload.reasons import FLAVOR_MIGRATION
+from sluice.core.world.model import World
+from sluice.core.world.variants import looked_at_before, migration_message
+from sluice.core.world.workload_slices import replacement
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    FlavorScanAdvanced,
+    PreemptionIssued,
+    QuotaReserved,
+    TreesSettled,
+    WorkloadsParked,
+)
+
+from .cycle import Cycle
+from .entry import Entry, Outcome
+from .pending_preemptions import preempt
+
+_SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
+
+_Parked = dict[tuple[str, str, bool, bool, bool], tuple[list[WorkloadKey], int]]
+
+
+def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[Event]:
+    """Return the events of one decision, over the cycles of all trees that had something to decide."""
+    parked: _Parked = {}
+    events: list[Event] = []
+    evicted: set[WorkloadKey] = set()
+    for tree, cycle in cycles:
+        progress = False
+        for entry in cycle.entries:
+            progress |= _decide(world, tree, entry, events, parked, evicted)
+        if not progress:
+            _give_up_skipped(tree, cycle, parked)
+            cycle.open.clear()
+    first: list[Event] = []
+    settled = _settled(cycles)
+    if settled is not None:
+        first.append(settled)
+    last: list[Event] = []
+    for (reason, message, aside, reserves, circling), (keys, cause) in parked.items():
+        # What is blocked leaves its class for that of the blocked ones, which is what is parked then.
+        (last if reason == ADMISSION_GATED else first).append(
+            WorkloadsParked(
+                cause=cause,
+                workloads=keys,
+                reason=reason,
+                message=message,
+                aside=aside,
+                reserves=reserves,
+                circling=circling,
+            )
+        )
+    return first + events + last
+
+
+def _decide(
+    world: World,
+    tree: TreeQueues,
+    entry: Entry,
+    events: list[Event],
+    parked: _Parked,
+    evicted: set[WorkloadKey],
+) -> bool:
+    """Add the events of one entry; return whether there are any."""
+    outcome = entry.outcome
+    cause = cause_of(tree, entry)
+    workload = entry.workload
+    if outcome is Outcome.PROMISED:
+        events += _promise(world, entry, cause, evicted)
+        return True
+    if outcome is Outcome.ADMITTED:
+        pod_sets = entry.pod_sets
+        events.append(
+            QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
+        )
+        if entry.beside:
+            _migrate(entry, cause, events, evicted)
+        elif not checks_for(entry.cq.spec, pod_sets):
+            events.append(Admitted(cause=cause, workload=workload.key))
+            if workload.record.replaces is not None:
+                events += replacement(world, workload, cause)
+        return True
+    if outcome is Outcome.PREEMPTING:
+        return _preempt(world, entry, cause, events, evicted)
+    if outcome in _SET_ASIDE:
+        return _set_aside(world, entry, cause, events, parked)
+    if outcome is Outcome.SCANNING:
+        assert entry.assignment is not None
+        events.append(FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.assignment.scan))
+        return True
+    return False
+
+
+def cause_of(tree: TreeQueues, entry: Entry) -> int:
+    """Return the newest of what concerned the workload and what freed capacity in its tree."""
+    return max(entry.workload.changed_by, tree.cause)
+
+
+def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) -> list[Event]:
+    """AC6: whom it would preempt runs on; whoever was only promised quota loses it."""
+    ousted = [target for target in entry.targets if target.workload.preemptions]
+    events = preempt(world, entry.workload, entry.cq, ousted, cause, evicted)
+    events.append(
+        QuotaReserved(
+            cause=cause,
+            workload=entry.workload.key,
+            cluster_queue=entry.cq.name,
+            pod_sets=entry.pod_sets,
+            preemptions_pending=True,
+            pending_victims=sorted(victim.key for victim in entry.victims),
+        )
+    )
+    return events
+
+
+def _migrate(entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> None:
+    """CA10: the sibling that runs is told to stop; the variant is admitted when it has (`transitions`)."""
+    sibling = entry.migrates
+    if sibling is not None and sibling.key not in evicted:
+        evicted.add(sibling.key)
+        message = migration_message(entry.workload)
+        events.append(Evicted(cause=cause, workload=sibling.key, reason=FLAVOR_MIGRATION, message=message))
+
+
+def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
+    workload = entry.workload
+    preempted = preempt(world, workload, entry.cq, entry.targets, cause, evicted)
+    events += preempted
+    issued = bool(preempted)
+    waiting = entry.peers.waiting
+    victims = sorted({victim.key for victim in entry.victims})
+    if not issued and waiting is not None and not waiting.recheck and sorted(waiting.victims) == victims:
+        return False
+    whole = None if entry.assignment is None else entry.assignment.whole
+    needed = entry.usage if whole is None else whole
+    events.append(
+        PreemptionIssued(
+            cause=cause,
+            workload=workload.key,
+            victims=victims,
+            usage={f"{flavor}/{resource}": amount for (flavor, resource), amount in needed.items()},
+            borrowing=entry.borrowing,
+            reason=entry.reason,
+            message=entry.message,
+        )
+    )
+    return True
+
+
+def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:
+    peers = entry.peers
+    aside = entry.outcome is Outcome.ASIDE
+    gated = entry.outcome is Outcome.GATED and not entry.workload.blocked_on_gates
+    if gated:
+        events.append(
+            BlockedOnPreemptionGates(
+                cause=cause,
+                workload=entry.workload.key,
+                message=entry.message,
+                after=looked_at_before(world, entry.workload),
+            )
+        )
+    elif (
+        peers.parked
+        and peers.reason == entry.reason
+        and peers.reserves == entry.reserves
+        and peers.aside == aside
+        and peers.circling == entry.circling
+    ):
+        return False
+    _park(parked, entry, cause, aside=aside)
+    return True
+
+
+def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> None:
+    key = (entry.reason, entry.message, aside, entry.reserves, entry.circling)
+    keys, newest = parked.get(key, ([], 0))
+    keys.append(entry.workload.key)
+    parked[key] = (keys, max(newest, cause))
+
+
+def _give_up_skipped(tree: TreeQueues, cycle: Cycle, parked: _Parked) -> None:
+    """Set skipped entries aside when nothing else happened, or they would be tried for ever."""
+    for entry in cycle.entries:
+        if entry.outcome is Outcome.SKIPPED and not (
+            entry.peers.parked and entry.peers.reason == entry.reason
+        ):
+            _park(parked, entry, cause_of(tree, entry))
+
+
+def _settled(cycles: Sequence[tuple[TreeQueues, Cycle]]) -> TreesSettled | None:
+    cohorts: list[str] = []
+    queues: list[str] = []
+    still_open: list[str] = []
+    cause = 0
+    for tree, cycle in cycles:
+        if tree.dirty or tree.open or cycle.open:
+            (cohorts if tree.is_cohort else queues).append(tree.name)
+            still_open += [queue.name for queue in cycle.open]
+            cause = max(cause, tree.cause)
+    if not cohorts and not queues:
+        return None
+    # Nothing was freed: the next in line was looked at for what has happened to those before it.
+    cause = cause or max((cause_of(tree, e) for tree, cycle in cycles for e in cycle.entries), default=0)
+    return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
+
+
+__all__ = ["cause_of", "decisions"]

@@ -1,0 +1,129 @@
+"""Preemptions that have waited for admission checks are issued, or found to be no longer possible (AC6).
+
+Whom a claimant would have preempted when it got its reservation does not matter any more: targets are
+computed anew against what there is now. One claimant at a time, as each changes what the next one finds.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sluice.api.features import enabled
+from sluice.core.preemption.targets import Target, get_targets, preemption_message
+from sluice.core.queueing.manager import Pending
+from sluice.core.queueing.overcommit import Promises, keep_waiting
+from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
+from sluice.core.workload.reasons import PREEMPTED
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.reservations import Trial
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import (
+    Evicted,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    QuotaReleased,
+)
+
+
+def issue(world: World, pending: Pending) -> list[Event]:
+    """Return what becomes of the first claimant whose preemptions are allowed; [] when there is none."""
+    if not world.claims.due:
+        return []
+    claimant = min((world.workloads[key] for key in world.claims.due), key=_rank)
+    cause = world.claims.due[claimant.key]
+    queue = world.cluster_queues[claimant.cluster_queue]
+    tree = pending.queues[claimant.cluster_queue].tree
+    assert tree is not None
+    targets = _choose(world, claimant, queue, tree)
+    if targets is None:
+        return [
+            QuotaReleased(cause=cause, workload=claimant.key),
+            PendingReasonChanged(
+                cause=cause, workloads=(claimant.key,), reason=WAITING_FOR_QUOTA, message=IMPOSSIBLE
+            ),
+        ]
+    events = preempt(world, claimant, queue, targets, cause, set())
+    victims = sorted(target.workload.key for target in targets)
+    events.append(PendingPreemptionsIssued(cause=cause, workload=claimant.key, victims=victims))
+    return events
+
+
+def preempt(
+    world: World,
+    preemptor: Workload,
+    queue: ClusterQueue,
+    targets: Iterable[Target],
+    cause: int,
+    evicted: set[WorkloadKey],
+) -> list[Event]:
+    """Return the events that preempt *targets*, but for those that are leaving already.
+
+    `queue`: the preemptor's. `evicted`: who is evicted in the same step; those of now are added.
+    """
+    events: list[Event] = []
+    family = preemptor.record.parent
+    parent = world.workloads.get(family) if family is not None else None
+    for target in targets:
+        victim = target.workload
+        if victim.evicted_at is not None or victim.key in evicted:
+            continue
+        evicted.add(victim.key)
+        node = world.cluster_queues[victim.cluster_queue].node
+        message = preemption_message(preemptor, target.reason, queue.node, node, parent)
+        events.append(Evicted(cause=cause, workload=victim.key, reason=PREEMPTED, message=message))
+        events.append(
+            Preempted(
+                cause=cause,
+                workload=victim.key,
+                preemptor=preemptor.key,
+                rule=target.reason,
+                message=message,
+                preemptor_path=queue.node.path(),
+                preemptee_path=node.path(),
+            )
+        )
+    return events
+
+
+def _choose(
+    world: World, claimant: Workload, queue: ClusterQueue, tree: TreeQueues
+) -> Sequence[Target] | None:
+    """Return whom *claimant* has to preempt for its reservation, None when nothing helps.
+
+    As in a cycle (see `promises`): first without anybody who is to go for others; else among all of them.
+    """
+    node, usage = queue.node, claimant.usage
+    with Trial(world) as trial:
+        trial.remove(claimant)
+        promises = Promises(trial, tree.members, but=claimant)
+        keep_waiting(promises, tree)
+        targets = _targets(world, claimant, queue)
+        if targets is None:
+            return None
+        gone = [target.workload for target in targets]
+        if not promises or (not promises.concern(gone) and promises.fit_now(node, usage, gone)):
+            return targets
+        with promises.shown():
+            return _targets(world, claimant, queue)
+
+
+def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
+    node = queue.node
+    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+    nominal_only = constrained and claimant.record.cannot_borrow  # AX6
+    short = [
+        fr
+        for fr, amount in claimant.usage.items()
+        if amount > node.available(fr) or (nominal_only and node.used(fr) + amount > node.nominal(fr))
+    ]
+    if not short:
+        return []
+    return get_targets(world, claimant, claimant.usage, short) or None
+
+
+def _rank(claimant: Workload) -> tuple[int, int, str]:
+    return (-claimant.priority, claimant.reserved_at or 0, claimant.uid)
+
+
+__all__ = ["issue", "preempt"]

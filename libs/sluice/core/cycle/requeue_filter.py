@@ -1,0 +1,242 @@
+"""Which parked workloads freed capacity could help: cheap, and never wrong by saying no (SC2).
+
+A class that was found not to fit need not be looked at again while arithmetic shows that it still cannot
+fit. `may_fit` is a necessary condition for admission or preemption of one class; `root_bounds` and
+`queue_bounds` are such conditions for all classes of a tree or queue at once (see `shapes`). Queues that
+could preempt are `hopeful`, since that does not depend on what is free. `least_borrowing` is a lower bound
+of how far up the tree a class would borrow. All look at the tree as it is.
+"""
+
+from sluice.api import kueue
+from sluice.core.flavors.plan import plan_of
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.queueing.request_index import ANY, Bounds, Least, with_any
+from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from sluice.core.workload.pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.variants import allowed_flavors
+from sluice.core.world.workload import Workload
+
+_HOPELESS = (EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, MISCONFIGURED)
+
+
+def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
+    """Return the pairs without which *workload* cannot be admitted in any way.
+
+    Pod sets may get different flavors, so their requests add up only where there is but one flavor.
+    """
+    record = workload.record
+    if record.replaces is not None:
+        return ()  # only the difference to the slice that it replaces is needed (WS3)
+    allowed = allowed_flavors(world.config, record)
+    sums: dict[FlavorResource, int] = {}
+    for pod_set in record.pod_sets:
+        count = pod_set.count - workload.reclaimable.get(pod_set.name, 0)
+        if pod_set.min_count is not None:
+            count = min(count, pod_set.min_count)
+        if count <= 0:
+            continue
+        requests = dict(pod_set.requests)
+        if "pods" in cq.group_of:
+            requests["pods"] = 1
+        for resource, amount in requests.items():
+            group = cq.group_of.get(resource)
+            if amount <= 0 or group is None:
+                # A resource that the queue does not have is ignored, or makes the workload hopeless.
+                continue
+            flavors = [f for f in group.flavors if f in allowed] if allowed else group.flavors
+            if len(flavors) == 1:
+                fr = (flavors[0], resource)
+                sums[fr] = sums.get(fr, 0) + amount * count
+            else:
+                fr = (ANY, resource)
+                sums[fr] = max(sums.get(fr, 0), amount * count)
+    return tuple(sorted(sums.items()))
+
+
+def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
+    """Does a verdict with this reason hold whatever is freed, until queue, flavors or workload change?
+
+    Of a workload that would run with fewer pods only the verdict on all of them is known; of a *resumed* scan
+    that on the last flavors only. Several pod sets exceed together what each of them could have: the first
+    takes what is free, and with something else free it leaves that to the second.
+    """
+    if resumed or reason not in _HOPELESS:
+        return False
+    pod_sets = workload.record.pod_sets
+    if len(pod_sets) > 1 and reason == EXCEEDS_MAX_QUOTA:
+        return False
+    return all(pod_set.min_count is None for pod_set in pod_sets)
+
+
+def may_fit(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool = True) -> bool:
+    """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
+    cells = cq.node.cells
+    for fr, amount in peers.least if peers.indexed else least_request(world, peers.head(), cq):
+        if fr[0] == ANY:
+            if not _may_get_any(world, cq, peers, fr[1], amount, preempts=preempts):
+                return False
+            continue
+        cell = cells.get(fr)
+        if (cq.node.available(fr) if cell is None else cell.available()) >= amount:
+            continue
+        if not (preempts and _may_preempt(world, cq, peers.head(), fr, amount)):
+            return False
+    return True
+
+
+def may_be_free(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+    """Could the head of *peers* be admitted, as things are, without preempting anybody? As `may_fit`."""
+    return may_fit(world, cq, peers, preempts=False)
+
+
+def _may_get_any(
+    world: World, cq: ClusterQueue, peers: Peers, resource: str, amount: int, *, preempts: bool
+) -> bool:
+    """Could the head of *peers* get *amount* in any of the flavors of *resource*?"""
+    if resource not in cq.group_of:
+        return True
+    head = peers.head()
+    allowed = allowed_flavors(world.config, head.record)
+    for flavor in cq.group_of[resource].flavors:
+        if allowed and flavor not in allowed:
+            continue
+        fr = (flavor, resource)
+        if cq.node.available(fr) >= amount:
+            return True
+        if preempts and _may_preempt(world, cq, head, fr, amount):
+            return True
+    return False
+
+
+def _may_preempt(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int) -> bool:
+    """Could *workload* get *amount* of *fr* by preemption?"""
+    if workload.blocked_on_gates and workload.record.parent is not None:
+        return False  # it was said to be blocked on its gates, and need not be told again (CA11)
+    return _most_by_preemption(world, cq, workload, fr) >= amount
+
+
+def root_bounds(root: Node) -> Bounds:
+    """Return the most that a queue without quota of its own could get from the tree."""
+    return with_any({fr: cell.subtree - cell.usage for fr, cell in root.cells.items()})
+
+
+def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> Bounds:
+    """Return the most that the queue could get, freely or by preemption.
+
+    `first`: a pending workload of the highest priority that counts.
+    """
+    return with_any(
+        {fr: max(cq.node.available(fr), _most_by_preemption(world, cq, first, fr)) for fr in plan_of(cq).frs}
+    )
+
+
+def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
+    """Could a parked class of the queue get in by preemption, however little is free in the tree?
+
+    What it may take back from others depends on its own usage only, as long as it always may.
+    """
+    policy = cq.spec.preemption
+    if policy is None or not queue.shapes:
+        return False
+    first = queue.parked.first()
+    assert first is not None
+    if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, first.head(), policy):
+        return True
+    within = policy.borrow_within_cohort
+    if within is not None and within.policy == "LowerPriority":
+        return True
+    if policy.reclaim_within_cohort in ("", "Never"):
+        return False
+    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in plan_of(cq).frs})
+    return queue.shapes.has_within(bounds)
+
+
+def update_hopeful(world: World, tree: TreeQueues) -> None:
+    """Bring the tree's list of hopeful queues up to date."""
+    for name, queue in tree.touched.items():
+        cq = world.cluster_queues.get(name)
+        if cq is not None and is_hopeful(cq, queue):
+            tree.hopeful[name] = queue
+        else:
+            tree.hopeful.pop(name, None)
+    tree.touched.clear()
+
+
+def _most_by_preemption(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorResource) -> int:
+    """Return the most of *fr* that *workload* could get by preemption; 0 if none."""
+    policy = cq.spec.preemption
+    if policy is None:
+        return 0
+    node = cq.node
+    own = most = 0
+    if policy.within_cluster_queue not in ("", "Never"):
+        # Whatever goes from the queue frees at most what it uses.
+        own = cq.candidates.held_below(_victims_up_to(workload, policy), fr)
+        if own:
+            most = node.available(fr) + own
+    if policy.reclaim_within_cohort in ("", "Never"):
+        return most
+    within = policy.borrow_within_cohort
+    if world.config.fair_sharing.enable or (within is not None and within.policy == "LowerPriority"):
+        return max(most, node.potential_available(fr))
+    return max(most, _most_by_reclaim(node, fr) + own)
+
+
+def _most_by_reclaim(node: Node, fr: FlavorResource) -> int:
+    """Return how much more the queue, or a cohort that it is in, could use within its own quota."""
+    most = below = 0
+    current = node
+    while current.parent is not None:
+        cell = current.cells.get(fr)
+        if cell is not None:
+            most = max(most, cell.subtree - cell.usage + below)
+            below += max(0, cell.local - cell.usage)
+        current = current.parent
+    return most
+
+
+def _victims_up_to(workload: Workload, policy: kueue.ClusterQueuePreemption) -> int:
+    """Return up to which priority those of its own queue may go for *workload*."""
+    return workload.priority - (policy.within_cluster_queue == "LowerPriority")
+
+
+def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueuePreemption) -> bool:
+    """Does the queue hold a workload of lower (or, by policy, equal) priority?"""
+    limit = _victims_up_to(workload, policy)
+    # The lowest priority comes first in both lists.
+    running, evicted = cq.candidates.running, cq.candidates.evicted
+    return bool(running and running[0][0][0] <= limit) or bool(evicted and evicted[0][0][0] <= limit)
+
+
+def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:
+    """Return a lower bound of the borrowing height of any assignment for *peers*."""
+    height = 0
+    node = cq.node
+    for (only, resource), amount in peers.least:
+        group = cq.group_of.get(resource)
+        if group is None:
+            continue
+        lowest: int | None = None
+        for flavor in (only,) if only != ANY else group.flavors:
+            found = find_height_of_lowest_subtree_that_fits(node, (flavor, resource), amount)[0]
+            if lowest is None or found < lowest:
+                lowest = found
+            if not lowest:
+                break
+        if lowest is not None and lowest > height:
+            height = lowest
+    return height
+
+
+__all__ = [
+    "is_hopeful",
+    "is_hopeless",
+    "least_borrowing",
+    "least_request",
+    "may_be_free",
+    "may_fit",
+    "queue_bounds",
+    "root_bounds",
+    "update_hopeful",
+]

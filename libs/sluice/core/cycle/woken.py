@@ -1,0 +1,154 @@
+"""Which parked classes of a tree a cycle considers, and in which order (SC2).
+
+All of them when capacity was freed in the tree, as far as arithmetic says that it could help them (`wake`);
+else those of the queues that are open, as they lost their head. A cycle asks for one after the other, since
+each is judged by what those before it have left.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.queueing.sorted_map import Rank
+from sluice.core.world.model import ClusterQueue, World
+from sluice.events.base import WorkloadKey
+
+from .admission import ALWAYS_RECLAIMS
+from .entry import Entry, Outcome
+from .requeue_filter import may_be_free, may_fit, queue_bounds
+
+FEW = 4
+"""Up to so many classes are quicker asked one by one than by their sizes."""
+
+
+class Woken:
+    """The parked classes that the cycle of one tree considers."""
+
+    __slots__ = ("_preempting", "_served", "_tree", "_world")
+
+    def __init__(self, world: World, tree: TreeQueues) -> None:
+        self._world = world
+        self._tree = tree
+        self._served: set[WorkloadKey] = set()
+        """Preemptors that waited when the cycle began, and wait no more, or for something else."""
+        self._preempting: dict[str, list[Entry]] = {}
+        """Cluster queue -> those of the cycle that will wait there for their victims."""
+
+    def queues(self, taken: set[str], *, all_queues: bool) -> Iterator[Queue]:
+        """Yield the queues, but for those *taken*, whose classes are to be asked for; take them."""
+        tree = self._tree
+        if not tree.dirty:
+            names = sorted(tree.open)
+        elif all_queues:
+            names = sorted(tree.parked)
+        else:
+            names = sorted({*tree.hopeful, *tree.special, *tree.ready})
+        for name in names:
+            queue = tree.parked.get(name)
+            if queue is not None and name not in taken:
+                taken.add(name)
+                yield queue
+
+    def candidates(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
+        """Return the classes of *queue* to be considered, in order: the active ones and the woken ones."""
+        if queue.strict or not queue.active.items:
+            return self.classes(queue, after)
+        return _merged(iter(queue.active), self.classes(queue, after))
+
+    def classes(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
+        """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
+        world, tree, parked = self._world, self._tree, queue.parked
+        cq = world.cluster_queues[queue.name]
+        freed = tree.dirty
+        if queue.strict:
+            blocker = queue.blocker()
+            # What a blocker waits for may be kept for it, so it is looked at although it cannot fit.
+            if (
+                blocker is not None
+                and blocker.indexed
+                and (freed or not tree.is_searched(blocker))
+                and (lends_for_good(cq) or may_fit(world, cq, blocker))
+            ):
+                yield blocker
+            return
+        if lends_for_good(cq):
+            yield from (p for p in parked if p.indexed and (freed or not tree.is_searched(p)))
+            return
+        classes: Iterable[Peers]
+        if len(parked.items) > FEW:
+            first = parked.first()
+            assert first is not None
+            classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
+        else:
+            classes = [parked.items[rank] for rank in parked.ranks()]
+        all_of_it = not freed or queue.name in tree.open
+        someone_waits = bool(queue.waiting) or queue.name in self._preempting
+        for peers in classes:
+            if not peers.indexed or not (all_of_it or tree.concerns(peers.least)):
+                continue
+            if (after is not None and _rank(peers) <= after) or (not freed and tree.is_searched(peers)):
+                continue
+            if someone_waits and self._comes_behind(queue, peers):
+                if may_be_free(world, cq, peers):
+                    yield peers
+            elif may_fit(world, cq, peers):
+                yield peers
+
+    def _comes_behind(self, queue: Queue, peers: Peers) -> bool:
+        """Does a preemptor of the queue come first for what the class needs, so that it preempts nobody?"""
+        frs = [fr for fr, _ in peers.least]
+        if queue.is_kept_from(peers.head(), frs, self._served):
+            return True
+        rank = _rank(peers)
+        for entry in self._preempting.get(queue.name, ()):
+            # Its equals, if it has any, come after it.
+            if entry.workload.rank <= rank and any(fr in entry.usage for fr in frs):
+                return True
+        return False
+
+    # When the cycle is over
+
+    def note(self, entries: Iterable[Entry]) -> None:
+        """Note what follows from these entries, which are finished, for who waits from now on."""
+        for entry in entries:
+            preempts = entry.outcome is Outcome.PREEMPTING
+            if preempts:
+                self._preempting.setdefault(entry.queue.name, []).append(entry)
+            if entry.peers.waiting is not None and (preempts or entry.outcome is Outcome.ADMITTED):
+                self._served.add(entry.workload.key)
+
+    def has_more(self, entry: Entry) -> bool:
+        """Has the queue a parked class to be considered, with the entry out of the way?"""
+        if entry.queue.strict:
+            return True
+        return any(peers is not entry.peers or peers.size > 1 for peers in self.classes(entry.queue))
+
+
+def lends_for_good(cq: ClusterQueue) -> bool:
+    """Can the queue not be sure to get back what it lends?
+
+    Then what it waits for is kept for it while it is looked at, so its classes take part in a cycle even
+    when they cannot fit.
+    """
+    policy = cq.spec.preemption  # as not `always_reclaims`, in one call: asked of every class that is woken
+    return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
+
+
+def _merged(active: Iterator[Peers], woken: Iterator[Peers]) -> Iterator[Peers]:
+    """Yield the classes of both by rank; the woken ones as late as can be."""
+    following = next(active, None)
+    for peers in woken:
+        while following is not None and _rank(following) < _rank(peers):
+            yield following
+            following = next(active, None)
+        yield peers
+    if following is not None:
+        yield following
+        yield from active
+
+
+def _rank(peers: Peers) -> Rank:
+    assert peers.rank is not None
+    return peers.rank
+
+
+__all__ = ["Woken", "lends_for_good"]

@@ -1,0 +1,1 @@
+"""Which flavor each resource gets, and what stands in the way (Kueue: pkg/scheduler/flavorassigner)."""

@@ -1,0 +1,1 @@
+"""What becomes of workloads that hold quota, and when (Kueue: the workload controller)."""

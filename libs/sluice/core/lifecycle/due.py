@@ -1,0 +1,305 @@
+"""Workloads that hold quota, are losing it, or wait to be queued again: when to look at which.
+
+`transitions` says what must happen to a workload; this module knows which workloads something may
+have happened to, so that nothing is ever scanned. The state is derived from the world: a list of
+workloads for which something is due, and deadlines. It is rebuilt, not stored, by `rebuild`.
+
+The scheduler folds an event into the world first and calls `note` next. `note` also folds the fields
+of `model.Workload` that belong to the life-cycle (`lifecycle_fold`), whether or not the caller has.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from sluice.core.workload import reasons as ev
+from sluice.core.workload.admission_checks import READY
+from sluice.core.world.model import World
+from sluice.core.world.variants import queue_identity
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+)
+from sluice.events.slices import (
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .fold import fold_lifecycle
+from .transitions import deadline_of, transitions
+
+_OWN = frozenset((Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated))
+"""The scheduler's own: what follows from them has their cause."""
+
+
+_STALE_LIMIT = 64
+"""Out-of-date entries that the heap may hold beyond as many as are valid."""
+
+
+class Lifecycle:
+    """What is due and what will be. Only `note` and `rebuild` change it."""
+
+    __slots__ = ("armed", "due", "heap", "held", "held_in")
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, int] = {}
+        """Workloads whose `transitions` are not empty -> the cause (a log sequence)."""
+        self.armed: dict[WorkloadKey, Micros] = {}
+        """Next deadline; whatever else the heap says of a workload is out of date."""
+        self.heap: list[tuple[Micros, WorkloadKey]] = []
+        self.held: dict[str, dict[WorkloadKey, None]] = {}
+        """Local queue -> workloads that wait for it, or for its cluster queue, to be started again."""
+        self.held_in: dict[WorkloadKey, str] = {}
+        """Each of these -> its queue there, whatever it names by now."""
+
+
+def rebuild(world: World, at: Micros) -> Lifecycle:
+    """Return the state that folding the history of a settled *world* would have left."""
+    lc = Lifecycle()
+    for workload in world.workloads.values():
+        look(world, lc, workload, 0, at)
+    heapify(lc.heap)
+    return lc
+
+
+def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> None:
+    """Take notice of *event*, already folded into *world*; *seq* is its message's, *at* its time."""
+    found = _NOTES.get(type(event))
+    if found is not None:
+        handler, is_own = found
+        handler(world, lc, event, event.cause if is_own else seq, at)
+
+
+def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
+    """Return what is due at *at*, in uid order, of siblings for the most preferred first; [] when settled."""
+    late = _late(lc, at)
+    if not lc.due and not late:
+        return []
+    # Time brought it about; what set the clock is the last thing that happened to the workload.
+    causes = {key: world.workloads[key].changed_by for key in late}
+    causes.update(lc.due)
+    workloads = [world.workloads[key] for key in causes]
+    # Siblings that could both be admitted would else evict each other in turn, when one that came later is
+    # preferred to one that came before (CA10).
+    workloads.sort(key=queue_identity)
+    events: list[Event] = []
+    moved: dict[WorkloadKey, None] = {}
+    gave_up = False
+    for workload in workloads:
+        parent = workload.record.parent
+        if parent is not None and parent in moved:
+            continue  # what is due for it depends on what becomes of its sibling
+        rechecked = workload.checks == READY and workload.admitted_at is None
+        if rechecked and gave_up:
+            continue  # what another one has given back may be enough for it (AC7)
+        found = transitions(world, workload, at, causes[workload.key])
+        if not found:
+            continue
+        events += found
+        if parent is not None:
+            moved[parent] = None
+        if rechecked:
+            gave_up = isinstance(found[0], QuotaReleased)
+    return events
+
+
+def deadline(lc: Lifecycle) -> Micros | None:
+    """Return the next time at which `decide` may have something to say of its own accord."""
+    heap, armed = lc.heap, lc.armed
+    while heap and armed.get(heap[0][1]) != heap[0][0]:
+        heappop(heap)
+    return heap[0][0] if heap else None
+
+
+# Which workloads an event concerns
+
+
+def _one(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        forget(lc, event.workload)
+        return
+    fold_lifecycle(workload, event, at)
+    look(world, lc, workload, cause, at)
+
+
+def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+    forget(lc, event.workload)
+
+
+def _pods_ready(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    workload = world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        if world.config.wait_for_pods_ready.enable:
+            look(world, lc, workload, cause, at)
+
+
+def _admitted(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    """The hot path: most workloads have neither a deadline nor anything due when they are admitted."""
+    workload = world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.admitted_at = at
+    if (
+        workload.key in lc.due
+        or workload.record.maximum_execution_time_s is not None
+        or workload.record.parent is not None
+        or world.config.wait_for_pods_ready.enable
+    ):
+        look(world, lc, workload, cause, at)
+
+
+def _config(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+    match event.kind:
+        case "ClusterQueue":
+            _look_all(world, lc, _of_cluster_queue(world, lc, event.name), cause, at)
+        case "LocalQueue":
+            key = f"{event.namespace}/{event.name}"
+            _look_all(world, lc, _of_local_queue(world, lc, key), cause, at)
+        case "Configuration" | "ResourceFlavor":
+            reserved = [w for q in world.cluster_queues.values() for w in q.workloads.values()]
+            _look_all(world, lc, reserved, cause, at)
+
+
+def _of_cluster_queue(world: World, lc: Lifecycle, name: str) -> list[Workload]:
+    queue = world.cluster_queues.get(name)
+    if queue is not None:
+        found = list(queue.workloads.values())
+    else:
+        # Deleted; its list of reservations may be gone with it.
+        found = [w for w in world.workloads.values() if w.cluster_queue == name and w.assignment is not None]
+    for key, held in lc.held.items():
+        local = world.local_queues.get(key)
+        if local is not None and local.cluster_queue == name:
+            found += [world.workloads[w] for w in held]
+    return found
+
+
+def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
+    found = [world.workloads[w] for w in lc.held.get(key, ())]
+    namespace, _, name = key.partition("/")
+    # It may have named another cluster queue before, whose quota its workloads still have.
+    for queue in world.cluster_queues.values():
+        for workload in queue.workloads.values():
+            record = workload.record
+            if (record.queue_name, record.namespace) == (name, namespace):
+                found.append(workload)
+    return found
+
+
+# Keeping the lists
+
+
+def _look_all(world: World, lc: Lifecycle, workloads: Iterable[Workload], cause: int, at: Micros) -> None:
+    for workload in workloads:
+        look(world, lc, workload, cause, at)
+
+
+def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
+    """Put *workload* on the lists where it belongs, and off the others."""
+    key = workload.key
+    if workload.assignment is None and workload.held_for in (
+        ev.CLUSTER_QUEUE_STOPPED,
+        ev.LOCAL_QUEUE_STOPPED,
+    ):
+        _hold(lc, key, _local_queue(workload))
+    elif lc.held_in:
+        _unhold(lc, key)
+    if transitions(world, workload, at, cause):
+        lc.due[key] = cause
+    else:
+        lc.due.pop(key, None)
+    moment = deadline_of(world, workload)
+    if moment is None:
+        lc.armed.pop(key, None)
+    elif lc.armed.get(key) != moment:
+        lc.armed[key] = moment
+        heappush(lc.heap, (moment, key))
+        if len(lc.heap) > 2 * len(lc.armed) + _STALE_LIMIT:
+            lc.heap = [(when, whose) for whose, when in lc.armed.items()]
+            heapify(lc.heap)
+
+
+def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:
+    """Return whose deadline has come, each once. Out-of-date entries are dropped on the way."""
+    heap, armed = lc.heap, lc.armed
+    late: dict[WorkloadKey, Micros] = {}
+    while heap and heap[0][0] <= at:
+        moment, key = heappop(heap)
+        if armed.get(key) == moment:
+            late[key] = moment
+    for key, moment in late.items():
+        heappush(heap, (moment, key))
+    return list(late)
+
+
+def forget(lc: Lifecycle, key: WorkloadKey) -> None:
+    """Take a workload that is gone off all lists."""
+    lc.due.pop(key, None)
+    lc.armed.pop(key, None)
+    if lc.held_in:
+        _unhold(lc, key)
+
+
+def _hold(lc: Lifecycle, key: WorkloadKey, queue: str) -> None:
+    if lc.held_in.get(key) != queue:
+        _unhold(lc, key)
+        lc.held_in[key] = queue
+        lc.held.setdefault(queue, {})[key] = None
+
+
+def _unhold(lc: Lifecycle, key: WorkloadKey) -> None:
+    queue = lc.held_in.pop(key, None)
+    if queue is not None:
+        held = lc.held[queue]
+        del held[key]
+        if not held:
+            del lc.held[queue]
+
+
+def _local_queue(workload: Workload) -> str:
+    return f"{workload.record.namespace}/{workload.record.queue_name}"
+
+
+_HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None]] = {
+    Admitted: _admitted,
+    ChecksPending: _one,
+    ChecksReady: _one,
+    ChecksRejected: _one,
+    ChecksRetry: _one,
+    Evicted: _one,
+    ObjectApplied: _config,
+    ObjectDeleted: _config,
+    QuotaReleased: _one,
+    RequeueBackoffStarted: _one,
+    Requeued: _one,
+    WorkloadDeactivated: _one,
+    WorkloadDeleted: _gone,
+    WorkloadFinished: _gone,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadSliceReplaced: _gone,
+    WorkloadSliceWithdrawn: _gone,
+    WorkloadStopped: _one,
+    WorkloadUpdated: _one,
+}
+
+_NOTES = {kind: (handler, kind in _OWN) for kind, handler in _HANDLERS.items()}
+
+__all__ = ["Lifecycle", "deadline", "decide", "forget", "look", "note", "rebuild"]

@@ -1,0 +1,198 @@
+"""Fold of the fields of `model.Workload` that belong to its life-cycle.
+
+Quota, usage and queues are the scheduler's fold; nothing here touches them. Every function may run
+twice for the same event without harm.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload import reasons as ev
+from sluice.core.workload.admission_checks import READY, REJECTED, RETRY
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, Micros
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
+from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
+
+
+def fold_lifecycle(workload: Workload, event: Event, at: Micros) -> None:
+    """Fold *event*, which is about *workload*."""
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(workload, event, at)
+
+
+def _reserved(workload: Workload, _event: QuotaReserved, at: Micros) -> None:
+    workload.reserved_at = at
+    workload.requeue_at = None
+
+
+def _admitted(workload: Workload, _event: Admitted, at: Micros) -> None:
+    workload.admitted_at = at
+
+
+def _evicted(workload: Workload, event: Evicted, at: Micros) -> None:
+    workload.evicted_at = workload.last_evicted_at = at
+    workload.evicted_reason = workload.last_evicted_reason = workload.held_for = event.reason
+    workload.evicted_message = event.message
+    # The eviction says it from here on.
+    workload.deactivated_for = workload.deactivated_message = ""
+    if event.reason == ev.ADMISSION_CHECK:
+        _forget_checks(workload)
+
+
+def execution_s(workload: Workload, at: Micros) -> int:
+    """Return for how many seconds it has been admitted up to *at*, in all of its attempts."""
+    if workload.admitted_at is None:
+        return workload.past_execution_s
+    return workload.past_execution_s + (at - workload.admitted_at) // MICROS_PER_S
+
+
+def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
+    workload.past_execution_s = execution_s(workload, at)
+    workload.reserved_at = workload.admitted_at = None
+    workload.pods_ready_at = workload.pods_lost_at = None
+    workload.evicted_at = None
+    workload.evicted_reason = ""
+    workload.stopped = False
+    workload.stopped_reason = workload.stopped_message = ""
+    _forget_checks(workload)
+
+
+def _forget_checks(workload: Workload) -> None:
+    workload.checks = workload.checks_message = ""
+    workload.checks_requeue_at = None
+
+
+def _backoff(workload: Workload, event: RequeueBackoffStarted, _at: Micros) -> None:
+    if workload.assignment is None and workload.reservations and not workload.held_for:
+        # Back in its queue already, when another of its checks asked for a longer wait.
+        workload.held_for = ev.ADMISSION_CHECK
+    workload.requeue_count = event.count
+    workload.requeue_at = event.requeue_at
+    _forget_checks(workload)
+
+
+def _requeued(workload: Workload, event: Requeued, _at: Micros) -> None:
+    workload.held_for = ""
+    workload.requeue_at = None
+    _forget_checks(workload)
+    if event.reason == ev.REACTIVATED:
+        # It had to stop first, which took some time.
+        begin_anew(workload)
+
+
+def begin_anew(workload: Workload) -> None:
+    """Whoever starts it again means it: earlier attempts count no longer."""
+    workload.requeue_count = 0
+    workload.past_execution_s = 0
+
+
+def _deactivated(workload: Workload, event: WorkloadDeactivated, _at: Micros) -> None:
+    workload.active = False
+    workload.deactivated_for = event.reason
+    workload.deactivated_message = event.message
+
+
+def _updated(workload: Workload, event: WorkloadUpdated, _at: Micros) -> None:
+    if event.active is not None:
+        if event.active and not workload.active and workload.record.parent is None:
+            begin_anew(workload)
+        workload.active = event.active
+        workload.deactivated_for = ""
+        workload.deactivated_message = "" if event.active else event.message
+
+
+def _stopped(workload: Workload, event: WorkloadStopped, _at: Micros) -> None:
+    if workload.assignment is not None and not workload.stopped:
+        workload.stopped = True
+        workload.stopped_reason = event.reason
+        workload.stopped_message = event.message
+
+
+def _pods_ready(workload: Workload, event: WorkloadPodsReady, at: Micros) -> None:
+    if workload.assignment is None:
+        return
+    if event.ready:
+        if workload.pods_ready_at is None:
+            workload.pods_ready_at = at
+        workload.pods_lost_at = None
+    elif workload.pods_ready_at is not None:
+        workload.pods_ready_at = None
+        workload.pods_lost_at = at
+
+
+def _finished(workload: Workload, _event: WorkloadFinished, _at: Micros) -> None:
+    workload.finished = True
+
+
+def _checks_ready(workload: Workload, event: ChecksReady, _at: Micros) -> None:
+    if workload.assignment is not None and _is_current(workload, event):
+        workload.checks = READY
+        workload.checks_message = ""
+
+
+def _checks_pending(workload: Workload, event: ChecksPending, _at: Micros) -> None:
+    if workload.checks == READY and _is_current(workload, event):
+        workload.checks = ""
+
+
+def _is_current(
+    workload: Workload, event: ChecksReady | ChecksPending | ChecksRetry | ChecksRejected
+) -> bool:
+    """Is it about the present reservation, or the latest one (AC4)?"""
+    return event.attempt in (0, workload.reservations)
+
+
+def _checks_retry(workload: Workload, event: ChecksRetry, _at: Micros) -> None:
+    if not _is_current(workload, event):
+        return
+    over = workload.assignment is None or workload.evicted_at is not None
+    if over and event.requeue_at <= max(workload.requeue_at or 0, workload.checks_requeue_at or 0):
+        return
+    workload.checks = RETRY
+    workload.checks_message = ev.checks_message(RETRY, _said(event))
+    workload.checks_requeue_at = event.requeue_at
+
+
+def _checks_rejected(workload: Workload, event: ChecksRejected, _at: Micros) -> None:
+    if workload.assignment is not None and _is_current(workload, event):
+        workload.checks = REJECTED
+        workload.checks_message = ev.checks_message(REJECTED, _said(event))
+
+
+def _said(event: ChecksRetry | ChecksRejected) -> list[tuple[str, str]]:
+    """Return each check with its message; older logs have that of the last one only."""
+    messages = event.messages or [*[""] * (len(event.checks) - 1), event.message]
+    return list(zip(event.checks, messages, strict=False))
+
+
+_FOLDS: dict[type[Event], Callable[[Workload, Any, Micros], None]] = {
+    Admitted: _admitted,
+    ChecksPending: _checks_pending,
+    ChecksReady: _checks_ready,
+    ChecksRejected: _checks_rejected,
+    ChecksRetry: _checks_retry,
+    Evicted: _evicted,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    RequeueBackoffStarted: _backoff,
+    Requeued: _requeued,
+    WorkloadDeactivated: _deactivated,
+    WorkloadFinished: _finished,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+}
+
+__all__ = ["begin_anew", "execution_s", "fold_lifecycle"]

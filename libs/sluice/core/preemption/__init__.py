@@ -1,0 +1,1 @@
+"""Who has to go so that a workload fits (Kueue: pkg/scheduler/preemption)."""

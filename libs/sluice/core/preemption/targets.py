@@ -1,0 +1,172 @@
+"""Preemption: who has to go so that a workload fits (SC5, SC6).
+
+    targets = get_targets(world, workload, usage, frs_need_preemption)
+    possibility, height = preemption_possibility(world, queue, workload, fr, amount)
+
+Both look at the world as it is, trials included (`reservations.Trial`), and leave it as it was. A workload
+that must not preempt (AX1) has no targets at all; for one that must not borrow (AX6), only what leaves its
+queue within its own quota is a result. Candidates hold quota now; those that are evicted already
+go first, as they are leaving anyway.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+from sluice.api.features import enabled
+from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.reservations import without
+from sluice.core.world.workload import Workload
+
+from .candidates import (
+    IN_CLUSTER_QUEUE,
+    IN_COHORT_FAIR_SHARING,
+    IN_COHORT_RECLAIM_WHILE_BORROWING,
+    IN_COHORT_RECLAMATION,
+    Reason,
+    Search,
+    Target,
+)
+from .classical import classical_targets
+from .fair_sharing import fair_targets
+
+JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
+
+_DUE_TO: Final[Mapping[Reason, str]] = {
+    IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+
+
+class Possibility(IntEnum):
+    """What preemption can do for one flavor and resource; higher is better."""
+
+    NO_CANDIDATES = 0
+    PREEMPT = 1
+    """A victim at least is in the preemptor's own queue."""
+    RECLAIM = 2
+    """All victims are in other queues, which use more than is theirs."""
+
+
+def get_targets(
+    world: World,
+    workload: Workload,
+    usage: Mapping[FlavorResource, int],
+    frs_need_preemption: Collection[FlavorResource],
+) -> list[Target]:
+    """Return the workloads to preempt so that *workload* can use *usage*, or [] if nothing helps.
+
+    `usage` is all that it would charge to `workload.cluster_queue`; `frs_need_preemption` is the part of it
+    that is short. Evicted workloads that still hold quota may be among the targets.
+    """
+    queue = world.cluster_queues[workload.cluster_queue]
+    return _search(world, queue, workload, usage, frs_need_preemption)
+
+
+def preemption_possibility(
+    world: World, queue: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
+) -> tuple[Possibility, int]:
+    """Return what preemption could do for *amount* of *fr*, and how far up the tree it would then borrow.
+
+    The height is that of `quota.find_height_of_lowest_subtree_that_fits`, after the preemptions.
+    """
+    return possibility_of(world, queue, fr, amount, _search(world, queue, workload, {fr: amount}, (fr,)))
+
+
+def possibility_of(
+    world: World, queue: ClusterQueue, fr: FlavorResource, amount: int, targets: Sequence[Target]
+) -> tuple[Possibility, int]:
+    """Say what `preemption_possibility` says, given the targets that were found for *amount* of *fr*."""
+    if not targets:
+        return Possibility.NO_CANDIDATES, find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)[0]
+    with without(world, [target.workload for target in targets]):
+        height, _ = find_height_of_lowest_subtree_that_fits(queue.node, fr, amount)
+    if any(target.workload.cluster_queue == queue.name for target in targets):
+        return Possibility.PREEMPT, height
+    return Possibility.RECLAIM, height
+
+
+class PreemptionOracle:
+    """Answers flavor assignment's question by `preemption_possibility`."""
+
+    __slots__ = ("_world",)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def possibility(
+        self, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
+    ) -> tuple[Possibility, int]:
+        return preemption_possibility(self._world, cq, workload, fr, amount)
+
+
+def preemption_message(
+    preemptor: Workload,
+    reason: Reason,
+    preemptor_node: Node,
+    victim_node: Node,
+    parent: Workload | None = None,
+) -> str:
+    """Return the message of the victim's Preempted and Evicted conditions.
+
+    The nodes are those of the two cluster queues. *parent*: of a variant, whose job it is.
+    """
+    job = (parent or preemptor).record.job
+    job_uid = preemptor.record.labels.get(JOB_UID_LABEL) or (job.uid if job is not None else "")
+    return (
+        f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+        f"JobUID: {job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "
+        f"preemptor path: {preemptor_node.path()}; preemptee path: {victim_node.path()}"
+    )
+
+
+def _search(
+    world: World,
+    queue: ClusterQueue,
+    workload: Workload,
+    usage: Mapping[FlavorResource, int],
+    frs: Collection[FlavorResource],
+) -> list[Target]:
+    gates = world.config.feature_gates
+    if not frs or (workload.record.cannot_preempt and enabled(gates, "WorkloadAdmissionConstraints")):
+        return []
+    own = workload.record.replaces
+    if own is None or own not in world.workloads or own in world.absent:
+        return _found(Search(world, queue, workload, usage, frs))
+    # WS6: a slice never preempts the one that it replaces; taking its place is no preemption.
+    world.absent.add(own)
+    try:
+        return _found(Search(world, queue, workload, usage, frs))
+    finally:
+        world.absent.discard(own)
+
+
+def _found(search: Search) -> list[Target]:
+    """Return whom the search finds; note when it finds nobody only so that nothing goes round in a circle."""
+    world = search.world
+    find = fair_targets if world.config.fair_sharing.enable else classical_targets
+    targets = find(search)
+    if search.spares and not targets:
+        search.spared = ()
+        world.circles.stopped = bool(find(search))
+    return targets
+
+
+__all__ = [
+    "IN_CLUSTER_QUEUE",
+    "IN_COHORT_FAIR_SHARING",
+    "IN_COHORT_RECLAIM_WHILE_BORROWING",
+    "IN_COHORT_RECLAMATION",
+    "JOB_UID_LABEL",
+    "Possibility",
+    "PreemptionOracle",
+    "Reason",
+    "Target",
+    "get_targets",
+    "possibility_of",
+    "preemption_message",
+    "preemption_possibility",
+]

@@ -1,0 +1,307 @@
+"""Quota that is promised to those whose victims have not gone yet: three ways to see a tree.
+
+That is to reservations with pending preemptions (AC6), and to preemptors that wait in their queues (CA6).
+Both a claimant's usage and that of its victims are charged, so the tree itself is *overdrawn*. There is room
+for somebody else if there is in both of these:
+
+- *planned*: the victims have gone, the claimants have come. Nothing is promised twice;
+- *real*: the victims run, the claimants do not yet. Nobody starts on quota that is in use.
+
+While a cycle runs, the victims are out of the tree (planned). Whoever cannot be served so, as it would have
+to take what is promised, is judged against the overdrawn tree: what fits there, fits either way.
+"""
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sluice.api.features import enabled
+from sluice.core.quota.tree import Cell, FlavorResource, Node, cell_of
+from sluice.core.workload.charges import beyond
+from sluice.core.world.charging import added
+from sluice.core.world.model import World
+from sluice.core.world.reservations import Trial
+from sluice.core.world.variants import family_usage, siblings
+from sluice.core.world.workload import Workload
+from sluice.events.base import WorkloadKey
+
+from .pending_queue import TreeQueues, Waiting
+
+_Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
+
+
+class _Overdraft:
+    """How much more is in use in the real tree than in the planned one, cell by cell.
+
+    Many may ask while the promises stay as they are, and a look is cheaper than a trial. Where there are
+    lending limits, what reaches a cohort depends on what else does, so it has to be tried.
+    """
+
+    __slots__ = ("_limited", "_more")
+
+    def __init__(
+        self,
+        world: World,
+        claims: Mapping[WorkloadKey, _Claim],
+        victims: Mapping[WorkloadKey, tuple[Workload, int]],
+    ) -> None:
+        self._more: dict[Cell, int] = {}
+        """In no meaningful order."""
+        self._limited: set[FlavorResource] = set()
+        """Where a lending limit keeps some of it below the root."""
+        for key, (victim, _) in victims.items():
+            queue = world.cluster_queues.get(victim.cluster_queue)
+            if key in world.absent and queue is not None and key in queue.workloads:
+                self._add(queue.node, victim.usage, 1)
+        for key, (node, usage, _) in claims.items():
+            if key not in world.absent:
+                self._add(node, usage, -1)
+
+    def _add(self, node: Node, usage: Mapping[FlavorResource, int], sign: int) -> None:
+        more = self._more
+        for fr, amount in usage.items():
+            cell: Cell | None = cell_of(node, fr)
+            while cell is not None:
+                if cell.local:
+                    self._limited.add(fr)
+                more[cell] = more.get(cell, 0) + sign * amount
+                cell = cell.parent
+
+    def leaves(self, node: Node, usage: Mapping[FlavorResource, int]) -> bool | None:
+        """Is *usage* available to *node* in the real tree? None: it has to be tried."""
+        more = self._more
+        for fr, amount in usage.items():
+            if fr in self._limited:
+                return None
+            cell = cell_of(node, fr)
+            # As `Cell.available` without lending limits.
+            while (parent := cell.parent) is not None:
+                if cell.local:
+                    return None
+                if cell.cap is not None and amount > cell.cap - cell.usage - more.get(cell, 0):
+                    return False
+                cell = parent
+            if amount > cell.subtree - cell.usage - more.get(cell, 0):
+                return False
+        return True
+
+
+class Promises:
+    """The promises of one tree within a trial. Falsy when there are none.
+
+    `trial` must be entered; the victims are out of the tree when this has been made.
+    """
+
+    __slots__ = ("_claims", "_overdraft", "_trial", "_victims", "_world", "pending")
+
+    def __init__(self, trial: Trial, queues: Container[str], *, but: Workload | None = None) -> None:
+        """Collect what is promised to claimants, other than *but*, of the tree with these cluster queues."""
+        self._trial = trial
+        self._world = trial.world
+        self._claims: dict[WorkloadKey, _Claim] = {}
+        self._victims: dict[WorkloadKey, tuple[Workload, int]] = {}
+        """Those who are to go, and for how many; out of the tree but when they are `shown`."""
+        self._overdraft: _Overdraft | None = None
+        """Kept until a promise comes or goes."""
+        self.pending = False
+        """Are there reservations among the claims? Their victims may not have been told yet."""
+        world = self._world
+        for name, claimants in world.claims.by_queue.items():
+            if name in queues:
+                for claimant in claimants.values():
+                    if claimant is not but:
+                        victims = [world.workloads[key] for key in claimant.victims]
+                        self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
+                        self.pending = True
+
+    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+        """Charge what a preemptor that waits in its queue waits for, and add it.
+
+        Of a variant that is what it needs beyond its siblings (CA10) and *beside*, which one of them gets.
+        """
+        world, workload, usage = self._world, waiting.workload, waiting.usage
+        if workload.record.parent is not None:
+            usage = beyond(usage, family_usage(world, workload, node.name))
+            usage = beyond(usage, beside) if beside else usage
+        workloads = world.workloads
+        victims = [workloads[key] for key in waiting.victims if key in workloads]
+        self._trial.charge(node, usage)
+        self.add(workload.key, node, usage, victims)
+
+    def lift_family(self, workload: Workload) -> list[Waiting]:
+        """Lift the siblings of *workload* that wait: what they wait for is its own, too."""
+        lifted = []
+        for sibling in siblings(self._world, workload):
+            waiting = None if sibling.peers is None else sibling.peers.waiting
+            if waiting is not None and sibling.key in self._claims:
+                self.lift(waiting)
+                lifted.append(waiting)
+        return lifted
+
+    def lift(self, waiting: Waiting) -> None:
+        """Take back what `keep` has done."""
+        claim = self._claims.get(waiting.workload.key)
+        if claim is not None:
+            self._trial.discharge(claim[0], claim[1])
+            self.drop([waiting.workload])
+
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
+    def add(
+        self,
+        key: WorkloadKey,
+        node: Node,
+        usage: Mapping[FlavorResource, int],
+        victims: Sequence[Workload],
+    ) -> None:
+        """Add a promise whose usage is charged; take its victims out of the tree."""
+        self._overdraft = None
+        self._claims[key] = (node, usage, victims)
+        for victim in victims:
+            _, times = self._victims.get(victim.key, (victim, 0))
+            self._victims[victim.key] = (victim, times + 1)
+            if not times:
+                self._trial.remove(victim)
+
+    def drop(self, claimants: Iterable[Workload]) -> None:
+        """These lose what was promised to them: victims that go for nobody else are in the tree again."""
+        self._overdraft = None
+        for claimant in claimants:
+            claim = self._claims.pop(claimant.key, None)
+            for victim in claim[2] if claim is not None else ():
+                times = self._victims[victim.key][1] - 1
+                if times:
+                    self._victims[victim.key] = (victim, times)
+                else:
+                    del self._victims[victim.key]
+                    self._trial.restore(victim)
+
+    def in_the_way(self, usage: Mapping[FlavorResource, int]) -> list[Workload]:
+        """Return the victims that use anything of which *usage* is."""
+        return [victim for victim, _ in self._victims.values() if any(fr in victim.usage for fr in usage)]
+
+    def concern(self, workloads: Iterable[Workload]) -> bool:
+        """Is one of *workloads* to go, or has it been promised anything?"""
+        return any(w.key in self._victims or w.key in self._claims for w in workloads)
+
+    def fit_now(
+        self,
+        node: Node,
+        usage: Mapping[FlavorResource, int],
+        gone: Collection[Workload] = (),
+        *,
+        may_borrow: bool = True,
+    ) -> bool:
+        """Is *usage* available in the real tree, once *gone* have given up what they hold?"""
+        if may_borrow and not gone:
+            if self._overdraft is None:
+                self._overdraft = _Overdraft(self._world, self._claims, self._victims)
+            free = self._overdraft.leaves(node, usage)
+            if free is not None:
+                return free
+        tree, absent = self._world.tree, self._world.absent
+        leaving = {workload.key: workload for workload in gone}
+        mark = tree.mark()
+        for key, (victim, _) in self._victims.items():
+            if key in absent and key not in leaving:
+                self._change(tree.add, victim)
+        for key, workload in leaving.items():
+            if key not in absent and key not in self._claims:
+                self._change(tree.remove, workload)
+        for key, (claimed, amounts, _) in self._claims.items():
+            if key not in absent:
+                tree.remove(claimed, amounts)
+        fits = tree.fits(node, usage) and (
+            may_borrow or all(node.used(fr) + amount <= node.nominal(fr) for fr, amount in usage.items())
+        )
+        tree.rollback(mark)
+        return fits
+
+    @contextmanager
+    def shown(self, *, but: Container[str] = ()) -> Iterator[None]:
+        """Put the victims into the tree, other than *but*: it is overdrawn, and they may be preempted."""
+        absent = self._world.absent
+        shown = [victim for key, (victim, _) in self._victims.items() if key not in but and key in absent]
+        self._overdraft = None
+        for victim in shown:
+            self._trial.restore(victim)
+        yield
+        self._overdraft = None
+        for victim in shown:
+            self._trial.remove(victim)
+
+    def _change(self, how: Callable[[Node, Mapping[FlavorResource, int]], None], workload: Workload) -> None:
+        queue = self._world.cluster_queues.get(workload.cluster_queue)
+        if queue is not None and workload.key in queue.workloads:
+            how(queue.node, workload.usage)
+
+
+def keep_waiting(promises: Promises, tree: TreeQueues, but: Waiting | None = None) -> None:
+    """Add the preemptors that wait in the queues of *tree*, other than *but*."""
+    family = []
+    for name in sorted(tree.waiting):
+        queue = tree.waiting[name]
+        for waiting in queue.holding():
+            if waiting is but:
+                continue
+            if waiting.workload.record.parent is None:
+                promises.keep(waiting, queue.node)
+            else:
+                family.append((waiting, queue.node))
+    for waiting, node in family:  # whose siblings may be among the victims of others
+        promises.keep(waiting, node)
+
+
+def still_fits(world: World, workload: Workload) -> bool:
+    """Is there, with what the reservation itself adds, quota for all that runs (AC7)?
+
+    What is promised to others while its victims run does not count: it is not in use yet. Nor does what its
+    job holds already, in another slice or variant: of that nothing comes back if the reservation is given up.
+    """
+    tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
+    more = [fr for fr, amount in added(world, workload).items() if amount]
+    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+    if constrained and workload.record.cannot_borrow and _borrows(world, workload, more):
+        return False
+    if _within_quota(more, node):
+        return True
+    if not world.claims:
+        return False
+    root = node.root()
+    mark = tree.mark()
+    for name, claimants in world.claims.by_queue.items():
+        other = world.tree.cluster_queues.get(name)
+        if other is not None and other.root() is root:
+            for claimant in claimants.values():
+                if claimant is not workload:
+                    tree.remove(other, claimant.usage)
+    fits = _within_quota(more, node)
+    tree.rollback(mark)
+    return fits
+
+
+def _within_quota(frs: Iterable[FlavorResource], node: Node) -> bool:
+    return all(node.available(fr) >= 0 for fr in frs)
+
+
+def _borrows(world: World, workload: Workload, frs: Iterable[FlavorResource]) -> bool:
+    """Is any of *frs*, which a workload charges that cannot borrow (AX6), above its queue's own quota?
+
+    Those that may borrow, and reserved no earlier, are the ones that borrow then. What is promised to others
+    is not in use yet.
+    """
+    queue = world.cluster_queues[workload.cluster_queue]
+    if not any(queue.node.borrowing(fr) for fr in frs):
+        return False
+    mine = workload.reserved_at or 0
+    mark = world.tree.mark()
+    for other in queue.workloads.values():
+        later = (other.reserved_at or 0) >= mine and not other.record.cannot_borrow
+        if other is not workload and (later or other.preemptions):
+            world.tree.remove(queue.node, other.usage)
+    found = any(queue.node.borrowing(fr) for fr in frs)
+    world.tree.rollback(mark)
+    return found
+
+
+__all__ = ["Promises", "keep_waiting", "still_fits"]

@@ -1,0 +1,347 @@
+"""The queues of pending workloads: what one cluster queue, and one tree of cohorts, is known to wait for.
+
+Workloads that the scheduler cannot tell apart (`equivalence`) are `Peers`: they share one verdict. A class
+is *active*, its best member competes for the head of the queue, or *parked*: it was looked at and cannot be
+admitted until something changes. Only `Pending` changes what is here.
+"""
+
+from collections.abc import Collection, Container, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from sluice.core.quota.tree import FlavorResource, Node
+from sluice.core.world.workload import Workload
+from sluice.events.base import WorkloadKey
+
+from .request_index import ANY, Least, Shapes
+from .sorted_map import Rank, Ranked
+
+WAITS: Final = "waits"
+"""First part of the key of the class of a preemptor that waits; its uid and the key that it had follow."""
+
+PeerKey = tuple[object, ...]
+"""What makes workloads equal to the scheduler; hashable."""
+
+
+class Peers:
+    """Workloads of one queue that are equal to the scheduler: one verdict holds for all of them."""
+
+    __slots__ = (
+        "_heap",
+        "aside",
+        "circling",
+        "indexed",
+        "key",
+        "least",
+        "message",
+        "parked",
+        "queue",
+        "rank",
+        "reason",
+        "reserves",
+        "scan",
+        "searched",
+        "size",
+        "waiting",
+    )
+
+    def __init__(self, queue: "Queue", key: PeerKey) -> None:
+        self.queue = queue
+        self.key = key
+        self.size = 0
+        self.rank: Rank | None = None
+        """Rank of the head, as the queue's order has it."""
+        self.parked = False
+        self.aside = False
+        """Parked, and StrictFIFO does not wait for it."""
+        self.reserves = False
+        """Parked at the head of a StrictFIFO queue, and keeps what it waits for from being lent."""
+        self.circling = False
+        """It would preempt, but for what is remembered of past preemptions (`circles`)."""
+        self.reason = ""
+        """Of QuotaReserved=False (G6); '' before the first verdict."""
+        self.message = ""
+        self.scan: tuple[dict[str, int], ...] | None = None
+        """How far the search for a flavor came, when it is to go on from there (SC4)."""
+        self.searched = 0
+        """While parked: the tree's `epoch` in which the search for a flavor has gone through all of them, so
+        that there is nothing to look at again before something is freed; 0: it has not."""
+        self.least: Least = ()
+        """While parked: what it needs at least."""
+        self.waiting: Waiting | None = None
+        """Of a preemptor that waits for its victims: it is in a class of its own meanwhile, which is neither
+        active nor parked."""
+        self.indexed = False
+        """It is among the shapes of its queue and tree: freed capacity could help it."""
+        self._heap: list[tuple[Rank, Workload]] = []
+
+    def head(self) -> Workload:
+        """Return the first member; there is one."""
+        heap = self._heap
+        while True:
+            rank, workload = heap[0]
+            if workload.peers is self and workload.rank == rank:
+                return workload
+            heappop(heap)
+
+    def __iter__(self) -> Iterator[Workload]:
+        """Yield the members in order."""
+        seen: set[WorkloadKey] = set()
+        for rank, workload in sorted(self._heap):
+            if workload.peers is self and workload.rank == rank and workload.key not in seen:
+                seen.add(workload.key)
+                yield workload
+
+    def add(self, workload: Workload) -> None:
+        self.size += 1
+        # Ranks end in a uid, so comparing entries never comes to comparing workloads.
+        heappush(self._heap, (workload.rank, workload))
+
+    def discard(self) -> None:
+        """Note that a member has left; its entry goes when it surfaces, or when too many are stale."""
+        self.size -= 1
+        if len(self._heap) > 2 * self.size + 32:
+            self._heap = [e for e in self._heap if e[1].peers is self and e[1].rank == e[0]]
+            heapify(self._heap)
+
+    def reset(self) -> None:
+        """Forget the verdict: something has changed that it rested on."""
+        self.parked = self.aside = self.reserves = False
+        self.scan = None
+
+
+class Waiting:
+    """A preemptor that waits for its victims to go; what it waits for is kept for it.
+
+    Nobody takes it meanwhile, whoever comes first in other ways, or somebody would have been preempted for
+    nothing; and those who do not need it are not held up (CA6). See `promises`.
+    """
+
+    __slots__ = ("borrowing", "recheck", "usage", "victims", "workload")
+
+    def __init__(
+        self,
+        workload: Workload,
+        victims: list[WorkloadKey],
+        usage: dict[FlavorResource, int],
+        borrowing: int,
+    ) -> None:
+        self.workload = workload
+        self.victims: dict[WorkloadKey, None] = dict.fromkeys(victims)
+        """Those that still hold quota."""
+        self.usage = usage
+        self.borrowing = borrowing
+        self.recheck = False
+        """What it rests on has changed, so it must be looked at anew."""
+
+    def is_due(self) -> bool:
+        return self.recheck or not self.victims
+
+
+class Queue:
+    """The pending workloads of one cluster queue."""
+
+    __slots__ = (
+        "active",
+        "classes",
+        "due",
+        "listed",
+        "name",
+        "node",
+        "parked",
+        "shapes",
+        "special",
+        "stopped",
+        "strict",
+        "tree",
+        "waiting",
+    )
+
+    def __init__(self, name: str, node: Node) -> None:
+        self.name = name
+        self.node = node
+        self.strict = False
+        self.stopped = False
+        """Its cluster queue is inactive: it has no head."""
+        self.classes: dict[PeerKey, Peers] = {}
+        self.active: Ranked[Peers] = Ranked()
+        self.parked: Ranked[Peers] = Ranked()
+        self.shapes: Shapes[Peers] = Shapes()
+        """The parked classes that freed capacity could help."""
+        self.special = False
+        """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
+        self.waiting: dict[WorkloadKey, Waiting] = {}
+        """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
+        self.due: dict[WorkloadKey, None] = {}
+        """Those of them that are to be looked at again. In no meaningful order."""
+        self.tree: TreeQueues | None = None
+        self.listed: tuple[bool, bool, bool, bool] | None = None
+        """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""
+
+    @property
+    def size(self) -> int:
+        """Number of pending workloads; counts on demand."""
+        return sum(peers.size for peers in self.classes.values())
+
+    def holding(self) -> list[Waiting]:
+        """Return the preemptors that wait, in order, and keep what they wait for."""
+        found = sorted(self.waiting.values(), key=_waiting_rank)
+        if not found or not self.strict:
+            return found
+        # StrictFIFO keeps to its order: whoever comes before the preemptor is first.
+        first = self._first_strict()
+        return found if first is not None and first.waiting is not None else []
+
+    def is_kept_from(
+        self, workload: Workload, usage: Collection[FlavorResource], served: Container[WorkloadKey] = ()
+    ) -> bool:
+        """Does a preemptor that comes before *workload* wait for some of *usage*, but for those *served*?
+
+        One after the other preempts for the same capacity of a queue: what the second one lacks may be
+        there when the first one has been served, and then nobody is preempted for nothing (CA6).
+        """
+        for waiting in self.waiting.values():
+            first = waiting.workload
+            if first.rank < workload.rank and first.key not in served:
+                for fr in usage:
+                    if fr in waiting.usage:
+                        return True
+        return False
+
+    def head(self) -> Workload | None:
+        """Return the workload to be looked at next; None when there is none, or it is parked, or waits."""
+        if self.stopped:
+            return None
+        if self.strict:
+            first = self._first_strict()
+            return None if first is None or first.parked or first.waiting is not None else first.head()
+        peers = self.active.first()
+        return None if peers is None else peers.head()
+
+    def blocker(self) -> Peers | None:
+        """Return the parked class behind which a StrictFIFO queue waits."""
+        if not self.strict or self.stopped:
+            return None
+        first = self._first_strict()
+        return first if first is not None and first.parked else None
+
+    def _first_strict(self) -> Peers | None:
+        first = self.active.first()
+        for parked in self.parked:
+            if not parked.aside:
+                if first is None or rank_of(parked) < rank_of(first):
+                    first = parked
+                break
+        for waiting in self.waiting.values():
+            own = waiting.workload.peers
+            if own is not None and (first is None or rank_of(own) < rank_of(first)):
+                first = own
+        return first
+
+    def in_order(self) -> Iterator[Workload]:
+        """Yield all pending workloads in the order of the queue, preemptors that wait first."""
+        first = [] if self.strict else sorted(self.waiting.values(), key=_waiting_rank)
+        for waiting in first:
+            yield waiting.workload
+        members = [w for peers in self.classes.values() for w in peers]
+        members.sort(key=_workload_rank)
+        for workload in members:
+            if not first or workload.key not in self.waiting:
+                yield workload
+
+
+class TreeQueues:
+    """The queues of one tree of cohorts, or of a cluster queue without a cohort."""
+
+    __slots__ = (
+        "cause",
+        "dirty",
+        "epoch",
+        "freed",
+        "hopeful",
+        "is_cohort",
+        "members",
+        "name",
+        "open",
+        "parked",
+        "ready",
+        "root",
+        "shapes",
+        "special",
+        "touched",
+        "waiting",
+        "wary",
+    )
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.name = root.name
+        self.is_cohort = not root.is_cluster_queue
+        self.members: dict[str, Queue] = {}
+        self.dirty = False
+        """Capacity was freed since the parked classes were last considered."""
+        self.freed: dict[str, None] = {}
+        """With `dirty`: of which flavors; ANY stands for all. In no meaningful order."""
+        self.open: dict[str, Queue] = {}
+        """Queues whose parked classes are to be considered although the tree is not dirty."""
+        self.ready: dict[str, Queue] = {}
+        """Queues with a head that is to be looked at."""
+        self.waiting: dict[str, Queue] = {}
+        """Queues with preemptors that wait, or a blocker that reserves: they take part in every cycle."""
+        self.parked: dict[str, Queue] = {}
+        """Queues with parked classes."""
+        self.shapes: Shapes[Peers] = Shapes()
+        """The parked classes of all queues that freed capacity could help."""
+        self.special: dict[str, Queue] = {}
+        """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""
+        self.touched: dict[str, Queue] = {}
+        """Queues whose own usage or parked classes have changed since `hopeful` was brought up to date."""
+        self.hopeful: dict[str, Queue] = {}
+        """Queues that may get what they need without anything being free: by preemption. Kept by `wake`."""
+        self.wary: dict[str, Queue] = {}
+        """Queues as in `special`, with parked classes or without: what they keep for those that they cannot
+        serve is free again without having been freed."""
+        self.cause = 0
+        """Sequence of the newest input that freed something here."""
+        self.epoch = 1
+        """Grows when something is freed."""
+
+    @property
+    def sort_key(self) -> tuple[str, bool]:
+        return (self.name, self.is_cohort)
+
+    def concerns(self, least: Least) -> bool:
+        """Was anything freed that a class which needs *least* could use?"""
+        freed = self.freed
+        if ANY in freed or not least:
+            return True
+        return any(flavor == ANY or flavor in freed for (flavor, _), _ in least)
+
+    def is_searched(self, peers: Peers) -> bool:
+        """Has the class looked at all flavors since something was freed last?"""
+        return peers.searched == self.epoch
+
+    def forget(self, name: str) -> None:
+        """Take a queue off all lists."""
+        for table in (self.members, self.open, self.ready, self.waiting, self.parked):
+            table.pop(name, None)
+        for table in (self.special, self.touched, self.hopeful, self.wary):
+            table.pop(name, None)
+
+
+def rank_of(peers: Peers) -> Rank:
+    """Return the rank of a class that has members."""
+    rank = peers.rank
+    assert rank is not None
+    return rank
+
+
+def _waiting_rank(waiting: Waiting) -> Rank:
+    return waiting.workload.rank
+
+
+def _workload_rank(workload: Workload) -> Rank:
+    return workload.rank
+
+
+__all__ = ["WAITS", "PeerKey", "Peers", "Queue", "TreeQueues", "Waiting", "rank_of"]

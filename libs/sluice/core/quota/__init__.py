@@ -1,0 +1,1 @@
+"""The cohort tree: nominal quota, borrowing, lending, usage, shares. It knows no workloads (SC3, SC6)."""

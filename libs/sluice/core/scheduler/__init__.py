@@ -1,0 +1,1 @@
+"""The decider that writes quota: its state, its fold, its snapshots."""

@@ -1,0 +1,78 @@
+"""The scheduler's decider: the only writer of quota.
+
+Each call of `decide` takes one step: what is due in the life of workloads that hold or held quota; else
+the status of queues; else one cycle in every cohort tree with something to decide.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sluice.core.cycle.admission import blocks_admission
+from sluice.core.cycle.cycle import Cycle
+from sluice.core.cycle.events import decisions
+from sluice.core.cycle.pending_preemptions import issue
+from sluice.core.lifecycle import due as lifecycle
+from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.events.base import Event, Micros
+
+from . import queue_status
+from .fold import fold
+from .snapshot import dump, load
+from .state import SchedulerState, new_state
+
+
+class Scheduler:
+    """See `sluice.log.decider.Decider`."""
+
+    writer: ClassVar[str] = "scheduler"
+    reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
+    state_version: ClassVar[int] = 12
+
+    def initial(self) -> SchedulerState:
+        return new_state()
+
+    apply = staticmethod(fold)
+
+    def decide(self, state: SchedulerState, at: Micros) -> Sequence[Event]:
+        """Return the next events, () when settled."""
+        due = lifecycle.decide(state.world, state.lifecycle, at)
+        if due:
+            return due
+        if state.world.claims.due:
+            return issue(state.world, state.pending)
+        if state.statuses_due or state.local_statuses_due:
+            return tuple(queue_status.changes(state))
+        if not state.pending.busy:
+            return ()
+        return decisions(state.world, run_cycles(state))
+
+    def deadline(self, state: SchedulerState) -> Micros | None:
+        return lifecycle.deadline(state.lifecycle)
+
+    def dump(self, state: SchedulerState) -> bytes:
+        return dump(state)
+
+    def load(self, data: bytes) -> SchedulerState:
+        return load(data)
+
+
+def run_cycles(state: SchedulerState) -> list[tuple[TreeQueues, Cycle]]:
+    """Run a cycle in every tree with something to decide.
+
+    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next.
+    """
+    cycles = []
+    blocked = blocks_admission(state.world.config) and bool(state.not_ready)
+    for tree in sorted(state.pending.busy.values(), key=_tree_order):
+        cycle = Cycle(state.world, tree, blocked=blocked)
+        cycle.run()
+        cycles.append((tree, cycle))
+        blocked = cycle.blocks
+    return cycles
+
+
+def _tree_order(tree: TreeQueues) -> tuple[str, bool]:
+    return tree.sort_key
+
+
+__all__ = ["Scheduler", "run_cycles"]

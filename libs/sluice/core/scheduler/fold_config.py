@@ -1,0 +1,345 @@
+"""Fold of configuration objects into the scheduler's world: queues, cohorts, flavors, settings.
+
+What an object changes decides who is looked at again: edits of a queue, of a flavor that it names, or of
+quota anywhere in its tree void the verdicts on its pending workloads (SC2).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.core_v1 import Namespace
+from sluice.api.meta import ObjectMeta
+from sluice.api.quantity import resource_value
+from sluice.core.cycle.admission import always_reclaims
+from sluice.core.queueing.pending_queue import Queue
+from sluice.core.quota.fair_share import weight
+from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
+from sluice.core.workload.charges import gives_back
+from sluice.core.world.charging import recharge
+from sluice.core.world.model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
+from sluice.core.world.pending_preemptions import ANYTIME
+from sluice.core.world.reservations import index
+from sluice.events.config import ObjectApplied, ObjectDeleted
+
+from . import queue_status
+from .placement import place, place_all
+from .state import SchedulerState
+
+_KINDS: dict[str, Any] = {
+    "AdmissionCheck": msgspec.json.Decoder(kueue.AdmissionCheck),
+    "ClusterQueue": msgspec.json.Decoder(kueue.ClusterQueue),
+    "Cohort": msgspec.json.Decoder(kueue.Cohort),
+    "Configuration": msgspec.json.Decoder(kueue.Configuration),
+    "LocalQueue": msgspec.json.Decoder(kueue.LocalQueue),
+    "Namespace": msgspec.json.Decoder(Namespace),
+    "ResourceFlavor": msgspec.json.Decoder(kueue.ResourceFlavor),
+}
+
+
+def fold_object(state: SchedulerState, event: ObjectApplied | ObjectDeleted) -> None:
+    """Fold one object; kinds that the scheduler does not read change nothing."""
+    if isinstance(event, ObjectDeleted):
+        delete = _DELETE.get(event.kind)
+        if delete is not None:
+            delete(state, event.namespace, event.name)
+        return
+    decoder = _KINDS.get(event.kind)
+    if decoder is not None:
+        _APPLY[event.kind](state, decoder.decode(event.object))
+
+
+# ClusterQueue
+
+
+def apply_cluster_queue(
+    state: SchedulerState, manifest: kueue.ClusterQueue, *, terminating: bool = False
+) -> None:
+    """Create or change a cluster queue; its reservations stay."""
+    world, pending = state.world, state.pending
+    name, spec = manifest.metadata.name, manifest.spec
+    node = world.tree.set_cluster_queue(
+        name, spec.cohort_name, quotas_of(spec.resource_groups), weight(spec.fair_sharing)
+    )
+    groups = tuple(
+        ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+        for group in spec.resource_groups
+    )
+    # Validation refuses a resource in two groups; should one be in the log, the first group counts.
+    group_of = {resource: group for group in reversed(groups) for resource in group.covered_resources}
+    cq = world.cluster_queues.get(name)
+    if cq is None:
+        cq = world.cluster_queues[name] = ClusterQueue(name, spec, node, groups, group_of)
+        queue = pending.add_queue(name, node)
+        _adopt(state, cq)
+        place_all(state, _members_of(state, name))
+    else:
+        raced = cq.spec.concurrent_admission_policy is not None
+        cq.spec, cq.groups, cq.group_of = spec, groups, group_of
+        queue = pending.queues[name]
+        _reconsider_tree(state, name)  # the one that it may leave
+        if raced or spec.concurrent_admission_policy is not None:
+            place_all(state, _members_of(state, name))  # who is barred, or a parent, may be another one
+    cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
+    pending.regroup(queue)
+    _classify(state, queue)
+    queue_status.refresh(state, name)
+    _reconsider_tree(state, name)
+
+
+def _classify(state: SchedulerState, queue: Queue) -> None:
+    """Note what kind of queue it is (see `pending.Queue.special`)."""
+    cq = state.world.cluster_queues[queue.name]
+    strict = cq.spec.queueing_strategy == "StrictFIFO"
+    keeps_quota = any(
+        quota.lending_limit is not None
+        for node in (cq.node, *cq.node.path_to_root())
+        for quota in node.quotas.values()
+    )
+    special = strict or keeps_quota or not always_reclaims(cq.spec.preemption)
+    state.pending.set_kind(queue, strict=strict, special=special)
+
+
+def _adopt(state: SchedulerState, cq: ClusterQueue) -> None:
+    """Reservations of a queue that was deleted and made again count in the new one."""
+    for workload in state.world.workloads.values():
+        if workload.cluster_queue == cq.name and workload.assignment is not None:
+            cq.workloads[workload.key] = workload
+            state.world.tree.add(cq.node, workload.usage)
+    if cq.workloads:
+        index(cq)
+
+
+def delete_cluster_queue(state: SchedulerState, _namespace: str, name: str) -> None:
+    world, pending = state.world, state.pending
+    if name not in world.cluster_queues:
+        return
+    members = _members_of(state, name)
+    _reconsider_tree(state, name)
+    del world.cluster_queues[name]
+    place_all(state, members)
+    pending.remove_queue(name)
+    world.tree.remove_cluster_queue(name)
+    queue_status.refresh(state, name)
+
+
+def quotas_of(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
+    """Return the quota by flavor and resource, in base units."""
+    quotas: dict[FlavorResource, Quota] = {}
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                name = resource.name
+                quotas[flavor.name, name] = Quota(
+                    nominal=resource_value(name, resource.nominal_quota),
+                    borrowing_limit=_limit(name, resource.borrowing_limit),
+                    lending_limit=_limit(name, resource.lending_limit),
+                )
+    return quotas
+
+
+def _limit(resource: str, quantity: int | float | str | None) -> int | None:
+    return None if quantity is None else resource_value(resource, quantity)
+
+
+def _members_of(state: SchedulerState, cluster_queue: str) -> list[Any]:
+    """Return the workloads whose local queue points to *cluster_queue*, in the order of their keys."""
+    return [
+        state.world.workloads[key]
+        for local in sorted(state.locals_of.get(cluster_queue, ()))
+        for key in sorted(state.members.get(local, ()))
+    ]
+
+
+def _reconsider_tree(state: SchedulerState, cluster_queue: str) -> None:
+    """Quota has changed: verdicts in the whole tree are void."""
+    tree = state.pending.queues[cluster_queue].tree
+    assert tree is not None
+    for name in sorted(tree.members):
+        state.pending.reconsider(tree.members[name])
+
+
+# Cohort
+
+
+def apply_cohort(state: SchedulerState, manifest: kueue.Cohort) -> None:
+    name, spec = manifest.metadata.name, manifest.spec
+    state.world.cohorts[name] = spec
+    tree = state.world.tree
+    quotas, share = quotas_of(spec.resource_groups), weight(spec.fair_sharing)
+    try:
+        tree.set_cohort(name, spec.parent_name, quotas, share)
+    except CohortCycleError:
+        # The api service refuses these; should one be in the log, the cohort counts as a root.
+        tree.set_cohort(name, "", quotas, share)
+    _reshaped(state, name)
+
+
+def cohort_manifest(name: str, spec: kueue.CohortSpec) -> kueue.Cohort:
+    return kueue.Cohort(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def delete_cohort(state: SchedulerState, _namespace: str, name: str) -> None:
+    state.world.cohorts.pop(name, None)
+    state.world.tree.remove_cohort(name)
+    _reshaped(state, name)
+
+
+def _reshaped(state: SchedulerState, _name: str) -> None:
+    """A cohort has changed, possibly where it belongs: all queues are looked at again."""
+    for name in sorted(state.pending.queues):
+        queue = state.pending.queues[name]
+        state.pending.regroup(queue)
+        _classify(state, queue)
+        state.pending.reconsider(queue)
+
+
+# LocalQueue, Namespace
+
+
+def apply_local_queue(state: SchedulerState, manifest: kueue.LocalQueue) -> None:
+    key = f"{manifest.metadata.namespace}/{manifest.metadata.name}"
+    before = state.world.local_queues.get(key)
+    target = manifest.spec.cluster_queue
+    if before is not None and before.cluster_queue != target:
+        _unlink(state, key, before.cluster_queue)
+    state.locals_of.setdefault(target, {})[key] = None
+    state.world.local_queues[key] = LocalQueue(key, target, manifest.spec.stop_policy or "None")
+    _replace_members(state, key)
+
+
+def delete_local_queue(state: SchedulerState, namespace: str, name: str) -> None:
+    key = f"{namespace}/{name}"
+    before = state.world.local_queues.pop(key, None)
+    if before is not None:
+        _unlink(state, key, before.cluster_queue)
+    _replace_members(state, key)
+
+
+def _unlink(state: SchedulerState, key: str, cluster_queue: str) -> None:
+    linked = state.locals_of.get(cluster_queue, {})
+    linked.pop(key, None)
+    if not linked:
+        state.locals_of.pop(cluster_queue, None)
+
+
+def _replace_members(state: SchedulerState, key: str) -> None:
+    place_all(state, [state.world.workloads[w] for w in sorted(state.members.get(key, ()))])
+    queue_status.refresh_local(state, key)
+
+
+def apply_namespace(state: SchedulerState, manifest: Namespace) -> None:
+    name = manifest.metadata.name
+    labels = dict(manifest.metadata.labels)
+    if state.world.namespaces.get(name) == labels:
+        return
+    state.world.namespaces[name] = labels
+    _reconsider_namespace(state, name)
+
+
+def delete_namespace(state: SchedulerState, _namespace: str, name: str) -> None:
+    if state.world.namespaces.pop(name, None) is not None:
+        _reconsider_namespace(state, name)
+
+
+def _reconsider_namespace(state: SchedulerState, namespace: str) -> None:
+    for key in sorted(state.world.local_queues):
+        local = state.world.local_queues[key]
+        if key.partition("/")[0] == namespace and local.cluster_queue in state.pending.queues:
+            state.pending.reconsider(state.pending.queues[local.cluster_queue])
+
+
+# ResourceFlavor, AdmissionCheck, Configuration
+
+
+def apply_flavor(state: SchedulerState, manifest: kueue.ResourceFlavor) -> None:
+    state.world.flavors[manifest.metadata.name] = manifest
+    _flavor_changed(state, manifest.metadata.name)
+
+
+def delete_flavor(state: SchedulerState, _namespace: str, name: str) -> None:
+    if state.world.flavors.pop(name, None) is not None:
+        _flavor_changed(state, name)
+
+
+def _flavor_changed(state: SchedulerState, flavor: str) -> None:
+    for name in sorted(state.world.cluster_queues):
+        cq = state.world.cluster_queues[name]
+        if any(flavor in group.flavors for group in cq.groups):
+            queue_status.refresh(state, name)
+            state.pending.reconsider(state.pending.queues[name])
+
+
+def apply_check(state: SchedulerState, manifest: kueue.AdmissionCheck) -> None:
+    name = manifest.metadata.name
+    before = state.world.checks.get(name)
+    active = before.active if before is not None else True
+    state.world.checks[name] = AdmissionCheck(
+        manifest.spec.controller_name, active, manifest.spec.preemption_policy or ANYTIME
+    )
+    check_changed(state, name)
+
+
+def delete_check(state: SchedulerState, _namespace: str, name: str) -> None:
+    if state.world.checks.pop(name, None) is not None:
+        check_changed(state, name)
+
+
+def check_changed(state: SchedulerState, check: str) -> None:
+    """The check has come, gone, or changed whether it is active."""
+    for name in sorted(state.world.cluster_queues):
+        if check in queue_status.check_names(state.world.cluster_queues[name].spec):
+            queue_status.refresh(state, name)
+
+
+def apply_configuration(state: SchedulerState, manifest: kueue.Configuration) -> None:
+    _configure(state, manifest.spec)
+
+
+def delete_configuration(state: SchedulerState, _namespace: str, _name: str) -> None:
+    _configure(state, kueue.ConfigurationSpec())
+
+
+def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
+    """Settings reach everywhere, so everything that waits is looked at again."""
+    world, before = state.world, state.world.config
+    world.config = spec
+    for key in sorted(world.workloads):
+        workload = world.workloads[key]
+        if workload.reclaimable and gives_back(spec) != gives_back(before):
+            recharge(world, workload)
+        place(state, workload, changed=True)
+    for name in sorted(state.pending.queues):
+        state.pending.reconsider(state.pending.queues[name])
+
+
+_APPLY: dict[str, Callable[[SchedulerState, Any], None]] = {
+    "AdmissionCheck": apply_check,
+    "ClusterQueue": apply_cluster_queue,
+    "Cohort": apply_cohort,
+    "Configuration": apply_configuration,
+    "LocalQueue": apply_local_queue,
+    "Namespace": apply_namespace,
+    "ResourceFlavor": apply_flavor,
+}
+
+_DELETE: dict[str, Callable[[SchedulerState, str, str], None]] = {
+    "AdmissionCheck": delete_check,
+    "ClusterQueue": delete_cluster_queue,
+    "Cohort": delete_cohort,
+    "Configuration": delete_configuration,
+    "LocalQueue": delete_local_queue,
+    "Namespace": delete_namespace,
+    "ResourceFlavor": delete_flavor,
+}
+
+__all__ = [
+    "apply_cluster_queue",
+    "apply_cohort",
+    "check_changed",
+    "cohort_manifest",
+    "fold_object",
+    "quotas_of",
+]

@@ -1,0 +1,359 @@
+"""Fold of the scheduler's own decisions: reservations, evictions, who is parked and who waits for victims."""
+
+from typing import Any
+
+from sluice.core.cycle.admission import blocks_admission
+from sluice.core.cycle.requeue_filter import is_hopeless
+from sluice.core.lifecycle.due import look, note
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.charges import beyond
+from sluice.core.workload.reasons import PREEMPTED
+from sluice.core.world.charging import charge, needs, recharge
+from sluice.core.world.pending_preemptions import PENDING
+from sluice.core.world.preemption_history import actor
+from sluice.core.world.reservations import change_usage, release, reorder, reserve
+from sluice.core.world.variants import is_gated
+from sluice.core.world.workload_slices import inherit, replaced_slice
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    ClusterQueueStatusChanged,
+    Evicted,
+    FlavorScanAdvanced,
+    LocalQueueStatusChanged,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    PreemptionWaitEnded,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    TreesSettled,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+    WorkloadsParked,
+)
+
+from .fold_effects import (
+    Handler,
+    charge_anew,
+    family_moves,
+    forget_workload,
+    freed_flavors,
+    ready_or_gone,
+    remove_workload,
+    stands,
+    successor_moves,
+    tell_siblings,
+    wake_tree,
+)
+from .fold_pending_preemptions import claim, fold_issued, unclaim, victim_replaced
+from .placement import place, place_family, place_siblings
+from .queue_status import fold_local_status, fold_status
+from .state import SchedulerState, is_barred
+
+
+def _queue_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_status(state, event)
+
+
+def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: int, _at: Micros) -> None:
+    fold_local_status(state, event)
+
+
+def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
+    """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or event.cluster_queue not in world.cluster_queues:
+        return
+    workload.cluster_queue = event.cluster_queue
+    workload.assignment = tuple(event.pod_sets)
+    workload.delta = workload.record.replaces is not None and replaced_slice(world, workload) is not None
+    workload.reserved_at = at
+    workload.usage = charge(world, workload)
+    is_variant = workload.record.parent is not None
+    waited = state.pending.serve(workload, needs(world, workload) if is_variant else workload.usage)
+    workload.requeue_at = None
+    workload.preempted_rule = ""
+    workload.preempted_at = None
+    workload.blocked_on_gates = workload.tries = False
+    workload.reservations += 1
+    reserve(world, workload)
+    if waited:
+        queue = state.pending.queues[event.cluster_queue]
+        state.pending.taken(queue, workload.rank, workload.usage, event.cause)
+    if event.preemptions_pending:
+        claim(state, workload, event)
+    elif world.circles.trying:
+        world.circles.served(actor(workload))
+    if world.replacements or workload.record.replaces is not None or is_variant:
+        recharge(world, workload)
+    if is_variant:
+        place_siblings(state, workload)
+    state.pending.touch(state.pending.queues[event.cluster_queue])
+    if workload.key in world.families:
+        place_family(state, workload.key)
+    if world.replacements:
+        successor_moves(state, workload.key, seq, at)
+
+
+def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    workload.admitted_at = at
+    workload.ousted = 0
+    if state.world.circles.trying:
+        state.world.circles.served(actor(workload))
+    if workload.record.parent is not None:
+        recharge(state.world, workload)
+    if blocks_admission(state.world.config) and workload.pods_ready_at is None:
+        state.not_ready[workload.key] = None
+    note(state.world, state.lifecycle, event, seq, at)
+    tell_siblings(state, workload, event.cause, at)
+
+
+def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        if event.reason == PREEMPTED and workload.admitted_at is None:
+            workload.ousted += 1
+        unclaim(state, workload)
+        if workload.record.parent is not None:
+            recharge(state.world, workload)
+        reorder(state.world, workload)
+        place(state, workload)
+        successor_moves(state, workload.key, event.cause, at)
+        tell_siblings(state, workload, event.cause, at)
+
+
+def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.preempted_rule = event.rule
+        workload.preempted_at = at
+        preemptor = state.world.workloads.get(event.preemptor)
+        if preemptor is not None:
+            state.world.circles.note(preemptor, workload)
+
+
+def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    if workload.assignment is not None:
+        if workload.preemptions == PENDING and workload.evicted_at is None and not is_gated(workload):
+            state.world.circles.give_up(workload)
+        unclaim(state, workload)
+        release(state.world, workload)
+        workload.assignment = None
+        charge_anew(state, workload, event.cause)
+        wake_tree(state, workload, event.cause, freed_flavors(state, workload))
+    workload.usage = {}
+    workload.reclaimable = {}
+    workload.changed_by = event.cause
+    note(state.world, state.lifecycle, event, seq, at)
+    workload.delta = False
+    ready_or_gone(state, workload.key)
+    place(state, workload)
+    if workload.key in state.world.families:
+        place_family(state, workload.key)
+    successor_moves(state, workload.key, event.cause, at)
+    tell_siblings(state, workload, event.cause, at)
+
+
+def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over the old one's quota; nothing becomes free, unless it is smaller somewhere."""
+    world = state.world
+    old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
+    if old is None or new is None or new.assignment is None:
+        return
+    note(world, state.lifecycle, event, seq, at)
+    before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
+    inherit(new, old, at)
+    unclaim(state, old)
+    release(world, old)
+    old.assignment = None
+    del world.workloads[old.key]
+    new.delta = False
+    usage = charge(world, new)
+    change_usage(world, new, usage)
+    state.pending.victim_gone(old.key)
+    victim_replaced(state, old.key, new.key)
+    forget_workload(state, old)
+    family_moves(state, old, seq, at)
+    look(world, state.lifecycle, new, event.cause, at)
+    if beyond(before, usage):
+        wake_tree(state, new, event.cause)
+
+
+def _slice_withdrawn(state: SchedulerState, event: WorkloadSliceWithdrawn, _seq: int, at: Micros) -> None:
+    note(state.world, state.lifecycle, event, event.cause, at)
+    remove_workload(state, event.workload, event.cause, at)
+
+
+def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
+    """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
+    workload = state.world.workloads.get(event.workload)
+    stood = stands(workload) if workload is not None else None
+    note(state.world, state.lifecycle, event, seq, at)
+    if workload is not None:
+        place(state, workload)
+        if stood != stands(workload):
+            tell_siblings(state, workload, event.cause, at)
+        elif workload.tries or workload.blocked_on_gates:
+            place_siblings(state, workload)
+
+
+def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.changed_by = max(workload.changed_by, event.cause)
+    _life(state, event, seq, at)
+
+
+def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micros) -> None:
+    for key in event.workloads:
+        workload = state.world.workloads.get(key)
+        if workload is None or workload.peers is None:
+            continue
+        state.pending.stop_waiting(workload)
+        peers = workload.peers
+        peers.reason, peers.message = event.reason, event.message
+        peers.circling = event.circling
+        if event.circling:
+            state.world.circles.refused[peers.queue.name] = None
+        resumed = peers.scan is not None
+        state.pending.park(
+            peers,
+            aside=event.aside,
+            reserves=event.reserves,
+            hopeless=is_hopeless(workload, event.reason, resumed=resumed) or is_barred(peers.key),
+        )
+        if workload.tries:
+            _turn_over(state, peers)
+
+
+def _turn_over(state: SchedulerState, peers: Peers) -> None:
+    """Variants that may preempt cannot: those that left it to them are looked at again (CA11)."""
+    for variant in list(peers):
+        if variant.tries:
+            variant.tries = False
+            place_siblings(state, variant)
+
+
+def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
+    world = state.world
+    workload = world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    peers = workload.peers
+    usage: dict[FlavorResource, int] = {}
+    for name, amount in event.usage.items():
+        flavor, _, resource = name.partition("/")
+        usage[flavor, resource] = amount
+    victims = [
+        key for key in event.victims if key in world.workloads and world.workloads[key].assignment is not None
+    ]
+    if peers.queue.strict or peers.waiting is not None:
+        # Else its equals stay as they are: they would preempt for the same capacity.
+        state.pending.activate(peers)
+    peers.scan = None
+    state.pending.wait(Waiting(workload, victims, usage, event.borrowing))
+    workload.peers.reason, workload.peers.message = event.reason, event.message
+    _wake_for_the_rest(state, peers.queue, usage, victims, event.cause)
+
+
+def _wake_for_the_rest(
+    state: SchedulerState,
+    queue: Queue,
+    usage: dict[FlavorResource, int],
+    victims: list[WorkloadKey],
+    cause: int,
+) -> None:
+    """What victims have beyond *usage* may be all that others lacked, as what is free is promised twice.
+
+    Where nobody else waits, whoever lacks something lacks what is really free, which is as it was.
+    """
+    world, tree = state.world, queue.tree
+    if tree is None or not (world.claims or len(queue.waiting) > 1 or len(tree.waiting) > 1):
+        return
+    held: dict[FlavorResource, int] = {}
+    for key in victims:
+        for fr, amount in world.workloads[key].usage.items():
+            held[fr] = held.get(fr, 0) + amount
+    if rest := beyond(held, usage):
+        state.pending.wake(queue, cause, [flavor for flavor, _ in rest])
+
+
+def _wait_ended(state: SchedulerState, event: PreemptionWaitEnded, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        state.pending.stop_waiting(workload)
+
+
+def _scanned(state: SchedulerState, event: FlavorScanAdvanced, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is None or workload.peers is None:
+        return
+    state.pending.stop_waiting(workload)
+    peers = workload.peers
+    state.pending.activate(peers)
+    peers.scan = tuple(event.tried)
+
+
+def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        workload.blocked_on_gates = True
+        place(state, workload)
+        place_siblings(state, workload)
+
+
+def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:
+    """The reason of single workloads is shown by projections; no decision rests on it."""
+
+
+def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros) -> None:
+    world, pending = state.world, state.pending
+    trees: list[TreeQueues | None] = [
+        pending.trees.get(world.tree.cohorts[name]) for name in event.cohorts if name in world.tree.cohorts
+    ]
+    trees += [pending.queues[name].tree for name in event.cluster_queues if name in pending.queues]
+    still_open = [pending.queues[name] for name in event.open if name in pending.queues]
+    for tree in trees:
+        if tree is not None:
+            pending.settled(tree, [queue for queue in still_open if queue.tree is tree])
+
+
+VERDICT_FOLDS: dict[type[Event], Handler] = {
+    Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
+    ClusterQueueStatusChanged: _queue_status,
+    Evicted: _evicted,
+    FlavorScanAdvanced: _scanned,
+    LocalQueueStatusChanged: _local_status,
+    PendingPreemptionsIssued: fold_issued,
+    PendingReasonChanged: _reason,
+    Preempted: _preempted,
+    PreemptionIssued: _preempting,
+    PreemptionWaitEnded: _wait_ended,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    RequeueBackoffStarted: _life,
+    Requeued: _requeued,
+    TreesSettled: _settled,
+    WorkloadDeactivated: _life,
+    WorkloadSliceReplaced: _slice_replaced,
+    WorkloadSliceWithdrawn: _slice_withdrawn,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["VERDICT_FOLDS"]

@@ -1,0 +1,389 @@
+"""The scheduler's state as bytes: canonical, and nothing in it that can be derived.
+
+Quota usage follows from the reservations, queues and their order from the workloads, deadlines from the
+life-cycle. Lists whose order means nothing are sorted, so that equal states give equal bytes.
+"""
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.meta import ObjectMeta
+from sluice.core.lifecycle import due
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.world.model import AdmissionCheck, LocalQueue
+from sluice.core.world.preemption_history import Remembered
+from sluice.core.world.queue_order import effective_priority
+from sluice.core.world.reservations import index
+from sluice.core.world.workload import Workload
+from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
+from sluice.events.slices import WorkloadRecord
+
+from . import fold_config, queue_status
+from .placement import put_back
+from .state import SchedulerState, Status, new_state
+
+
+class _Part(msgspec.Struct, frozen=True, array_like=True):
+    """Base of the parts: arrays on the wire, as nobody reads them but `load` of the same version."""
+
+
+class _Queue(_Part, frozen=True):
+    manifest: kueue.ClusterQueue
+    terminating: bool
+
+
+class _Workload(_Part, frozen=True):
+    """See `model.Workload`; the order of fields is the format."""
+
+    record: WorkloadRecord
+    cluster_queue: str
+    active: bool
+    assignment: tuple[PodSetAssignment, ...] | None
+    usage: list[tuple[str, str, int]]
+    reserved_at: Micros | None
+    admitted_at: Micros | None
+    pods_ready_at: Micros | None
+    evicted_at: Micros | None
+    evicted_reason: str
+    last_evicted_at: Micros | None
+    last_evicted_reason: str
+    requeue_count: int
+    requeue_at: Micros | None
+    past_execution_s: int
+    reclaimable: dict[str, int]
+    evicted_message: str
+    held_for: str
+    stopped: bool
+    stopped_reason: str
+    stopped_message: str
+    pods_lost_at: Micros | None
+    checks: str
+    checks_message: str
+    checks_requeue_at: Micros | None
+    preempted_rule: str
+    preempted_at: Micros | None
+    blocked_on_gates: bool
+    open_gates: tuple[str, ...]
+    changed_by: int
+    delta: bool
+    reservations: int
+    ousted: int
+    preemptions: str
+    preemptions_allowed: bool
+    tries: bool
+    spent: bool
+    victims: list[WorkloadKey]
+
+
+_PLAIN = tuple(
+    name
+    for name in _Workload.__struct_fields__
+    if name not in ("record", "usage", "cluster_queue", "victims")
+)
+_plain_of = attrgetter(*_PLAIN)
+
+
+class _Class(_Part, frozen=True):
+    """A class of equal workloads, named by its head."""
+
+    head: WorkloadKey
+    parked: bool
+    aside: bool
+    reserves: bool
+    reason: str
+    message: str
+    scan: tuple[dict[str, int], ...] | None
+    circling: bool
+    indexed: bool
+    searched: bool
+
+
+class _Waiting(_Part, frozen=True):
+    workload: WorkloadKey
+    victims: list[WorkloadKey]
+    usage: list[tuple[str, str, int]]
+    borrowing: int
+    recheck: bool
+    reason: str
+    message: str
+
+
+class _Tree(_Part, frozen=True):
+    name: str
+    is_cohort: bool
+    dirty: bool
+    freed: list[str]
+    open: list[str]
+    cause: int
+
+
+class _State(_Part, frozen=True):
+    at: Micros
+    config_seq: int
+    config: kueue.ConfigurationSpec
+    namespaces: dict[str, dict[str, str]]
+    flavors: list[kueue.ResourceFlavor]
+    checks: dict[str, tuple[str, bool, str]]
+    cohorts: dict[str, kueue.CohortSpec]
+    cluster_queues: list[_Queue]
+    local_queues: list[tuple[str, str, str]]
+    workloads: list[_Workload]
+    classes: list[_Class]
+    waiting: list[_Waiting]
+    trees: list[_Tree]
+    not_ready: list[WorkloadKey]
+    statuses: dict[str, Status]
+    local_statuses: dict[str, Status]
+    circles: list[Remembered]
+    issuing: list[tuple[WorkloadKey, int]]
+    """Claimants that may preempt now, with the cause: a state need not be settled."""
+
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_decoder = msgspec.msgpack.Decoder(_State)
+
+
+def dump(state: SchedulerState) -> bytes:
+    """Return the bytes of *state*; equal states give equal bytes."""
+    return _encoder.encode(_freeze(state))
+
+
+def load(data: bytes) -> SchedulerState:
+    """Return the state that *data* is the dump of."""
+    return _thaw(_decoder.decode(data))
+
+
+def _freeze(state: SchedulerState) -> _State:
+    world, pending = state.world, state.pending
+    queue_list = [pending.queues[name] for name in sorted(pending.queues)]
+    return _State(
+        at=state.at,
+        config_seq=state.config_seq,
+        config=world.config,
+        namespaces=world.namespaces,
+        flavors=[world.flavors[name] for name in sorted(world.flavors)],
+        checks={
+            name: (check.controller_name, check.active, check.preemption_policy)
+            for name, check in world.checks.items()
+        },
+        cohorts=world.cohorts,
+        cluster_queues=[
+            _Queue(_manifest(name, world.cluster_queues[name].spec), world.cluster_queues[name].terminating)
+            for name in sorted(world.cluster_queues)
+        ],
+        local_queues=[
+            (key, world.local_queues[key].cluster_queue, world.local_queues[key].stop_policy)
+            for key in sorted(world.local_queues)
+        ],
+        workloads=[_freeze_workload(world.workloads[key]) for key in sorted(world.workloads)],
+        classes=[part for queue in queue_list for part in _freeze_classes(queue)],
+        waiting=[
+            _freeze_waiting(queue.waiting[key]) for queue in queue_list for key in sorted(queue.waiting)
+        ],
+        trees=[
+            _Tree(tree.name, tree.is_cohort, tree.dirty, sorted(tree.freed), sorted(tree.open), tree.cause)
+            for tree in sorted(pending.trees.values(), key=_tree_order)
+            if tree.dirty or tree.open or tree.cause
+        ],
+        not_ready=sorted(state.not_ready),
+        statuses=state.statuses,
+        local_statuses=state.local_statuses,
+        circles=list(world.circles.dump()),
+        issuing=sorted(world.claims.due.items()),
+    )
+
+
+def _manifest(name: str, spec: kueue.ClusterQueueSpec) -> kueue.ClusterQueue:
+    return kueue.ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def _freeze_workload(workload: Workload) -> _Workload:
+    # By position: by name it takes twice the time, in which nothing is decided.
+    active, assignment, *rest = _plain_of(workload)
+    # Where it waits follows from the local queue; only a reservation fixes it.
+    cluster_queue = workload.cluster_queue if assignment is not None else ""
+    usage = [(flavor, resource, n) for (flavor, resource), n in workload.usage.items()]
+    usage.sort()
+    rest.append(sorted(workload.victims) if workload.victims else [])
+    return _Workload(workload.record, cluster_queue, active, assignment, usage, *rest)
+
+
+def _freeze_classes(queue: Queue) -> Iterator[_Class]:
+    found = [
+        _Class(
+            peers.head().key,
+            peers.parked,
+            peers.aside,
+            peers.reserves,
+            peers.reason,
+            peers.message,
+            peers.scan,
+            peers.circling,
+            peers.indexed,
+            queue.tree is not None and queue.tree.is_searched(peers),
+        )
+        for peers in queue.classes.values()
+        if peers.waiting is None and (peers.parked or peers.reason or peers.scan is not None)
+    ]
+    found.sort(key=_head_of)
+    yield from found
+
+
+def _head_of(part: _Class) -> str:
+    return part.head
+
+
+def _freeze_waiting(waiting: Waiting) -> _Waiting:
+    peers = waiting.workload.peers
+    assert peers is not None
+    return _Waiting(
+        waiting.workload.key,
+        sorted(waiting.victims),
+        sorted((flavor, resource, n) for (flavor, resource), n in waiting.usage.items()),
+        waiting.borrowing,
+        waiting.recheck,
+        peers.reason,
+        peers.message,
+    )
+
+
+def _tree_order(tree: TreeQueues) -> tuple[str, bool]:
+    return tree.sort_key
+
+
+def _thaw(data: _State) -> SchedulerState:
+    state = new_state()
+    world = state.world
+    state.at, state.config_seq = data.at, data.config_seq
+    world.config = data.config
+    world.namespaces = data.namespaces
+    world.flavors = {flavor.metadata.name: flavor for flavor in data.flavors}
+    world.checks = {name: AdmissionCheck(*check) for name, check in data.checks.items()}
+    state.statuses, state.local_statuses = data.statuses, data.local_statuses
+    for name, spec in data.cohorts.items():
+        fold_config.apply_cohort(state, fold_config.cohort_manifest(name, spec))
+    for part in data.cluster_queues:
+        fold_config.apply_cluster_queue(state, part.manifest, terminating=part.terminating)
+    for key, target, policy in data.local_queues:
+        world.local_queues[key] = LocalQueue(key, target, policy)
+        state.locals_of.setdefault(target, {})[key] = None
+    for item in data.workloads:
+        _thaw_workload(state, item)
+    for workload in world.workloads.values():
+        if workload.assignment is None:
+            put_back(state, workload)
+    for cq in world.cluster_queues.values():
+        index(cq)
+    for name in world.cluster_queues:
+        queue_status.refresh(state, name)
+    for key in world.local_queues:
+        queue_status.refresh_local(state, key)
+    world.circles.load(data.circles)
+    _thaw_verdicts(state, data)
+    world.claims.due = dict(data.issuing)
+    state.not_ready = dict.fromkeys(data.not_ready)
+    state.lifecycle = due.rebuild(world, data.at)
+    return state
+
+
+def _fill(w: Workload, item: _Workload) -> None:
+    """Take over every field as it is. One by one, as this is most of what a start takes."""
+    w.cluster_queue = item.cluster_queue
+    w.usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
+    (
+        w.active,
+        w.assignment,
+        w.reserved_at,
+        w.admitted_at,
+        w.pods_ready_at,
+        w.evicted_at,
+        w.evicted_reason,
+        w.last_evicted_at,
+        w.last_evicted_reason,
+        w.requeue_count,
+        w.requeue_at,
+        w.past_execution_s,
+        w.reclaimable,
+        w.evicted_message,
+        w.held_for,
+        w.stopped,
+        w.stopped_reason,
+        w.stopped_message,
+        w.pods_lost_at,
+        w.checks,
+        w.checks_message,
+        w.checks_requeue_at,
+        w.preempted_rule,
+        w.preempted_at,
+        w.blocked_on_gates,
+        w.open_gates,
+        w.changed_by,
+        w.delta,
+        w.reservations,
+        w.ousted,
+        w.preemptions,
+        w.preemptions_allowed,
+        w.tries,
+        w.spent,
+    ) = _plain_of(item)
+
+
+def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
+    world = state.world
+    record = item.record
+    key = record.key
+    workload = Workload(record, key, record.uid, effective_priority(record, world.config))
+    _fill(workload, item)
+    if workload.preemptions:
+        workload.victims = dict.fromkeys(item.victims)
+        world.claims.put(workload)
+    world.workloads[key] = workload
+    if record.replaces is not None:
+        world.replacements[record.replaces] = key
+    if record.parent is not None:
+        world.families.setdefault(record.parent, {})[key] = workload
+    state.members.setdefault(f"{record.namespace}/{record.queue_name}", {})[key] = None
+    cq = world.cluster_queues.get(item.cluster_queue)
+    if workload.assignment is not None and cq is not None:
+        world.tree.add(cq.node, workload.usage)
+        cq.workloads[workload.key] = workload
+
+
+def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
+    pending, workloads = state.pending, state.world.workloads
+    for part in data.classes:
+        peers = workloads[part.head].peers
+        assert isinstance(peers, Peers)
+        if part.parked:
+            pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
+            tree = peers.queue.tree
+            peers.searched = tree.epoch if part.searched and tree is not None else 0
+        peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
+        peers.circling = part.circling
+        if part.circling:
+            state.world.circles.refused[peers.queue.name] = None
+    for item in data.waiting:
+        workload = workloads[item.workload]
+        usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
+        waiting = Waiting(workload, item.victims, usage, item.borrowing)
+        waiting.recheck = item.recheck
+        pending.wait(waiting)
+        assert workload.peers is not None
+        workload.peers.reason, workload.peers.message = item.reason, item.message
+    trees = {tree.sort_key: tree for tree in pending.trees.values()}
+    for tree in pending.trees.values():
+        pending.settled(tree, [])
+    for part_tree in data.trees:
+        tree = trees[part_tree.name, part_tree.is_cohort]
+        tree.cause = part_tree.cause
+        pending.settled(tree, [pending.queues[name] for name in part_tree.open])
+        if part_tree.dirty:
+            for queue in pending.queues.values():
+                if queue.tree is tree:
+                    pending.wake(queue, flavors=part_tree.freed)
+
+
+__all__ = ["dump", "load"]

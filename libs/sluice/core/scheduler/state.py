@@ -1,0 +1,107 @@
+"""The scheduler's state: the world, who waits in it, and what was said about its queues."""
+
+from dataclasses import dataclass, field
+
+from sluice.api.features import enabled
+from sluice.core.cycle.requeue_filter import least_request
+from sluice.core.lifecycle.due import Lifecycle
+from sluice.core.queueing.manager import Pending
+from sluice.core.queueing.request_index import Least
+from sluice.core.queueing.sorted_map import Rank
+from sluice.core.quota.tree import Tree
+from sluice.core.workload.equivalence import equivalence_key
+from sluice.core.world.model import World
+from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.variants import family_usage, queue_identity, queue_time, why_barred
+from sluice.core.world.workload import Workload
+from sluice.events.base import Micros, WorkloadKey
+
+BARRED = "barred"
+"""First part of the key of variants that wait for their admitted sibling to go, whatever they need."""
+
+Status = tuple[bool, str, str]
+"""(active, reason, message)."""
+
+
+@dataclass(slots=True)
+class SchedulerState:
+    """Changed only by folding events. `dump` says what of it is stored; the rest is derived."""
+
+    world: World
+    pending: Pending
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    members: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
+    """Local queue (`namespace/name`, existing or not) -> the workloads that name it."""
+    locals_of: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Cluster queue -> the local queues that point to it."""
+    not_ready: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Admitted workloads whose pods are not ready."""
+    statuses: dict[str, Status] = field(default_factory=dict)
+    """Cluster queue -> its status as it was recorded last."""
+    local_statuses: dict[str, Status] = field(default_factory=dict)
+    statuses_due: dict[str, None] = field(default_factory=dict)
+    """Cluster queues whose status is not what was recorded."""
+    local_statuses_due: dict[str, None] = field(default_factory=dict)
+    config_seq: int = 0
+    """Sequence of the newest change of configuration, for `Event.cause`."""
+    at: Micros = 0
+    """The latest time seen."""
+
+
+def new_state() -> SchedulerState:
+    """Return the state before the first event."""
+    world = World(tree=Tree())
+
+    def rank_of(workload: Workload) -> Rank:
+        if workload.last_evicted_at is None and workload.record.parent is None:
+            # Most of all: nothing but their creation is known of them.
+            return (-workload.priority, workload.record.created_at, workload.uid)
+        time = queue_time(workload, queue_order_timestamp(workload, world.config))
+        return (-workload.priority, time, queue_identity(workload))
+
+    def least_of(workload: Workload, queue: str) -> Least:
+        return least_request(world, workload, world.cluster_queues[queue])
+
+    def key_of(workload: Workload) -> tuple[object, ...]:
+        key = peer_key(world, workload)
+        shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
+        return key if shared else (*key, workload.uid)
+
+    return SchedulerState(world=world, pending=Pending(key_of, rank_of, least_of))
+
+
+def peer_key(world: World, workload: Workload) -> tuple[object, ...]:
+    """Return what makes workloads equal to the scheduler; all that `equivalence_key` leaves out included.
+
+    Variants of different jobs are equal too. What depends on siblings is in the key: whether one is barred,
+    and what they hold already, which it does not need again (CA10); by whom it takes over no verdict rests
+    on. Those that were said to be blocked on their gates stand apart, so that each of the others is looked at
+    and said to be, too (CA11).
+    """
+    key = workload.equivalence
+    if not key:
+        key = workload.equivalence = equivalence_key(workload.record)
+    if workload.reclaimable or workload.open_gates or workload.record.parent is not None:
+        why = why_barred(world, workload)
+        if why:
+            return (BARRED, why)
+        allowed = workload.record.allowed_flavors
+        held = family_usage(world, workload, workload.cluster_queue)
+        shared = [item for item in sorted(held.items()) if not allowed or item[0][0] in allowed]
+        return (
+            key,
+            workload.priority,
+            tuple(sorted(workload.reclaimable.items())),
+            workload.open_gates,
+            workload.record.parent is not None and workload.blocked_on_gates,
+            *shared,
+        )
+    return (key, workload.priority)
+
+
+def is_barred(key: tuple[object, ...]) -> bool:
+    """Is this `peer_key` one of those whom freed capacity cannot help?"""
+    return key[0] == BARRED
+
+
+__all__ = ["SchedulerState", "Status", "is_barred", "new_state", "peer_key"]

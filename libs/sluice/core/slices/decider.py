@@ -1,0 +1,206 @@
+"""slice-aggregator's decider: jobs in, workloads out, and what each job should be doing.
+
+It reads the messages about jobs and the presence of agents, and what the other services say of its
+workloads; it writes the life of workloads and the starts and stops of jobs (`events.slices`).
+
+    JobSubmitted -> WorkloadCreated;  Admitted -> JobResumed;  Evicted -> JobSuspended;
+    JobStopped -> WorkloadStopped;    JobFinished -> WorkloadFinished;  JobDeleted -> WorkloadDeleted
+
+The state is in `slices_state`, decoding in `slices_intake` and `slices_manifest`, the fold in `slices_fold`,
+the rules in `slices_decide`, the published projection in `slices_dispatch`, snapshots in `slices_snapshot`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.ids import seq_of
+from sluice.events.job import Lost
+from sluice.events.slices import (
+    ExecutorLost,
+    ExecutorSeen,
+    InputsIgnored,
+    Rejected,
+    WorkloadCreated,
+    WorkloadDeleted,
+)
+
+from . import snapshot
+from .decide import answer, turn
+from .fold import HANDLERS
+from .intake import Presence
+from .limits import adjusted
+from .reports import stopped
+from .responses import DUPLICATE, NODE_FAILURES, forgotten
+from .state import MICROS, Finished, Job, State, Todo
+
+MAX_EVENTS = 4000
+MAX_INPUT_BYTES = 1024 * 1024
+"""Bounds of one `decide`, so that its step fits into one message of the log."""
+
+_COMES_FIRST = (Todo.RESIZE, Todo.GROW, Todo.FORGET_SLICE)
+"""What decides which of a job's slices the next message is about."""
+
+
+class SliceAggregator:
+    """Decides what becomes of jobs."""
+
+    writer: ClassVar[str] = "slices"
+    reads: ClassVar[frozenset[str]] = frozenset(
+        {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
+    )
+    state_version: ClassVar[int] = 6
+
+    def initial(self) -> State:
+        return State()
+
+    def apply(self, state: State, event: Event, seq: int, at: Micros) -> None:
+        """Fold one event; those of no concern here are passed over."""
+        handler = HANDLERS.get(type(event))
+        if handler is not None:
+            handler(state, event, seq, at)
+
+    def decide(self, state: State, at: Micros) -> Sequence[Event]:
+        """Return what follows from what came in since the state was last settled.
+
+        1. Messages about jobs: at most one of each job, since the next one depends on its outcome.
+        2. Turns of workloads, of jobs without a message.
+        3. Waiting workloads that limit ranges make something else of.
+        4. Agents that came or went, after the messages that say what they run.
+        5. Finished jobs whose time is over, and then replaced slices.
+        """
+        events: list[Event] = []
+        busy: set[JobKey] = set()
+        if state.inbox:
+            _answer_messages(state, at, events, busy)
+        if state.todo:
+            for key in state.todo:
+                if key not in busy:
+                    events += turn(state, state.jobs[key], at)
+                    if _full(events):
+                        return events
+        if state.adjusting:
+            for key in state.adjusting:
+                if key not in busy and key not in state.todo:
+                    events += adjusted(state, key)
+                    if _full(events):
+                        return events
+        if events:
+            return events
+        if state.presence:
+            _answer_presence(state, state.presence[0], at, events)
+        elif state.finished:
+            _forget_finished(state, at, events)
+        return events or _forget_slices(state, at)
+
+    def deadline(self, state: State) -> Micros | None:
+        """Return when the next finished job or replaced slice is to be forgotten for its age."""
+        times = [state.expiry[0][0]] if state.expiry else []
+        oldest = next(iter(state.finished.values()), None)
+        retention = state.config.retain_finished_jobs_seconds
+        if oldest is not None and retention is not None:
+            times.append(oldest.finished_at + retention * MICROS)
+        kept = state.config.workload_slice_retention_seconds
+        if state.aging and kept is not None:
+            times.append(next(iter(state.aging.values()))[1] + kept * MICROS)
+        return min(times, default=None)
+
+    def dump(self, state: State) -> bytes:
+        return snapshot.dump(state)
+
+    def load(self, data: bytes) -> State:
+        return snapshot.load(data)
+
+
+def _full(events: list[Event]) -> bool:
+    """Tell whether the step is large enough. One workload may be as large as a message."""
+    return len(events) >= MAX_EVENTS or any(isinstance(event, WorkloadCreated) for event in events[-2:])
+
+
+def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey]) -> None:
+    size = 0
+    # What an agent says after it was lost is not over with its loss.
+    before = state.presence[0].seq if state.presence else None
+    for key, queue in state.inbox.items():
+        job = state.jobs.get(key)
+        if job is not None and (job.todo in _COMES_FIRST or job.pending_todo is Todo.WITHDRAW):
+            continue  # the next change starts from what this one leads to
+        for inbound in queue.values():
+            if before is not None and inbound.seq > before:
+                break
+            answers = answer(state, key, inbound, at)
+            if answers:
+                events += answers
+                busy.add(key)
+                size += len(inbound.payload)
+                break
+        if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
+            return
+
+
+def _answer_presence(state: State, presence: Presence, at: Micros, events: list[Event]) -> None:
+    cause, executor = presence.seq, presence.executor
+    if presence.data is None:
+        events.append(
+            Rejected(
+                cause=cause,
+                subject=presence.subject,
+                event_type=presence.event_type,
+                errors=presence.errors,
+            )
+        )
+        return
+    if not isinstance(presence.data, Lost):
+        if state.executors.get(executor):
+            events.append(InputsIgnored(cause=cause, seqs=(cause,), reason=DUPLICATE))
+        else:
+            events.append(ExecutorSeen(cause=cause, executor=executor))
+        return
+    message = f'The agent "{executor}" was lost'
+    for key in state.claimed.get(executor, ()):
+        events += stopped(state, state.jobs[key], cause, at, NODE_FAILURES, message)
+        if _full(events):
+            return
+    if events or state.executors.get(executor):
+        events.append(ExecutorLost(cause=cause, executor=executor))
+    else:
+        events.append(InputsIgnored(cause=cause, seqs=(cause,), reason=DUPLICATE))
+
+
+def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
+    excess = len(state.finished) - state.config.retain_finished_jobs_count
+    retention = state.config.retain_finished_jobs_seconds
+    over = None if retention is None else at - retention * MICROS
+    gone: set[JobKey] = set()
+    # Time brings it about; the chain of causes leads back to the job's submission.
+    for finished in state.finished.values():
+        if len(events) >= MAX_EVENTS:
+            return
+        if excess <= len(gone) and (over is None or finished.finished_at > over):
+            break
+        gone.add(finished.key)
+        events += forgotten(finished, _origin(finished))
+    if state.expiry and state.expiry[0][0] <= at:
+        key = state.expiry[0][1]
+        if key not in gone:
+            events += forgotten(state.finished[key], _origin(state.finished[key]))
+
+
+def _origin(owner: Job | Finished | None) -> int:
+    """Return the sequence of the job's submission."""
+    return seq_of(owner.uid) if owner is not None and owner.uid else 0
+
+
+def _forget_slices(state: State, at: Micros) -> list[Event]:
+    """WS8: replaced slices whose time is over, whether their job lives or not."""
+    retention = state.config.workload_slice_retention_seconds
+    if retention is None:
+        return []
+    over = at - retention * MICROS
+    events: list[Event] = []
+    for key, (name, replaced_at) in state.aging.items():
+        if replaced_at > over or len(events) >= MAX_EVENTS:
+            break
+        owner = state.jobs.get(name) or state.finished.get(name)
+        events.append(WorkloadDeleted(cause=_origin(owner), workload=key))
+    return events

@@ -1,0 +1,11 @@
+"""How each event changes the slice-aggregator's state.
+
+`HANDLERS` says which events are folded; all others are of no concern.
+"""
+
+from .fold_inputs import INPUT_FOLDS
+from .fold_own import OWN_FOLDS
+
+HANDLERS = {**INPUT_FOLDS, **OWN_FOLDS}
+
+__all__ = ["HANDLERS"]

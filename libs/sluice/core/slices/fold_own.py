@@ -1,0 +1,312 @@
+"""How the slice-aggregator's own decisions change its state. No choices are left here."""
+
+from heapq import heappush
+
+import msgspec
+
+from sluice.core.workload.charges import counts
+from sluice.events.base import Event, Micros
+from sluice.events.slices import (
+    ExecutorLost,
+    ExecutorSeen,
+    InputsIgnored,
+    JobClaimed,
+    JobResized,
+    JobResumed,
+    JobSuspended,
+    ReclaimablePodsUpdated,
+    Rejected,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .dispatch import cut, placement
+from .fold_effects import (
+    Handler,
+    begin_sizes,
+    drop_finished,
+    drop_job,
+    drop_pending,
+    note_replaced,
+    prune,
+    succeed,
+)
+from .lazy_manifest import in_force, note_before_end
+from .limits import look_at_limits, note_adjusted
+from .resize import grows, note_size
+from .responses import DELETED, REPLACED, SLICE_REPLACED
+from .state import MICROS, Finished, Job, Phase, State, Stop, Todo
+
+MAX_LOST = 4096
+"""How many agents are remembered after they were lost."""
+
+
+def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> None:
+    record = event.workload
+    reference = record.job
+    if reference is None:
+        return
+    key = reference.key
+    inbound = state.answered(event.cause)
+    job = state.jobs.get(key)
+    if job is None:
+        drop_finished(state, key)
+        job = Job(key=key, uid=reference.uid, record=record, manifest_seq=event.cause)
+        begin_sizes(job)
+        state.jobs[key] = job
+    elif record.replaces == job.record.key:
+        job.pending = record
+        begin_sizes(job)
+        job.revision += 1
+        state.by_workload[record.key] = job
+        if job.todo is Todo.GROW:
+            state.clear_todo(job)
+        if inbound is not None:
+            in_force(state, job, inbound)
+        look_at_limits(state, job, event.cause)
+        state.touch(job)
+        return
+    else:
+        del state.by_workload[job.record.key]
+        if job.pending is not None:
+            del state.by_workload[job.pending.key]
+            drop_pending(state, job)
+        state.clear_todo(job)
+        state.set_executor(job, "")
+        job.record = record
+        job.revision += 1
+        job.phase = Phase.PENDING
+        job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
+        job.through_variant = False
+        job.assignment, job.updates, job.reclaimable = (), {}, {}
+        begin_sizes(job)
+    state.by_workload[record.key] = job
+    if inbound is not None:
+        in_force(state, job, inbound)
+    look_at_limits(state, job, event.cause)
+    state.touch(job)
+
+
+def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    changes = event.changes
+    if job.pending is not None and job.pending.key == event.workload:
+        job.pending = msgspec.structs.replace(job.pending, **changes)
+        if event.pod_sets is not None:
+            note_size(job, counts(event.pod_sets))
+        if job.pending_todo is Todo.REACTIVATE and event.active:
+            state.clear_pending_todo(job)
+    elif changes:
+        if event.pod_sets is not None:
+            note_adjusted(state, job, event.pod_sets)
+        job.record = msgspec.structs.replace(job.record, **changes)
+        if event.pod_sets is not None and job.phase is Phase.RUNNING:
+            job.placement = cut(job.placement, counts(event.pod_sets))
+        if event.pod_sets is not None and job.pending is None:
+            note_size(job, counts(event.pod_sets))
+    if job.phase is Phase.PENDING and not job.reserved and ("pod_sets" in changes or "queue_name" in changes):
+        job.edited = True
+    inbound = state.answered(event.cause)
+    if inbound is not None:
+        in_force(state, job, inbound)
+    look_at_limits(state, job, event.cause)
+    state.touch(job)
+
+
+def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    job.phase = Phase.RUNNING
+    job.attempt = event.attempt
+    job.pods_ready = False
+    job.reclaimable = {}
+    job.reason = job.message = ""
+    job.placement = cut(placement(state, job), counts(job.record.pod_sets))
+    state.touch(job)
+
+
+def _resized(state: State, event: JobResized, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    if grows(event.pods, counts(job.record.pod_sets)):
+        state.set_todo(job, Todo.GROW, event.cause)
+    else:
+        prune(state, job, event.cause)
+    state.touch(job)
+
+
+def _suspended(state: State, event: JobSuspended, _seq: int, _at: Micros) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    state.clear_todo(job)
+    job.phase = Phase.STOPPING
+    job.reason, job.message = event.reason, event.message
+    job.stop = {DELETED: Stop.DELETED, REPLACED: Stop.REPLACED}.get(event.reason, Stop.EVICTED)
+    if job.stop is Stop.DELETED:
+        state.answered(event.cause)
+    state.touch(job)
+
+
+def _claimed(state: State, event: JobClaimed, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.jobs.get(event.job)
+    if job is not None:
+        state.set_executor(job, event.executor)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.pods_ready = event.ready
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None:
+        job.reclaimable = event.pods
+
+
+def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    state.clear_todo(job)
+    state.set_executor(job, "")
+    job.phase = Phase.PENDING
+    job.admitted = job.pods_ready = False
+    job.placement = ()
+    if event.reason:
+        job.reason, job.message = event.reason, event.message
+    look_at_limits(state, job, event.cause)
+    state.touch(job)
+
+
+def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    if job.pending is not None and job.pending.key == event.workload:
+        # It ends with its job, of which more is said next.
+        del state.by_workload[event.workload]
+        note_replaced(state, job, event.workload, at)
+        drop_pending(state, job)
+        return
+    if event.reason == SLICE_REPLACED and job.pending is not None:
+        state.clear_todo(job)
+        succeed(state, job, at)
+        job.reserved = False
+        look_at_limits(state, job, event.cause)
+        state.touch(job)
+        return
+    note_before_end(state, job)
+    drop_job(state, job)
+    key = job.key
+    due = None if job.ttl_s is None else at + job.ttl_s * MICROS
+    state.finished[key] = Finished(
+        key=key,
+        uid=job.uid,
+        workload=event.workload,
+        finished_at=at,
+        attempt=job.attempt,
+        message_id=job.message_id,
+        slices=job.history,
+        due=due,
+    )
+    state.finished_workloads[event.workload] = key
+    if due is not None:
+        heappush(state.expiry, (due, key))
+
+
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.by_workload.get(event.workload)
+    if job is not None and job.pending is not None and job.pending.key == event.workload:
+        del state.by_workload[event.workload]
+        drop_pending(state, job)
+        if job.todo is Todo.FORGET_SLICE:
+            state.clear_todo(job)
+        look_at_limits(state, job, event.cause)
+        state.touch(job)
+    elif job is not None:
+        for key in job.history:
+            del state.aging[key]
+        drop_job(state, job)
+    elif (owner := state.replaced.pop(event.workload, None)) is not None:
+        del state.aging[event.workload]
+        owner.history.remove(event.workload)
+        if owner.todo is Todo.PRUNE:
+            state.clear_todo(owner)
+            prune(state, owner, event.cause)
+    elif (whose := state.finished_workloads.get(event.workload)) is not None:
+        drop_finished(state, whose)
+    elif (aging := state.aging.pop(event.workload, None)) is not None:
+        state.finished[aging[0]].slices.remove(event.workload)
+
+
+def _rejected(state: State, event: Rejected, _seq: int, _at: Micros) -> None:
+    if state.answered(event.cause) is None:
+        _presence_answered(state, event.cause)
+
+
+def _ignored(state: State, event: InputsIgnored, _seq: int, _at: Micros) -> None:
+    for seq in event.seqs:
+        if state.answered(seq) is None:
+            _presence_answered(state, seq)
+
+
+def _presence_answered(state: State, seq: int) -> None:
+    if state.presence and state.presence[0].seq == seq:
+        state.presence.popleft()
+
+
+def _executor_seen(state: State, event: ExecutorSeen, _seq: int, _at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    state.executors.pop(event.executor, None)
+    state.executors[event.executor] = True
+
+
+def _executor_lost(state: State, event: ExecutorLost, _seq: int, _at: Micros) -> None:
+    _presence_answered(state, event.cause)
+    executors = state.executors
+    executors.pop(event.executor, None)
+    executors[event.executor] = False
+    if len(executors) > MAX_LOST:
+        oldest = next((name for name, present in executors.items() if not present), None)
+        if oldest is not None:
+            del executors[oldest]
+
+
+OWN_FOLDS: dict[type[Event], Handler] = {
+    WorkloadCreated: _created,
+    WorkloadUpdated: _updated,
+    JobResumed: _resumed,
+    JobResized: _resized,
+    JobSuspended: _suspended,
+    JobClaimed: _claimed,
+    WorkloadPodsReady: _pods_ready,
+    ReclaimablePodsUpdated: _reclaimable,
+    WorkloadStopped: _stopped,
+    WorkloadFinished: _finished,
+    WorkloadDeleted: _deleted,
+    Rejected: _rejected,
+    InputsIgnored: _ignored,
+    ExecutorSeen: _executor_seen,
+    ExecutorLost: _executor_lost,
+}
+
+__all__ = ["OWN_FOLDS"]

@@ -1,0 +1,158 @@
+"""Decoding of messages about jobs and agents: total, so that no payload can stop the cell.
+
+What cannot be taken becomes an `Inbound` with errors; deciding then records it as Rejected.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from sluice.api.errors import FieldError, invalid
+from sluice.core.workload.inputs import Errors, bounded, cloud_event, decoded, guarded, heard, short
+from sluice.events.base import JobKey, Micros
+from sluice.events.codec import CloudEvent
+from sluice.events.envelope import Message
+from sluice.events.job import (
+    JobActivated,
+    JobDeactivated,
+    JobDeleted,
+    JobEvent,
+    JobFinished,
+    JobPodsReady,
+    JobPodsReclaimable,
+    JobScaled,
+    JobStopped,
+    Lost,
+    Seen,
+)
+
+from .submission import Submission, parse
+
+LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
+ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
+
+
+_JOB_EVENTS: tuple[type[JobEvent], ...] = (
+    JobScaled,
+    JobPodsReady,
+    JobPodsReclaimable,
+    JobStopped,
+    JobFinished,
+    JobActivated,
+    JobDeactivated,
+    JobDeleted,
+)
+_DECODE: dict[str, Callable[[Any], JobEvent]] = {
+    kind.__name__: msgspec.json.Decoder(kind).decode for kind in _JOB_EVENTS
+}
+_TYPES = ("JobSubmitted", *_DECODE)
+
+
+def job_of(subject: str) -> JobKey | None:
+    """Return the job of `job.<namespace>.<name>`, None when the subject has another shape."""
+    tokens = subject.split(".")
+    if len(tokens) != 3:
+        return None
+    if "%" in subject:
+        tokens = [unquote(token) for token in tokens]
+    return JobKey(f"{tokens[1]}/{tokens[2]}")
+
+
+class Inbound:
+    """A message from outside about a job, decoded when somebody asks.
+
+    Only who decides has to: folding what was decided already, most messages are answered unread.
+    """
+
+    __slots__ = ("_body", "_envelope", "at", "payload", "seq", "subject")
+
+    def __init__(self, seq: int, at: Micros, subject: str, payload: bytes) -> None:
+        self.seq = seq
+        self.at = at
+        self.subject = subject
+        self.payload = payload
+        self._envelope: CloudEvent | Errors | None = None
+        self._body: LifecycleInput | ExecutorInput | Errors | None = None
+
+    @property
+    def event_type(self) -> str:
+        """The type that its CloudEvent names; "" if it is none."""
+        event = self._opened()
+        return short(event.type) if isinstance(event, CloudEvent) else ""
+
+    @property
+    def message_id(self) -> str:
+        """`source` and `id` of its CloudEvent, which name the message for ever; "" if it is none."""
+        event = self._opened()
+        return f"{event.source} {event.id}" if isinstance(event, CloudEvent) else ""
+
+    @property
+    def data(self) -> LifecycleInput | ExecutorInput | None:
+        """What it says; None when it could not be decoded."""
+        body = self._read()
+        return None if isinstance(body, tuple) else body
+
+    @property
+    def errors(self) -> Errors:
+        """Why it could not be decoded."""
+        body = self._read()
+        return body if isinstance(body, tuple) else ()
+
+    @property
+    def is_read(self) -> bool:
+        """Has anybody asked for `data` yet?"""
+        return self._body is not None
+
+    def _opened(self) -> CloudEvent | Errors:
+        found = self._envelope
+        if found is None:
+            if job_of(self.subject) is None:
+                found = (invalid("subject", self.subject, "want job.<namespace>.<name>"),)
+            else:
+                found = cloud_event(self.payload)
+            self._envelope = found
+        return found
+
+    def _read(self) -> LifecycleInput | ExecutorInput | Errors:
+        if self._body is None:
+            event = self._opened()
+            self._body = _decoded(event, self.subject) if isinstance(event, CloudEvent) else event
+        return self._body
+
+
+def _decoded(event: CloudEvent, subject: str) -> LifecycleInput | ExecutorInput | Errors:
+    result: Any
+    if event.type == "JobSubmitted":
+        namespace, _, name = (job_of(subject) or "").partition("/")
+        result = guarded(lambda: parse(event.data, namespace, name))
+    else:
+        result = decoded(event, _DECODE, _TYPES)
+    return bounded(result) if isinstance(result, tuple) else result
+
+
+@dataclass(slots=True)
+class Presence:
+    """A Seen or Lost message about an agent."""
+
+    seq: int
+    subject: str
+    payload: bytes
+    executor: str = ""
+    event_type: str = ""
+    data: Seen | Lost | None = None
+    errors: Sequence[FieldError] = ()
+
+
+def inbound(message: Message, seq: int, at: Micros) -> tuple[JobKey, Inbound]:
+    """Return a message on `job.>` and its job; that of one on a misshapen subject is the subject itself."""
+    subject = message.subject
+    return job_of(subject) or JobKey(subject), Inbound(seq, at, subject, message.payload)
+
+
+def presence(message: Message, seq: int) -> Presence:
+    """Decode a message on `presence.agent.>`."""
+    name, event_type, data, errors = heard(message, "agent")
+    return Presence(seq, message.subject, message.payload, name, event_type, data, errors)

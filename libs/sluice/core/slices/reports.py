@@ -1,0 +1,119 @@
+"""What executors report: readiness, ends and stops of an attempt."""
+
+import msgspec
+
+from sluice.api.errors import invalid
+from sluice.events.base import Event, JobKey, Micros
+from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
+from sluice.events.slices import (
+    JobClaimed,
+    ReclaimablePodsUpdated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+)
+
+from .intake import ExecutorInput, Inbound
+from .records import next_workload, recreated
+from .resize import other_slices, out_of
+from .responses import (
+    DUPLICATE,
+    NODE_FAILURES,
+    STALE,
+    Events,
+    ignored,
+    overtaken_by,
+    rejected,
+    unknown,
+    wrong_counts,
+)
+from .state import Job, Phase, State, Stop
+
+
+def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, at: Micros) -> Events:
+    job = state.jobs.get(key)
+    if job is None:
+        finished = state.finished.get(key)
+        if finished is None:
+            return unknown(inbound, key)
+        last = data.attempt in (None, finished.attempt) and data.uid in ("", finished.uid)
+        return ignored(inbound, DUPLICATE if last and isinstance(data, JobFinished) else STALE)
+    if data.uid and data.uid != job.uid:
+        return ignored(inbound, STALE)
+    if data.attempt is not None and data.attempt > job.attempt:
+        detail = f"the job's present attempt is {job.attempt}"
+        return rejected(inbound, (invalid("attempt", data.attempt, detail),))
+    if isinstance(data, JobFinished) and data.attempt is None:
+        # Whoever knows of no attempts (a system that runs jobs by itself) has the last word.
+        return _finished(state, job, inbound, data)
+    if job.phase is Phase.PENDING or data.attempt not in (None, job.attempt):
+        return ignored(inbound, STALE)
+    match data:
+        case JobPodsReady():
+            return _pods_ready(job, inbound, data)
+        case JobPodsReclaimable():
+            return _reclaimable(job, inbound, data)
+        case JobStopped():
+            return stopped(state, job, inbound.seq, at, NODE_FAILURES, data.message or "The executor stopped")
+        case JobFinished():
+            return _finished(state, job, inbound, data)
+
+
+def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
+    events: list[Event] = []
+    if data.executor and data.executor != job.executor:
+        events.append(JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor))
+    if data.ready != job.pods_ready and job.phase is Phase.RUNNING:
+        events.append(WorkloadPodsReady(cause=inbound.seq, workload=job.record.key, ready=data.ready))
+    return events or ignored(inbound, DUPLICATE)
+
+
+def _reclaimable(job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
+    counts = {pods.name: pods.count for pods in job.record.pod_sets}
+    ended = {
+        name: out_of(n, data.counts.get(name, 0), counts[name]) if name in counts else n
+        for name, n in data.pods.items()
+    }
+    errors = wrong_counts("pods", ended, counts)
+    if errors:
+        return rejected(inbound, errors)
+    # Pods that have ended stay ended, so a lower number is an older one.
+    raised = {name: n for name, n in ended.items() if n > job.reclaimable.get(name, 0)}
+    if not raised:
+        return ignored(inbound, DUPLICATE)
+    pods = {**job.reclaimable, **raised}
+    return (ReclaimablePodsUpdated(cause=inbound.seq, workload=job.record.key, pods=pods),)
+
+
+def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Events:
+    message = data.message or ("Job finished successfully" if data.success else "Job failed")
+    finished = WorkloadFinished(
+        cause=inbound.seq,
+        workload=job.record.key,
+        reason="Succeeded" if data.success else "Failed",
+        message=message,
+    )
+    if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
+        # What waits came after the deletion: it is about the next job of this name.
+        others = other_slices(job, inbound.seq)
+        return (*others, finished, WorkloadDeleted(cause=inbound.seq, workload=job.record.key))
+    events: list[Event] = [*overtaken_by(state, job.key, inbound)]
+    if job.pending is not None:
+        events.append(msgspec.structs.replace(finished, workload=job.pending.key))
+    return (*events, finished)
+
+
+def stopped(state: State, job: Job, cause: int, at: Micros, reason: str, message: str) -> Events:
+    """No pod of the job's open attempt runs any more; *reason* and *message* if nobody asked for it."""
+    workload = job.record.key
+    if job.phase is Phase.RUNNING:
+        return (WorkloadStopped(cause=cause, workload=workload, reason=reason, message=message),)
+    match job.stop:
+        case Stop.EVICTED:
+            return (WorkloadStopped(cause=cause, workload=workload),)
+        case Stop.DELETED:
+            return (*other_slices(job, cause), WorkloadDeleted(cause=cause, workload=workload))
+        case Stop.REPLACED:
+            created = next_workload(state, job, cause, at)
+            return recreated(job, created.cause, created.workload, cause)

@@ -1,0 +1,269 @@
+"""Resizes of elastic jobs: which workload slices there are to be (WS1-WS4, WS8).
+
+A job whose workload has quota keeps it, and with it its processes, while its size changes:
+
+- fewer pods: the slice shrinks in place;
+- more pods: a second slice asks for all of them; the scheduler admits it in the first one's place;
+- another size while the second slice waits: that one is changed in place. When it becomes no larger than
+  the first, it needs nothing more: the scheduler withdraws it, and it is deleted. That is the scheduler's
+  to say, since it may have admitted it meanwhile; so whatever it decides, the newest slice has the newest
+  size.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sluice.api import labels
+from sluice.api.errors import FieldError, invalid
+from sluice.api.features import enabled
+from sluice.core.workload.charges import counts
+from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadRecord,
+    WorkloadUpdated,
+)
+
+from .naming import workload_name
+from .records import next_uid, same, update
+from .responses import Events
+from .state import Job, State, Todo
+
+MAX_SIZES = 64
+"""How many sizes of a waiting slice are told apart."""
+
+GATE = "ElasticJobsViaWorkloadSlices"
+
+
+def is_elastic(state: State, record: WorkloadRecord) -> bool:
+    """Tell whether the workload is a slice of an elastic job (WS1)."""
+    opted_in = record.annotations.get(labels.ELASTIC_JOB) == "true"
+    return opted_in and enabled(state.config.feature_gates, GATE)
+
+
+def resizes(state: State, job: Job) -> bool:
+    """Does the job change its size without stopping? It must have quota of its own, and be about to keep it.
+
+    Concurrent admission and slices do not go together: with a variant's quota, the job is stopped instead.
+    """
+    return job.reserved and not job.evicting and not job.through_variant and is_elastic(state, job.record)
+
+
+def wanted(job: Job) -> Sequence[PodSet]:
+    """Return the pods that the job is to have: those of its newest slice."""
+    return (job.record if job.pending is None else job.pending).pod_sets
+
+
+def was_refused(job: Job) -> bool:
+    """Tell whether a check has rejected the growth that the job asks for; whoever asks again means it."""
+    return job.pending is not None and job.record.active and not job.pending.active
+
+
+def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+    """Tell whether some pod set has fewer pods and none has more (WS3)."""
+    return any(new.get(name, n) < n for name, n in old.items()) and not grows(old, new)
+
+
+def grows(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+    return any(new.get(name, n) > n for name, n in old.items())
+
+
+def same_but_for_size(old: Sequence[PodSet], new: Sequence[PodSet]) -> bool:
+    """Tell whether pod sets differ at most in their counts."""
+    return same([_sizeless(pods) for pods in old], [_sizeless(pods) for pods in new])
+
+
+def _sizeless(pods: PodSet) -> PodSet:
+    return msgspec.structs.replace(pods, count=0, min_count=None)
+
+
+def without_pods(pod_sets: Sequence[PodSet]) -> tuple[FieldError, ...]:
+    """An elastic job with no pod at all would neither end nor run."""
+    if any(pods.count for pods in pod_sets):
+        return ()
+    return (invalid("podSets", 0, "an elastic job keeps at least one pod: delete or deactivate it instead"),)
+
+
+def named(record: WorkloadRecord) -> WorkloadRecord:
+    """Return the first slice of a job, with its lineage (WS2)."""
+    if record.annotations.get(labels.ELASTIC_JOB) != "true":
+        return record
+    annotations = {**record.annotations, labels.WORKLOAD_SLICE_NAME: record.name}
+    return msgspec.structs.replace(record, annotations=annotations)
+
+
+_LINEAGE = (labels.WORKLOAD_SLICE_NAME, labels.SLICE_REPLACEMENT_FOR)
+
+
+def of_lineage(record: WorkloadRecord, old: WorkloadRecord) -> WorkloadRecord:
+    """Return *record* with the lineage of *old*, for comparing or changing it in place."""
+    lineage = {name: old.annotations[name] for name in _LINEAGE if name in old.annotations}
+    return msgspec.structs.replace(
+        record, replaces=old.replaces, annotations={**record.annotations, **lineage}
+    )
+
+
+def resize(
+    state: State,
+    job: Job,
+    cause: int,
+    at: Micros,
+    pod_sets: Sequence[PodSet],
+    record: WorkloadRecord | None = None,
+) -> Events:
+    """Return what brings the job to *pod_sets*; *record* has its other new properties, if any changed."""
+    old = job.record
+    grown = grows(counts(old.pod_sets), counts(pod_sets))
+    events: list[Event] = []
+    kept = old if record is None else of_lineage(record, old)
+    if not grown:
+        kept = msgspec.structs.replace(kept, pod_sets=pod_sets)
+    else:
+        kept = msgspec.structs.replace(kept, pod_sets=old.pod_sets)
+    shrinks = not grown and not (job.pending is not None and counts(old.pod_sets) == counts(pod_sets))
+    if record is not None or shrinks:
+        events.append(update(old, kept, cause))
+        events += _still_reclaimable(job, cause, counts(kept.pod_sets))
+    if job.pending is not None:
+        base = job.pending if record is None else of_lineage(record, job.pending)
+        if grown and was_refused(job):
+            base = msgspec.structs.replace(base, active=True)
+        events.append(update(job.pending, msgspec.structs.replace(base, pod_sets=pod_sets), cause))
+    elif grown:
+        events.append(WorkloadCreated(cause=cause, workload=next_slice(job, cause, at, kept, pod_sets)))
+        events += pruned(state, job, cause, coming=1)
+    return events
+
+
+def _still_reclaimable(job: Job, cause: int, size: Mapping[str, int]) -> Sequence[Event]:
+    """Return how many pods of the smaller slice are not needed any more, if some were (SC7).
+
+    Nobody knows yet whether it is those that had ended that have gone. As many run as may: of the old size
+    all that had not ended, of the new size all. Executors may say more later.
+    """
+    had = counts(job.record.pod_sets)
+    left = {name: out_of(n, had[name], size[name]) for name, n in job.reclaimable.items()}
+    if left == job.reclaimable:
+        return ()
+    return (ReclaimablePodsUpdated(cause=cause, workload=job.record.key, pods=left),)
+
+
+def out_of(ended: int, size: int, now: int) -> int:
+    """Return how many of *now* pods are sure not to be needed, when *ended* of *size* were not."""
+    return max(0, ended - max(0, size - now))
+
+
+def next_slice(
+    job: Job, cause: int, at: Micros, like: WorkloadRecord, pod_sets: Sequence[PodSet]
+) -> WorkloadRecord:
+    """Return the slice that is to replace the job's present one."""
+    old = job.record
+    reference = old.job
+    assert reference is not None
+    group = reference.api_version.rpartition("/")[0]
+    job_name = job.key.partition("/")[2]
+    name = workload_name(reference.kind, group, job_name, job.uid, job.revision + 1, old.name)
+    annotations = {
+        **like.annotations,
+        labels.WORKLOAD_SLICE_NAME: old.annotations.get(labels.WORKLOAD_SLICE_NAME, old.name),
+        labels.SLICE_REPLACEMENT_FOR: old.key,
+    }
+    return msgspec.structs.replace(
+        like,
+        name=name,
+        uid=next_uid(job, cause),
+        created_at=at,
+        pod_sets=pod_sets,
+        annotations=annotations,
+        replaces=old.key,
+    )
+
+
+def note_size(job: Job, size: Mapping[str, int]) -> None:
+    """Note that the newest slice has another size, of which the scheduler hears later.
+
+    If it reserves quota for an earlier one meanwhile, only the smallest size since then is left of that.
+    """
+    for _, low in job.sizes:
+        for name, n in size.items():
+            low[name] = min(n, low.get(name, n))
+    if not any(known == size for known, _ in job.sizes):
+        if len(job.sizes) >= MAX_SIZES:
+            del job.sizes[1]
+        job.sizes.append((dict(size), dict(size)))
+
+
+def low_since(job: Job, assignment: Sequence[PodSetAssignment]) -> dict[str, int]:
+    """Return what is left of an assignment, per pod set, after all changes since it may have been decided."""
+    assigned = {pods.name: pods.count for pods in assignment}
+    low = next((low for known, low in job.sizes if known == assigned), None)
+    if low is None:
+        # Not a size that is remembered: the smallest of all is safe.
+        low = job.sizes[0][1] if job.sizes else {}
+    return {name: min(n, low.get(name, n)) for name, n in assigned.items()}
+
+
+def granted(job: Job, assignment: Sequence[PodSetAssignment], pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+    """Return the pods for which there is quota: what was assigned, less what was given up since."""
+    had = low_since(job, assignment)
+    return tuple(
+        pods
+        if pods.count <= had.get(pods.name, pods.count)
+        else msgspec.structs.replace(pods, count=had[pods.name])
+        for pods in pod_sets
+    )
+
+
+def placed(job: Job) -> list[int]:
+    """Return how many pods of each set were dispatched."""
+    counts_of = {pods.name: pods.count for pods in job.placement}
+    return [min(pods.count, counts_of.get(pods.name, pods.count)) for pods in job.record.pod_sets]
+
+
+def grow(state: State, job: Job, cause: int, at: Micros) -> Events:
+    """The slice was admitted as it was before its last growth: that becomes a further slice."""
+    had = [
+        msgspec.structs.replace(pods, count=count)
+        for pods, count in zip(job.record.pod_sets, placed(job), strict=True)
+    ]
+    events: list[Event] = [WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=had)]
+    record = next_slice(job, cause, at, job.record, job.record.pod_sets)
+    events.append(WorkloadCreated(cause=cause, workload=record))
+    return (*events, *pruned(state, job, cause, coming=1))
+
+
+def turn_of_pending(state: State, job: Job, at: Micros) -> Events:
+    """Return what the pending slice asks for.
+
+    It gets no quota any more: it goes, and a size that was asked for meanwhile begins anew. Or it was
+    rejected with another size than it has by now: with this one it may try.
+    """
+    pending, cause = job.pending, job.pending_cause
+    assert pending is not None
+    if job.pending_todo is Todo.REACTIVATE:
+        return (WorkloadUpdated(cause=cause, workload=pending.key, active=True),)
+    gone = WorkloadDeleted(cause=cause, workload=pending.key)
+    if was_refused(job) or not grows(counts(job.record.pod_sets), counts(pending.pod_sets)):
+        return (gone,)
+    if not job.reserved:
+        return (gone, WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=pending.pod_sets))
+    record = next_slice(job, cause, at, pending, pending.pod_sets)
+    return (gone, WorkloadCreated(cause=cause, workload=record), *pruned(state, job, cause, coming=1))
+
+
+def pruned(state: State, job: Job, cause: int, *, coming: int = 0) -> Sequence[Event]:
+    """Return the deletion of the oldest finished slices beyond the limit, *coming* ones counted (WS8)."""
+    most = max(0, state.config.workload_slice_history_limit - coming)
+    excess = len(job.history) - most
+    return tuple(WorkloadDeleted(cause=cause, workload=key) for key in job.history[: max(0, excess)])
+
+
+def other_slices(job: Job, cause: int) -> Sequence[Event]:
+    """Return the deletion of all slices of the job but the one that speaks for it."""
+    keys: list[WorkloadKey] = list(job.history)
+    if job.pending is not None:
+        keys.append(job.pending.key)
+    return tuple(WorkloadDeleted(cause=cause, workload=key) for key in keys)

@@ -1,0 +1,112 @@
+"""The ways in which a message can be answered, and the reasons in them."""
+
+from collections.abc import Sequence
+
+from sluice.api.errors import FieldError, forbidden, invalid, not_found, required
+from sluice.events.base import Event, JobKey
+from sluice.events.job import JobActivated, JobDeactivated, JobScaled
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
+
+from .intake import Inbound
+from .state import Finished, Job, State
+from .submission import Submission
+
+DUPLICATE = "Duplicate"
+STALE = "Stale"
+SUPERSEDED = "Superseded"
+
+DELETED = "JobDeleted"
+"""Reason of a JobSuspended that makes way for the job's deletion."""
+
+REPLACED = "NoMatchingWorkload"
+"""Reason of a JobSuspended that makes way for a new workload."""
+
+SLICE_REPLACED = "WorkloadSliceReplaced"
+"""Reason for which a workload slice is finished while its job goes on (WS4)."""
+
+NODE_FAILURES = "NodeFailures"
+
+MAX_COUNT = 2**31 - 1
+
+MAX_HELD = 32
+"""Changes that wait for one job to stop."""
+
+Events = Sequence[Event]
+
+
+def rejected(inbound: Inbound, errors: Sequence[FieldError]) -> Events:
+    return (
+        Rejected(
+            cause=inbound.seq, subject=inbound.subject, event_type=inbound.event_type, errors=tuple(errors)
+        ),
+    )
+
+
+def ignored(inbound: Inbound, reason: str) -> Events:
+    return (InputsIgnored(cause=inbound.seq, seqs=(inbound.seq,), reason=reason),)
+
+
+def unknown(inbound: Inbound, key: JobKey) -> Events:
+    return rejected(inbound, (not_found("subject", key),))
+
+
+def held(state: State, key: JobKey, inbound: Inbound) -> Events:
+    """Let a change wait for the job to stop; refuse it when too many wait for that already."""
+    before = sum(1 for seq in state.inbox.get(key, {}) if seq < inbound.seq)
+    if before < MAX_HELD:
+        return ()
+    text = f"the job is stopping, and {before} changes wait for that: wait until it has stopped"
+    return rejected(inbound, (forbidden("", text),))
+
+
+def forgotten(finished: Finished, cause: int) -> Sequence[Event]:
+    """Return the deletion of what is kept of a finished job: its last workload goes last."""
+    keys = (*finished.slices, finished.workload)
+    return tuple(WorkloadDeleted(cause=cause, workload=key) for key in keys)
+
+
+def overtaken_by(state: State, key: JobKey, inbound: Inbound) -> Events:
+    """Changes that waited while this message came need not be made any more."""
+    seqs = tuple(
+        held.seq
+        for held in state.inbox.get(key, {}).values()
+        if held.seq < inbound.seq
+        and isinstance(held.data, Submission | JobScaled | JobActivated | JobDeactivated)
+    )
+    return (InputsIgnored(cause=inbound.seq, seqs=seqs, reason=SUPERSEDED),) if seqs else ()
+
+
+def wrong_counts(field: str, given: dict[str, int], most: dict[str, int]) -> tuple[FieldError, ...]:
+    errors = []
+    for name, count in given.items():
+        path = f"{field}[{name}]"
+        if name not in most:
+            errors.append(not_found(path, name))
+        elif not 0 <= count <= most[name]:
+            errors.append(invalid(path, count, f"must be between 0 and {most[name]}"))
+    return tuple(errors)
+
+
+def wrong_sizes(job: Job, scaled: JobScaled) -> tuple[FieldError, ...]:
+    """Check sizes that a job is to have."""
+    if not scaled.pod_sets:
+        return (required("podSets"),)
+    kind = job.record.job.kind if job.record.job is not None else ""
+    fixed = tuple(
+        forbidden(f"podSets[{name}]", f"a {kind} has one {name}: only its worker groups change their size")
+        for name, count in scaled.pod_sets.items()
+        if kind in ("RayCluster", "RayJob") and name in ("head", "submitter") and count != 1
+    )
+    most = {pods.name: MAX_COUNT for pods in job.record.pod_sets}
+    return fixed or wrong_counts("podSets", scaled.pod_sets, most)
+
+
+def stop_for(job: Job, cause: int, reason: str, message: str) -> JobSuspended:
+    return JobSuspended(
+        cause=cause,
+        job=job.key,
+        workload=job.record.key,
+        attempt=job.attempt,
+        reason=reason,
+        message=message,
+    )

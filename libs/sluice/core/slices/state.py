@@ -1,0 +1,245 @@
+"""What the slice-aggregator remembers: live jobs, finished ones, and what waits to be decided.
+
+Plain mutable records, changed only by folding events. `State.inbox`, `State.todo` and
+`State.presence` are the work lists: what is in none of them is settled.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from sluice.api import kueue
+from sluice.api.core_v1 import LimitRangeSpec
+from sluice.core.workload.limit_ranges import Rules
+from sluice.core.workload.pod_resources import Amounts
+from sluice.events.base import JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.slices import WorkloadRecord
+from sluice.protocol.dispatch import DispatchPodSet
+
+from .intake import Inbound, Presence
+
+MICROS = 1_000_000
+
+
+class Phase(IntEnum):
+    """Whether the job runs, by what was dispatched and answered."""
+
+    PENDING = 0
+    """Nothing runs: it waits for its first admission or for the next one."""
+    RUNNING = 1
+    """Dispatched; an executor may run it."""
+    STOPPING = 2
+    """Told to stop; an executor owes the answer."""
+
+
+class Stop(IntEnum):
+    """Why a job is stopping, which says what follows when it has."""
+
+    EVICTED = 0
+    DELETED = 1
+    REPLACED = 2
+    """Its spec changed: it gets a new workload."""
+
+
+class Todo(IntEnum):
+    """What a job's workload asks for since the job was last decided on."""
+
+    NONE = 0
+    RESUME = 1
+    SUSPEND = 2
+    CONFIRM_STOP = 3
+    """Evicted before it was dispatched: nothing runs, which must be said."""
+    RECREATE = 4
+    """Quota was reserved for a spec that has changed meanwhile."""
+    FORGET_SLICE = 5
+    """The old slice has lost its quota while a new one waits: only the new one is left."""
+    GROW = 6
+    """A slice was admitted smaller than it is wanted by now."""
+    WITHDRAW = 9
+    """The pending slice gets no quota any more, as its growth was taken back."""
+    REACTIVATE = 10
+    """A check has rejected the pending slice, but not with the size that it has by now."""
+    RESIZE = 8
+    """Another slice was admitted while the job runs: executors must hear of the new size."""
+    PRUNE = 7
+    """There are more finished slices than are kept."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A live job and its present workload."""
+
+    key: JobKey
+    uid: str
+    record: WorkloadRecord
+    manifest_seq: int
+    message_id: str = ""
+    """Of the submission in force."""
+    digest: bytes = b""
+    """Of its manifest."""
+    template: bytes = b""
+    """Digest of its pods, their number left out."""
+    resources: bytes = b""
+    """What its manifest says of resources (`limit_ranges.encode`), where its pod sets do not tell it."""
+    ttl_s: int | None = None
+    """How long it is kept when it has finished, if it says so."""
+    generation: int = 0
+    revision: int = 1
+    """Counts its workloads; makes their names differ."""
+    phase: Phase = Phase.PENDING
+    stop: Stop = Stop.EVICTED
+    attempt: int = 0
+    executor: str = ""
+    pods_ready: bool = False
+    reserved: bool = False
+    admitted: bool = False
+    edited: bool = False
+    """The workload was changed in place since its last reservation, which may then be for the old one."""
+    evicting: bool = False
+    """Evicted, and its quota not released yet."""
+    through_variant: bool = False
+    """Its quota is that of a variant (CA7), which is resized by stopping, elastic or not."""
+    pending: WorkloadRecord | None = None
+    """The slice that is to replace the present one (WS4)."""
+    pending_assignment: Sequence[PodSetAssignment] = ()
+    pending_updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    pending_admitted: bool = False
+    pending_todo: Todo = Todo.NONE
+    """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
+    pending_cause: int = 0
+    sizes: list[tuple[dict[str, int], dict[str, int]]] = field(default_factory=list)
+    """Sizes of the newest slice since it was made or lost its quota, each with the smallest since."""
+    history: list[WorkloadKey] = field(default_factory=list)
+    """Slices that were replaced, oldest first."""
+    assignment: Sequence[PodSetAssignment] = ()
+    placement: Sequence[DispatchPodSet] = ()
+    """What was dispatched with the present attempt."""
+    updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    """Admission check -> what it adds to the pods."""
+    reclaimable: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    message: str = ""
+    """Why it is suspended."""
+    todo: Todo = Todo.NONE
+    cause: int = 0
+    """Log sequence of what `todo` comes from."""
+
+
+@dataclass(slots=True)
+class Finished:
+    """What is kept of a job that is over, until it is deleted, submitted again or forgotten."""
+
+    key: JobKey
+    uid: str
+    workload: WorkloadKey
+    finished_at: Micros
+    attempt: int
+    message_id: str
+    slices: list[WorkloadKey] = field(default_factory=list)
+    """Its other slices, which are kept and go with it."""
+    due: Micros | None = None
+    """When its own time to live ends."""
+
+
+@dataclass(slots=True)
+class State:
+    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    finished: dict[JobKey, Finished] = field(default_factory=dict)
+    """In the order in which they finished."""
+    finished_workloads: dict[WorkloadKey, JobKey] = field(default_factory=dict)
+    by_workload: dict[WorkloadKey, Job] = field(default_factory=dict)
+    replaced: dict[WorkloadKey, Job] = field(default_factory=dict)
+    """Slices in the history of live jobs. Derived, never dumped."""
+    aging: dict[WorkloadKey, tuple[JobKey, Micros]] = field(default_factory=dict)
+    """Slices that were replaced -> their job, and when; oldest first, those of finished jobs too (WS8)."""
+    claimed: dict[str, dict[JobKey, None]] = field(default_factory=dict)
+    """Executor -> jobs whose open attempt it has."""
+    executors: dict[str, bool] = field(default_factory=dict)
+    """Agents that were seen -> whether they are there."""
+    expiry: list[tuple[Micros, JobKey]] = field(default_factory=list)
+    """Heap of finished jobs with a time to live of their own; entries of others are skipped."""
+    priorities: dict[str, int] = field(default_factory=dict)
+    flavors: dict[str, kueue.ResourceFlavorSpec] = field(default_factory=dict)
+    cluster_queues: dict[str, str] = field(default_factory=dict)
+    """Local queue `namespace/name` -> its cluster queue."""
+    concurrent: dict[str, None] = field(default_factory=dict)
+    """Cluster queues with concurrent admission."""
+    config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
+    limits_used: bool = False
+    """Has there ever been a limit range or runtime class? Else nobody looks for any."""
+    limit_ranges: dict[str, dict[str, LimitRangeSpec]] = field(default_factory=dict)
+    """Namespace -> name -> limit range."""
+    overheads: dict[str, Amounts] = field(default_factory=dict)
+    """Runtime class -> what each of its pods needs on top."""
+    rules: dict[str, Rules] = field(default_factory=dict)
+    """Namespace -> what these make of its jobs. Derived when asked for, never dumped."""
+    adjusting: dict[JobKey, int] = field(default_factory=dict)
+    """Jobs whose waiting workload is not what they make of it -> sequence of what changed that."""
+
+    inbox: dict[JobKey, dict[int, Inbound]] = field(default_factory=dict)
+    """Job -> messages by sequence, in order."""
+    inbox_of: dict[int, JobKey] = field(default_factory=dict)
+    """Sequence of a message in the inbox -> its job."""
+    unread: dict[JobKey, tuple[Inbound, Sequence[PodSet]]] = field(default_factory=dict)
+    """Jobs -> the manifest in force, and their pods when it came, of which their own fields do not tell yet:
+    see `slices_manifest`. Never dumped."""
+    todo: dict[JobKey, None] = field(default_factory=dict)
+    presence: deque[Presence] = field(default_factory=deque)
+    touched: dict[JobKey, bool] = field(default_factory=dict)
+    """Jobs whose dispatch may have changed -> whether they may have had an entry.
+
+    For the projection to take; no part of what is decided on.
+    """
+
+    def touch(self, job: Job) -> None:
+        self.touched[job.key] = job.attempt > 0 or self.touched.get(job.key, False)
+
+    def set_todo(self, job: Job, todo: Todo, cause: int) -> None:
+        job.todo, job.cause = todo, cause
+        self.todo[job.key] = None
+
+    def clear_todo(self, job: Job) -> None:
+        if job.todo is not Todo.NONE:
+            job.todo = Todo.NONE
+            if job.pending_todo is Todo.NONE:
+                self.todo.pop(job.key, None)
+
+    def set_pending_todo(self, job: Job, todo: Todo, cause: int) -> None:
+        job.pending_todo, job.pending_cause = todo, cause
+        self.todo[job.key] = None
+
+    def clear_pending_todo(self, job: Job) -> None:
+        if job.pending_todo is not Todo.NONE:
+            job.pending_todo, job.pending_cause = Todo.NONE, 0
+            if job.todo is Todo.NONE:
+                self.todo.pop(job.key, None)
+
+    def set_executor(self, job: Job, executor: str) -> None:
+        """Note who runs the job; '' when nobody does."""
+        if job.executor == executor:
+            return
+        if job.executor:
+            claims = self.claimed[job.executor]
+            del claims[job.key]
+            if not claims:
+                del self.claimed[job.executor]
+        job.executor = executor
+        if executor:
+            self.claimed.setdefault(executor, {})[job.key] = None
+
+    def receive(self, key: JobKey, inbound: Inbound) -> None:
+        """Put a message into the inbox."""
+        self.inbox.setdefault(key, {})[inbound.seq] = inbound
+        self.inbox_of[inbound.seq] = key
+
+    def answered(self, seq: int) -> Inbound | None:
+        """Take the message at *seq* out of the inbox; None if there is none."""
+        key = self.inbox_of.pop(seq, None)
+        if key is None:
+            return None
+        messages = self.inbox[key]
+        inbound = messages.pop(seq)
+        if not messages:
+            del self.inbox[key]
+        return inbound

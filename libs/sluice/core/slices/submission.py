@@ -1,0 +1,162 @@
+"""A submitted manifest as the slice-aggregator sees it: what admission needs of it, and its digests."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sluice.api import batch_v1, jobset, labels, ray, sluice_v1
+from sluice.api.decode import decode_json
+from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
+from sluice.api.validation import validate
+from sluice.api.validation.names import dns_label, dns_subdomain
+from sluice.core.workload.limit_ranges import encode as encode_resources
+
+from .job_request import JobRequest, is_plain, job_request, resources_of
+
+JobManifest = batch_v1.Job | sluice_v1.Job | ray.RayCluster | ray.RayJob | jobset.JobSet
+
+_KINDS = (batch_v1.Job, sluice_v1.Job, ray.RayCluster, ray.RayJob, jobset.JobSet)
+
+MAX_TTL_S = 10**9
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A manifest that could be decoded, and is about the job on whose subject it came.
+
+    `digest` tells manifests apart by all that users can edit. `suspend` is not theirs: it says whether
+    the job may run now.
+    """
+
+    manifest: JobManifest
+    digest: bytes
+
+    @property
+    def ttl_s(self) -> int | None:
+        """How long the job is to be kept when it has finished."""
+        found: int | None = getattr(self.manifest.spec, "ttl_seconds_after_finished", None)
+        return None if found is None else max(0, min(found, MAX_TTL_S))
+
+    @property
+    def generation(self) -> int:
+        return self.manifest.metadata.generation
+
+
+def parse(data: msgspec.Raw | bytes, namespace: str, name: str) -> Submission | tuple[FieldError, ...]:
+    """Return the submission in a manifest that came on the subject of *namespace* and *name*."""
+    if not data:
+        return (required("data", "the job's manifest"),)
+    try:
+        manifest = decode_json(data)
+    except InvalidError as error:
+        return error.errors
+    if not isinstance(manifest, _KINDS):
+        kind = getattr(manifest, "kind", type(manifest).__name__)
+        return (not_supported("kind", kind, dict.fromkeys(job.__name__ for job in _KINDS)),)
+    return _mismatch(manifest, namespace, name) or Submission(manifest, _editable(manifest))
+
+
+def _mismatch(manifest: JobManifest, namespace: str, name: str) -> tuple[FieldError, ...]:
+    """The subject says which job a message is about; its manifest must not speak of another one."""
+    metadata = manifest.metadata
+    if metadata.name == name and (metadata.namespace or "default") == namespace:
+        return ()
+    errors = []
+    if (metadata.namespace or "default") != namespace:
+        detail = f"the message came on the subject of namespace {namespace!r}"
+        errors.append(invalid("metadata.namespace", metadata.namespace, detail))
+    if metadata.name != name:
+        detail = f"the message came on the subject of job {name!r}"
+        errors.append(invalid("metadata.name", metadata.name, detail))
+    return tuple(errors)
+
+
+def _editable(manifest: JobManifest) -> bytes:
+    metadata, spec = manifest.metadata, manifest.spec
+    if spec.suspend is not None:
+        spec = msgspec.structs.replace(spec, suspend=None)
+    return _digest((manifest.api_version, manifest.kind, metadata.labels, metadata.annotations, spec))
+
+
+_CACHED = 8192
+_requests: dict[tuple[bytes, tuple[tuple[str, bool], ...]], JobRequest] = {}
+"""Digest and feature gates -> what a valid manifest asks for. Users submit the same job many times over."""
+
+
+def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tuple[FieldError, ...]:
+    """Return what the manifest asks of admission, or what is wrong with it."""
+    manifest, metadata = submission.manifest, submission.manifest.metadata
+    key = (submission.digest, tuple(gates.items()))
+    known = _requests.get(key)
+    # Labels and annotations are part of the digest; only the name is this job's own.
+    if known is not None and not (dns_subdomain(metadata.name) or dns_label(metadata.namespace or "default")):
+        return msgspec.structs.replace(
+            known,
+            namespace=metadata.namespace or "default",
+            name=metadata.name,
+            generation=metadata.generation,
+            suspend=manifest.spec.suspend,
+        )
+    errors = validate(manifest, gates)
+    if errors:
+        return tuple(errors)
+    request = job_request(manifest)
+    if not request.queue_name:
+        own = isinstance(manifest, sluice_v1.Job)
+        return (required("spec.queueName" if own else f"metadata.labels[{labels.QUEUE_NAME}]"),)
+    if len(_requests) >= _CACHED:
+        del _requests[next(iter(_requests))]
+    _requests[key] = request
+    return request
+
+
+_templates: dict[bytes, bytes] = {}
+"""Digest -> template digest."""
+
+
+def template_digest(submission: Submission) -> bytes:
+    """Return what tells manifests apart by what must stay while the job runs: pods, not their number."""
+    found = _templates.get(submission.digest)
+    if found is None:
+        if len(_templates) >= _CACHED:
+            del _templates[next(iter(_templates))]
+        found = _templates[submission.digest] = _digest(_template(submission.manifest))
+    return found
+
+
+def _template(manifest: JobManifest) -> object:
+    match manifest:
+        case batch_v1.Job():
+            return manifest.spec.template, manifest.spec.completion_mode
+        case sluice_v1.Job():
+            groups = sluice_v1.groups(manifest.spec)
+            return [msgspec.structs.replace(g, replicas=None, min_replicas=None) for g in groups]
+        case _:
+            pod_sets = job_request(manifest).pod_sets
+            return [msgspec.structs.replace(pods, count=0, min_count=None) for pods in pod_sets]
+
+
+_resources: dict[bytes, bytes] = {}
+"""Digest -> the resources of its pods."""
+
+
+def encoded_resources(submission: Submission) -> bytes:
+    """Return what the pods of a valid manifest say of resources (`limit_ranges.encode`).
+
+    b"" when the requests of its pod sets say all: one container each, without limits, as most jobs are.
+    """
+    if is_plain(submission.manifest):
+        return b""
+    found = _resources.get(submission.digest)
+    if found is None:
+        if len(_resources) >= _CACHED:
+            del _resources[next(iter(_resources))]
+        found = _resources[submission.digest] = encode_resources(resources_of(submission.manifest))
+    return found
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.blake2b(_encode(value), digest_size=16).digest()

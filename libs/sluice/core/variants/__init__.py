@@ -1,0 +1,1 @@
+"""The decider that lets variants of a job race: the variant-controller's."""

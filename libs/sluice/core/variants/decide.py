@@ -1,0 +1,418 @@
+"""What becomes of one family: which variants it has, which of them may race, and what its parent is.
+
+`family_events` returns the next events of a family, () when it is settled until `family_deadline`. It looks
+at one thing after the other, and stops at the first that must be settled before the next can be judged:
+
+1. the parent's mark and the variants that are missing or stale (CA4, CA13);
+2. the eviction handshake: the job must stop before the variant's quota is given back (G9, CA10);
+3. activation and deactivation by policy and delays (CA9, CA12);
+4. the parent's admission (CA7), and what goes from the parent to its variants;
+5. preemption gates (CA11).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sluice.api.labels import (
+    GATE_CONCURRENT_ADMISSION,
+)
+from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED
+from sluice.events.base import Event, Micros
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentDeactivated,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantDeactivated,
+    VariantPodsReady,
+    VariantPodsReclaimed,
+    VariantStopped,
+    VariantUpdated,
+)
+
+from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
+from .state import MICROS, Family, Policy, State, Variant
+
+VARIANT_EVICTED: Final = "VariantEvicted"
+VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
+
+_FOREVER: Final = 2**62
+
+
+def family_events(state: State, family: Family, at: Micros) -> list[Event]:
+    """Return what happens next to the family at *at*; [] if nothing."""
+    policy = state.policy_of(family)
+    if policy is None:
+        if not family.marked:
+            return []
+        return _unmark(family) if state.is_ordinary(family) else _without_queue(state, family)
+    if family.holds and not family.marked:
+        return []  # it runs with quota of its own: the scheduler stops it first (CA4)
+    events = membership(state, family, policy)
+    if events:
+        return events
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    events = _spread(state, family)
+    events += _switch(family, policy, at)
+    if any(isinstance(event, ParentDeactivated) for event in events):
+        return events
+    events += _admit(family)
+    # Whose turn it is to preempt depends on who is active.
+    return events or _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS)
+
+
+def family_deadline(state: State, family: Family) -> Micros | None:
+    """Return when `family_events` of a settled family will return something of its own accord."""
+    policy = state.policy_of(family)
+    if policy is None or family.leaving:
+        return None
+    times = []
+    for variant in family.variants.values():
+        wanted = policy.named(variant.name)
+        if wanted is None or not (wanted.create_delay_s or wanted.delete_delay_s is not None):
+            continue
+        if desired(family, policy, variant, _FOREVER)[0] == variant.active:
+            continue
+        if not variant.active and wanted.create_delay_s:
+            times.append(family.since + wanted.create_delay_s * MICROS)
+        elif variant.active and wanted.delete_delay_s is not None and family.admitted_at is not None:
+            times.append(family.admitted_at + wanted.delete_delay_s * MICROS)
+    holder = _gate_holder(family)
+    if (
+        holder is not None
+        and holder.gate_at is not None
+        and (_next_gate(family) is not None or _leaves_it_to(family, holder))
+    ):
+        times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS)
+    return min(times, default=None)
+
+
+# Without a policy
+
+
+def _unmark(family: Family) -> list[Event]:
+    """The workload is in an ordinary queue now: it stops first, and has no variants then (CA4)."""
+    if family.running is None:
+        events: list[Event] = [delete(family, variant, "") for variant in family.variants.values()]
+        return [*events, ParentUnmarked(cause=family.cause, workload=family.key)]
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    why = "its queue has no concurrent admission any more"
+    return [evict(family, family.running, CONCURRENT_ADMISSION, NO_VARIANT, cause_message=why)]
+
+
+def _without_queue(state: State, family: Family) -> list[Event]:
+    """A family whose queue is gone stays as it is, but what stops must stop, what is admitted must start."""
+    events = _handshake(family)
+    if events or family.leaving:
+        return events
+    over = _give_up(family)
+    if over:
+        return over
+    events = _spread(state, family)
+    if not family.active and not any(variant.is_settling for variant in family.variants.values()):
+        why = _inactive(family)
+        events += [
+            _deactivate(family, variant, why) for variant in family.variants.values() if variant.active
+        ]
+    return events + _admit(family)
+
+
+# The eviction handshake
+
+
+def _handshake(family: Family) -> list[Event]:
+    if family.running is not None:
+        running = family.variants.get(family.running)
+        if family.stopped:
+            return _released(family, running)
+        if family.leaving:
+            return []
+        if running is None or running.evicted or running.assignment is None:
+            why = (running.evicted_reason, running.evicted_message) if running is not None else ("", "")
+            return [evict(family, family.running, VARIANT_EVICTED, VARIANT_EVICTED_MESSAGE, *why)]
+        return []
+    return [
+        # Evicted before the parent was admitted: nothing was started.
+        VariantStopped(cause=family.cause, workload=variant.key)
+        for variant in family.variants.values()
+        if variant.evicted and variant.admitted_at is not None and not variant.stopped
+    ]
+
+
+def _released(family: Family, running: Variant | None) -> list[Event]:
+    """The job has stopped, as it was told to or by itself: give the variant's quota back."""
+    assert family.running is not None
+    events: list[Event] = []
+    if not family.leaving:
+        events.append(evict(family, family.running, family.stopped_reason, family.stopped_message))
+    reset = running is not None and running.evicted and running.evicted_reason == PREEMPTED
+    events.append(
+        ParentReleased(cause=family.cause, workload=family.key, variant=family.running, reset=reset)
+    )
+    if running is not None:
+        events.append(
+            VariantStopped(
+                cause=family.cause,
+                workload=running.key,
+                # Of a stop that the scheduler has not asked for, it has to be told why.
+                reason=family.stopped_reason or family.leaving_reason,
+                message=family.stopped_message or family.leaving_message,
+            )
+        )
+    return events
+
+
+# Activation
+
+
+def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
+    """Activate and deactivate variants; deactivate the parent when none of them can ever run."""
+    over = _give_up(family)
+    if over:
+        return over
+    if any(variant.is_settling for variant in family.variants.values()):
+        return []  # until the handshake is over, nobody is admitted, and nobody is not
+    events: list[Event] = []
+    for variant in family.variants.values():
+        active, why = desired(family, policy, variant, at)
+        if active == variant.active:
+            continue
+        if active:
+            message = f"Variant Workload activated due to {why}"
+            events.append(
+                VariantActivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+            )
+        else:
+            events.append(_deactivate(family, variant, why))
+    return events
+
+
+def _deactivate(family: Family, variant: Variant, why: str) -> VariantDeactivated:
+    message = f"Variant Workload deactivated due to {why}"
+    return VariantDeactivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
+
+
+def _inactive(family: Family) -> str:
+    return f'Parent Workload "{family.key}" not active'
+
+
+def _give_up(family: Family) -> list[Event]:
+    failed = _failed_for_good(family)
+    if failed is None:
+        return []
+    return [
+        ParentDeactivated(
+            cause=family.cause, workload=family.key, reason=failed.failed, message=failed.failed_message
+        )
+    ]
+
+
+def _failed_for_good(family: Family) -> Variant | None:
+    """Return the variant for whose failure the whole job is over: out of time, of attempts, of variants."""
+    if not family.active:
+        return None
+    for variant in family.variants.values():
+        if variant.failed and not variant.rejected:
+            return variant
+    rejected = [variant for variant in family.variants.values() if variant.rejected]
+    return rejected[-1] if rejected and len(rejected) == len(family.variants) else None
+
+
+def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tuple[bool, str]:
+    """Return whether the variant should be active at *at*, and why (CA9, CA12)."""
+    if not family.active:
+        return False, _inactive(family)
+    if variant.rejected:
+        return False, "its admission check having been rejected"
+    wanted = policy.named(variant.name)
+    delay_s = wanted.create_delay_s if wanted is not None else 0
+    is_due = at >= family.since + delay_s * MICROS
+    admitted = next((v for v in family.variants.values() if v.runs), None)
+    if admitted is None:
+        if not is_due:
+            return False, f"createDelaySeconds: {delay_s}"
+        return True, "no other Variant being admitted"
+    if admitted is variant:
+        return True, "being admitted"
+    preference = variant.record.preference
+    if policy.retain_first:
+        return False, f'RetainFirstAdmission: another Variant "{admitted.key}" is admitted'
+    if policy.limit is not None and preference > policy.limit:
+        return False, f'being below {policy.limit_text} and another Variant admitted "{admitted.key}"'
+    if preference > admitted.record.preference:
+        return False, f'being lower priority than admitted Variant "{admitted.key}"'
+    delete_s = wanted.delete_delay_s if wanted is not None else None
+    since = family.admitted_at
+    if delete_s is not None and since is not None and at >= since + delete_s * MICROS:
+        return False, f'deleteDelaySeconds: {delete_s} after Variant "{admitted.key}" was admitted'
+    if not is_due:
+        return False, f"createDelaySeconds: {delay_s}"
+    return True, f'being preferred to admitted Variant "{admitted.key}"'
+
+
+# The parent
+
+
+def _admit(family: Family) -> list[Event]:
+    if family.running is not None or not family.active:
+        return []
+    admitted = next((variant for variant in family.variants.values() if variant.runs), None)
+    if admitted is None or admitted.assignment is None:
+        return []
+    return [
+        ParentAdmitted(
+            cause=family.cause,
+            workload=family.key,
+            variant=admitted.key,
+            cluster_queue=admitted.cluster_queue,
+            pod_sets=admitted.assignment,
+            updates=admitted.updates,
+            message=f"The variant {admitted.record.name} is admitted",
+        )
+    ]
+
+
+_SHARED = (
+    "queue_name",
+    "priority",
+    "priority_class",
+    "maximum_execution_time_s",
+    "pod_sets",
+    "misconfigured",
+)
+
+
+def _spread(state: State, family: Family) -> list[Event]:
+    """Copy to variants what has changed in their parent."""
+    events: list[Event] = []
+    parent = family.record
+    shared = state.spread.get(family.key) is parent
+    for variant in family.variants.values() if not shared else ():
+        changes = {
+            name: getattr(parent, name)
+            for name in _SHARED
+            if not _same(getattr(parent, name), getattr(variant.record, name))
+            and getattr(parent, name) is not None
+        }
+        own = tuple(variant.record.allowed_flavors)
+        labels, annotations = shared_metadata(parent, own)
+        if labels != variant.record.labels:
+            changes["labels"] = labels
+        if annotations != variant.record.annotations:
+            changes["annotations"] = annotations
+        if changes:
+            events.append(VariantUpdated(cause=family.cause, workload=variant.key, **changes))
+    if not events:
+        state.spread[family.key] = parent
+    running = family.variants.get(family.running) if family.running is not None else None
+    if running is not None and not running.evicted:
+        if family.ready != running.ready:
+            events.append(VariantPodsReady(cause=family.cause, workload=running.key, ready=family.ready))
+        if family.reclaimed != running.reclaimed:
+            events.append(
+                VariantPodsReclaimed(cause=family.cause, workload=running.key, pods=family.reclaimed)
+            )
+    return events
+
+
+def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, Sequence) and not isinstance(one, str):
+        # What was read from the log has lists where what was made here has tuples.
+        return msgspec.json.encode(one) == msgspec.json.encode(other)
+    return one == other
+
+
+# Preemption gates
+
+
+def _gates(family: Family, at: Micros, timeout: Micros) -> list[Event]:
+    """Open the gate of the first variant that is blocked, one at a time (CA11)."""
+    if family.close_gates:
+        return [_close(family, v) for v in family.variants.values() if v.gate_at is not None]
+    events: list[Event] = []
+    holder = _gate_holder(family)
+    if holder is not None and holder.gate_at is not None:
+        if not holder.active:
+            return [_close(family, holder)]
+        if holder.assignment is not None and holder.admitted_at is None:
+            return []  # it has preempted and got its quota; its checks decide
+        if at < holder.gate_at + timeout:
+            return []
+        events.append(_close(family, holder, spent=True))
+    candidate = _next_gate(family)
+    if candidate is None or not family.active:
+        return events if holder is not None and _leaves_it_to(family, holder) else []
+    message = f'Opened preemption gate for variant workload "{candidate.key}"'
+    events.append(
+        PreemptionGateOpened(
+            cause=family.cause,
+            workload=candidate.key,
+            parent=family.key,
+            gate=GATE_CONCURRENT_ADMISSION,
+            message=message,
+        )
+    )
+    return events
+
+
+def _close(family: Family, variant: Variant, *, spent: bool = False) -> PreemptionGateClosed:
+    return PreemptionGateClosed(
+        cause=family.cause,
+        workload=variant.key,
+        parent=family.key,
+        gate=GATE_CONCURRENT_ADMISSION,
+        spent=spent,
+    )
+
+
+def _gate_holder(family: Family) -> Variant | None:
+    return next((variant for variant in family.variants.values() if variant.gate_at is not None), None)
+
+
+def _leaves_it_to(family: Family, holder: Variant) -> bool:
+    """Does a less preferred variant wait for what becomes of the one whose gate is open (decision 0017)?
+
+    It may start when that one has had its turn.
+    """
+    if holder.assignment is not None:
+        return False
+    running = family.variants.get(family.running) if family.running is not None else None
+    most = running.record.preference if running is not None else len(family.variants)
+    return any(
+        v.active and v.assignment is None and holder.record.preference < v.record.preference < most
+        for v in family.variants.values()
+    )
+
+
+def _next_gate(family: Family) -> Variant | None:
+    """Return whose gate is to be opened next: who has not had a turn in this round before who has."""
+    waiting = [v for v in family.variants.values() if v.active and v.assignment is None and v.gate_at is None]
+    if any(gate != GATE_CONCURRENT_ADMISSION for v in waiting for gate in v.record.preemption_gates):
+        return None  # a gate that the job was born with keeps all of them from preempting
+    return first_candidate([v for v in waiting if not v.spent]) or first_candidate(
+        [v for v in waiting if v.spent]
+    )
+
+
+def first_candidate(variants: Sequence[Variant]) -> Variant | None:
+    """Return the first blocked variant, if all that come before it have been evaluated."""
+    for variant in variants:
+        if variant.blocked:
+            return variant
+        if not variant.evaluated:
+            return None
+    return None
+
+
+__all__ = ["desired", "family_deadline", "family_events", "first_candidate"]

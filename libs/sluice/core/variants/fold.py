@@ -1,0 +1,448 @@
+"""How each event changes the variant-controller's state. No choices are left here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
+from sluice.core.workload.reasons import FLAVOR_MIGRATION
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import CheckStateChanged
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    FlavorScanAdvanced,
+    PreemptionIssued,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadsParked,
+)
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentDeactivated,
+    ParentEvicted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+    VariantPodsReady,
+    VariantPodsReclaimed,
+    VariantStopped,
+    VariantUpdated,
+)
+
+from .fold_config import CONFIG_HANDLERS
+from .state import Family, State, Variant, within
+
+# Parents
+
+
+def _created(state: State, event: WorkloadCreated, seq: int, _at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    if record.parent is not None or key in state.families:
+        return
+    family = Family(record, key, record.created_at, active=record.active)
+    state.families[key] = family
+    _join(state, family)
+    state.touch(family, seq)
+
+
+def _join(state: State, family: Family) -> None:
+    record = family.record
+    state.by_queue.setdefault(f"{record.namespace}/{record.queue_name}", {})[family.key] = None
+
+
+def _leave(state: State, family: Family) -> None:
+    record = family.record
+    local = f"{record.namespace}/{record.queue_name}"
+    members = state.by_queue.get(local)
+    if members is not None:
+        members.pop(family.key, None)
+        if not members:
+            del state.by_queue[local]
+
+
+def _updated(state: State, event: WorkloadUpdated, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    changes = event.changes
+    _leave(state, family)
+    family.record = msgspec.structs.replace(family.record, **changes)
+    _join(state, family)
+    if event.active is not None:
+        if event.active and not family.active:
+            # Whoever starts it again means it.
+            for variant in family.variants.values():
+                variant.rejected = False
+                variant.failed = variant.failed_message = ""
+        family.active = event.active
+    state.touch(family, seq)
+
+
+def _gone(
+    state: State, event: WorkloadFinished | WorkloadDeleted | WorkloadSliceReplaced, _seq: int, _at: Micros
+) -> None:
+    """Its variants go with it."""
+    family = state.families.pop(event.workload, None)
+    if family is None:
+        return
+    _leave(state, family)
+    for key in family.variants:
+        state.of_variant.pop(key, None)
+    state.altered(family)
+    state.todo.pop(family.key, None)
+    state.arm(family.key, None)
+
+
+def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.stopped = True
+        family.stopped_reason, family.stopped_message = event.reason, event.message
+        state.touch(family, seq)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.ready = event.ready
+        state.touch(family, seq)
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None and family.running is not None:
+        family.reclaimed = dict(event.pods)
+        state.touch(family, seq)
+
+
+# What the scheduler and the checks say of variants
+
+
+def _find(state: State, key: WorkloadKey) -> tuple[Family, Variant] | None:
+    family = state.of_variant.get(key)
+    return None if family is None else (family, family.variants[key])
+
+
+def _reserved(state: State, event: QuotaReserved, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        _holds(state, event.workload, True, seq)
+        return
+    family, variant = found
+    variant.cluster_queue = event.cluster_queue
+    variant.assignment = tuple(event.pod_sets)
+    if not within(variant.assignment, variant.record.allowed_flavors):
+        state.altered(family)
+    variant.evaluated, variant.blocked = True, False
+    variant.evicted = variant.stopped = variant.ready = False
+    variant.reclaimed = {}
+    state.touch(family, seq)
+
+
+def _holds(state: State, key: WorkloadKey, holds: bool, seq: int) -> None:
+    family = state.families.get(key)
+    if family is not None:
+        family.holds = holds
+        state.touch(family, seq)
+
+
+def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        family, variant = found
+        variant.admitted_at = at
+        if variant.gate_at is not None or family.admitted_at is not None:
+            # It has got in, or taken over: whatever is better still may try to preempt in its turn (CA11).
+            family.close_gates = _any_gate(family)
+        state.touch(family, seq)
+
+
+def _evicted(state: State, event: Evicted, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.evicted = True
+    variant.evicted_reason, variant.evicted_message = event.reason, event.message
+    variant.evaluated = variant.blocked = False
+    if event.reason != FLAVOR_MIGRATION:
+        # Who takes over keeps its gate until it is there, or what it has preempted for would be others'.
+        family.close_gates = _any_gate(family)
+    state.touch(family, seq)
+
+
+def _any_gate(family: Family) -> bool:
+    return any(variant.gate_at is not None for variant in family.variants.values())
+
+
+def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        _holds(state, event.workload, False, seq)
+        return
+    family, variant = found
+    variant.assignment = variant.admitted_at = None
+    variant.evicted = variant.stopped = variant.ready = False
+    variant.updates, variant.reclaimed = {}, {}
+    state.touch(family, seq)
+
+
+def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    variant.active = False
+    if event.reason == "AdmissionCheck":
+        variant.rejected = True
+    variant.failed, variant.failed_message = event.reason, event.message
+    state.touch(family, seq)
+
+
+def _looked_at(state: State, key: WorkloadKey, seq: int, *, blocked: bool = False) -> None:
+    found = _find(state, key)
+    if found is not None and not (found[1].evaluated and found[1].blocked >= blocked):
+        family, variant = found
+        variant.evaluated = True
+        variant.blocked = variant.blocked or blocked
+        state.touch(family, seq)
+
+
+def _parked(state: State, event: WorkloadsParked, seq: int, _at: Micros) -> None:
+    for key in event.workloads:
+        _looked_at(state, key, seq)
+
+
+def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, _at: Micros) -> None:
+    for key in event.after:
+        _looked_at(state, key, seq)
+    _looked_at(state, event.workload, seq, blocked=True)
+
+
+def _verdict(state: State, event: PreemptionIssued | FlavorScanAdvanced, seq: int, _at: Micros) -> None:
+    _looked_at(state, event.workload, seq)
+
+
+def _check(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    if event.state == "Ready" and event.pod_set_updates:
+        found[1].updates[event.check] = event.pod_set_updates
+    else:
+        found[1].updates.pop(event.check, None)
+
+
+# Its own
+
+
+def _marked(state: State, event: ParentMarked | ParentUnmarked, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.marked = isinstance(event, ParentMarked)
+    labels = {k: v for k, v in family.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
+    if family.marked:
+        labels[CONCURRENT_ADMISSION_PARENT] = "true"
+    family.record = msgspec.structs.replace(family.record, labels=labels)
+    state.touch(family, event.cause)
+
+
+def _variant_created(state: State, event: VariantCreated, _seq: int, _at: Micros) -> None:
+    record = event.workload
+    family = state.families.get(record.parent) if record.parent is not None else None
+    state.made += 1
+    if family is None:
+        return
+    variant = family.variants[record.key] = Variant(record, event.variant, active=record.active)
+    family.arrange()
+    state.altered(family)
+    _joins_queue(family, variant)
+    state.of_variant[record.key] = family
+    state.touch(family, event.cause)
+
+
+def _variant_updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    changes = {
+        name: value
+        for name in event.__struct_fields__
+        if name not in ("cause", "workload") and (value := getattr(event, name)) is not None
+    }
+    found[1].record = msgspec.structs.replace(found[1].record, **changes)
+    state.altered(found[0])
+    if event.preference is not None:
+        found[0].arrange()
+    state.touch(found[0], event.cause)
+
+
+def _activated(state: State, event: VariantActivated | VariantDeactivated, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].active = isinstance(event, VariantActivated)
+        found[1].evaluated = found[1].blocked = False
+        _joins_queue(*found)
+        state.touch(found[0], event.cause)
+
+
+def _joins_queue(family: Family, variant: Variant) -> None:
+    """It stands before others, of which the scheduler will say again that they are blocked (CA11)."""
+    if variant.active:
+        for other in family.variants.values():
+            if other.record.preference > variant.record.preference:
+                other.blocked = False
+
+
+def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, _seq: int, at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is None:
+        return
+    family, variant = found
+    if isinstance(event, PreemptionGateOpened):
+        if variant.spent:
+            # All have had their turn: the next round begins.
+            for other in family.variants.values():
+                other.spent = False
+        variant.gate_at = at
+        variant.blocked = False
+    else:
+        variant.gate_at = None
+        variant.spent = event.spent
+        if not event.spent:
+            for other in family.variants.values():
+                other.spent = False
+        family.close_gates = family.close_gates and _any_gate(family)
+    state.touch(family, event.cause)
+
+
+def _variant_ready(state: State, event: VariantPodsReady, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].ready = event.ready
+
+
+def _variant_reclaimed(state: State, event: VariantPodsReclaimed, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].reclaimed = dict(event.pods)
+
+
+def _variant_stopped(state: State, event: VariantStopped, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None:
+        found[1].stopped = True
+        state.touch(found[0], event.cause)
+
+
+def _variant_deleted(state: State, event: VariantDeleted, _seq: int, _at: Micros) -> None:
+    family = state.of_variant.pop(event.workload, None)
+    if family is not None:
+        name = family.variants.pop(event.workload).name
+        family.deleted[name] = family.deleted.get(name, 0) + 1
+        state.altered(family)
+        state.touch(family, event.cause)
+
+
+def _parent_admitted(state: State, event: ParentAdmitted, _seq: int, at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.running = event.variant
+    family.leaving = family.stopped = family.ready = False
+    family.reclaimed = {}
+    if family.admitted_at is None:
+        family.admitted_at = at
+    state.touch(family, event.cause)
+
+
+def _parent_evicted(state: State, event: ParentEvicted, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None:
+        family.leaving = True
+        family.leaving_reason, family.leaving_message = event.reason, event.message
+        state.touch(family, event.cause)
+
+
+def _parent_released(state: State, event: ParentReleased, _seq: int, at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is None:
+        return
+    family.running = None
+    family.leaving = family.stopped = family.ready = False
+    family.stopped_reason = family.stopped_message = ""
+    family.leaving_reason = family.leaving_message = ""
+    if event.reset:
+        family.since = at
+        family.admitted_at = None
+    state.touch(family, event.cause)
+
+
+def _parent_deactivated(state: State, event: ParentDeactivated, _seq: int, _at: Micros) -> None:
+    family = state.families.get(event.workload)
+    if family is not None:
+        family.active = False
+        state.touch(family, event.cause)
+
+
+HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    **CONFIG_HANDLERS,
+    Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
+    CheckStateChanged: _check,
+    Evicted: _evicted,
+    FlavorScanAdvanced: _verdict,
+    ParentAdmitted: _parent_admitted,
+    ParentDeactivated: _parent_deactivated,
+    ParentEvicted: _parent_evicted,
+    ParentMarked: _marked,
+    ParentReleased: _parent_released,
+    ParentUnmarked: _marked,
+    PreemptionGateClosed: _gate,
+    PreemptionGateOpened: _gate,
+    PreemptionIssued: _verdict,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    ReclaimablePodsUpdated: _reclaimable,
+    VariantActivated: _activated,
+    VariantCreated: _variant_created,
+    VariantDeactivated: _activated,
+    VariantDeleted: _variant_deleted,
+    VariantPodsReady: _variant_ready,
+    VariantPodsReclaimed: _variant_reclaimed,
+    VariantStopped: _variant_stopped,
+    VariantUpdated: _variant_updated,
+    WorkloadCreated: _created,
+    WorkloadDeactivated: _failed,
+    WorkloadDeleted: _gone,
+    WorkloadFinished: _gone,
+    WorkloadSliceReplaced: _gone,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["HANDLERS"]

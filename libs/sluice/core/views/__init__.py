@@ -1,0 +1,34 @@
+"""What users see, folded from the events of all writers.
+
+`View` is the fold; the functions beside it make manifests, conditions and tables of what it holds.
+"""
+
+from .present.history import Notice, notices
+from .present.job import JobStatus, Phase, job_status
+from .present.pending import position, positions, why_pending
+from .present.queue import cluster_queue_status, cohort_status, local_queue_status
+from .present.workload import conditions, to_manifest
+from .records import ClusterQueueView, JobView, LocalQueueView, Transition, WorkloadView
+from .view import View
+
+__all__ = [
+    "ClusterQueueView",
+    "JobStatus",
+    "JobView",
+    "LocalQueueView",
+    "Notice",
+    "Phase",
+    "Transition",
+    "View",
+    "WorkloadView",
+    "cluster_queue_status",
+    "cohort_status",
+    "conditions",
+    "job_status",
+    "local_queue_status",
+    "notices",
+    "position",
+    "positions",
+    "to_manifest",
+    "why_pending",
+]

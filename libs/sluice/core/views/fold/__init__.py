@@ -1,0 +1,1 @@
+"""Folds of the events of all writers into what people see."""

@@ -1,0 +1,104 @@
+"""Fold of what the admission-check service says of workloads and of checks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.core.views.records import ActiveState
+from sluice.core.views.state import State
+from sluice.core.workload.admission_checks import (
+    PENDING,
+    CheckState,
+    asked_for,
+    reset_on_eviction,
+    retried_late,
+)
+from sluice.events.base import Event, Micros
+from sluice.events.checks import (
+    AdmissionCheckStatusChanged,
+    ChecksRequested,
+    ChecksRetry,
+    CheckStateChanged,
+    ChecksWithdrawn,
+    VerdictIgnored,
+)
+
+from .common import remember
+
+
+def _requested(state: State, event: ChecksRequested, _seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is not None:
+        again = event.attempt == workload.check_attempt
+        new = [name for name in event.checks if not again or name not in workload.checks]
+        workload.check_attempt = event.attempt
+        workload.checks = asked_for(workload.checks, event.checks, new, at)
+
+
+def _withdrawn(state: State, event: ChecksWithdrawn, _seq: int, at: Micros) -> None:
+    """Most were reset by the eviction; quota that was given back without one resets them, too (AC4)."""
+    workload = state.workloads.get(event.workload)
+    if workload is not None and workload.checks and workload.finished_at is None:
+        states = reset_on_eviction(workload.checks.values(), at)
+        workload.checks = {said.name: said for said in states}
+
+
+def _check(state: State, event: CheckStateChanged, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    before = workload.checks.get(event.check)
+    since = before.at if before is not None and before.state == event.state else at
+    said = CheckState(
+        event.check,
+        event.state,
+        since,
+        event.message,
+        event.requeue_after_s,
+        event.retry_count,
+        event.pod_set_updates,
+        event.reason,
+    )
+    workload.checks = {**workload.checks, event.check: said}
+
+
+def _retry(state: State, event: ChecksRetry, _seq: int, at: Micros) -> None:
+    """One that was said after the eviction made the wait longer, and counts like the others (AC3).
+
+    All others come with a CheckStateChanged.
+    """
+    workload = state.workloads.get(event.workload)
+    if workload is None or event.attempt != workload.check_attempt:
+        return
+    said = [workload.checks.get(name) for name in event.checks]
+    if all(check is None or check.state == PENDING for check in said):
+        workload.checks = retried_late(workload.checks, event.checks, at)
+
+
+def _ignored(state: State, event: VerdictIgnored, seq: int, at: Micros) -> None:
+    """Part of the history, but somebody who goes on saying it does not push out all else."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or event.reason == "Duplicate":
+        return
+    last = workload.history[-1].event if workload.history else None
+    if isinstance(last, VerdictIgnored) and (last.check, last.reason) == (event.check, event.reason):
+        workload.history.pop()
+    remember(workload, event, seq, at)
+
+
+def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, at: Micros) -> None:
+    before = state.checks.get(event.check)
+    since = before.since if before is not None and before.active == event.active else at
+    state.checks[event.check] = ActiveState(event.active, event.reason, event.message, since)
+
+
+CHECK_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    AdmissionCheckStatusChanged: _status,
+    CheckStateChanged: _check,
+    ChecksRequested: _requested,
+    ChecksRetry: _retry,
+    ChecksWithdrawn: _withdrawn,
+    VerdictIgnored: _ignored,
+}
+
+__all__ = ["CHECK_FOLDS"]

@@ -1,0 +1,69 @@
+"""What folds of several writers do to a workload: conditions, history, its place among those that wait."""
+
+from sluice.core.views.records import HISTORY_LIMIT, Recorded, Transition, WorkloadView
+from sluice.core.workload import reasons as ev
+from sluice.events.base import Event, Micros
+
+
+def condition(workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros) -> None:
+    before = workload.conditions.get(kind)
+    since = before.since if before is not None and before.status == status else at
+    recorded = Recorded(status, reason, message, since, workload.generation)
+    workload.conditions = {**workload.conditions, kind: recorded}
+
+
+def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
+    history = workload.history
+    history.append(Transition(seq, at, event))
+    if len(history) > HISTORY_LIMIT:
+        # The first entry, its creation, stays.
+        del history[1]
+
+
+def enqueue(workload: WorkloadView) -> None:
+    """Count the workload as pending if it is: active, without quota, and no concurrent-admission parent."""
+    if (
+        workload.assignment is None
+        and workload.active
+        and workload.finished_at is None
+        and not workload.parent
+    ):
+        queue, parent = workload.local_queue, workload.record.parent
+        if parent is not None and workload.key not in queue.pending:
+            queue.families[parent] = queue.families.get(parent, 0) + 1
+        queue.pending[workload.key] = None
+        queue.version += 1
+
+
+def dequeue(workload: WorkloadView) -> None:
+    queue, parent = workload.local_queue, workload.record.parent
+    if workload.key not in queue.pending:
+        return
+    del queue.pending[workload.key]
+    queue.version += 1
+    if parent is not None:
+        queue.families[parent] -= 1
+        if not queue.families[parent]:
+            del queue.families[parent]
+
+
+def set_active(workload: WorkloadView, active: bool, at: Micros, message: str = "") -> None:
+    """Switch the workload on or off, for the reason that *message* says.
+
+    Who has no quota need not stop, so the scheduler writes no Evicted for it: that is True while it is off,
+    and no longer. One that is True of an eviction stays so until there is quota again, as in Kueue.
+    """
+    workload.active, workload.inactive_because = active, "" if active else message
+    evicted, queued = workload.conditions.get("Evicted"), workload.conditions.get("Requeued")
+    is_evicted = evicted is not None and evicted.status
+    if active:
+        kept = {k: c for k, c in workload.conditions.items() if k != "DeactivationTarget"}
+        workload.conditions = kept
+        had_to_stop = workload.evicted or (queued is not None and queued.reason == ev.DEACTIVATED)
+        if evicted is not None and is_evicted and evicted.reason == ev.DEACTIVATED and not had_to_stop:
+            condition(workload, "Evicted", False, ev.REACTIVATED, f"Previously: {evicted.message}", at)
+    elif not workload.holds_quota and workload.finished_at is None and not is_evicted:
+        condition(workload, "Evicted", True, ev.DEACTIVATED, ev.deactivation_message(message), at)
+
+
+__all__ = ["condition", "dequeue", "enqueue", "remember", "set_active"]

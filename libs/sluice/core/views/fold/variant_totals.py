@@ -1,0 +1,126 @@
+"""Fold of what is counted of families and their jobs (CA14): jobs once, variants in series of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.core.views.records import WorkloadView
+from sluice.core.views.state import State
+from sluice.core.views.totals import (
+    ADMITTED,
+    EVICTED,
+    MIGRATED,
+    MIGRATION_LOST,
+    VARIANTS_ADMITTED,
+    VARIANTS_EVICTED,
+    VARIANTS_SWITCHED,
+    VARIANTS_UNGATED,
+    count,
+)
+from sluice.core.workload import reasons as ev
+from sluice.events.base import Event, Micros
+from sluice.events.scheduler import Admitted, Evicted
+from sluice.events.slices import WorkloadPodsReady
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentEvicted,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+)
+
+
+def _admitted(state: State, event: Admitted, _at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    if workload.record.parent is None:
+        count(state.totals, ADMITTED, _queue(workload))
+    else:
+        count(state.totals, VARIANTS_ADMITTED, _queue(workload), workload.variant)
+
+
+def _evicted(state: State, event: Evicted, _at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    if workload.record.parent is None:
+        count(state.totals, EVICTED, _queue(workload), event.reason)
+    else:
+        count(state.totals, VARIANTS_EVICTED, _queue(workload), workload.variant, event.reason)
+
+
+def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
+    count(state.totals, ADMITTED, event.cluster_queue)
+    parent = state.workloads.get(event.workload)
+    if parent is not None and parent.migrations:
+        last = parent.migrations[-1]
+        if last.admitted_at is None and last.reason == ev.FLAVOR_MIGRATION:
+            count(state.totals, MIGRATED, event.cluster_queue)
+
+
+def _parent_evicted(state: State, event: ParentEvicted, _at: Micros) -> None:
+    parent = state.workloads.get(event.workload)
+    if parent is not None:
+        count(state.totals, EVICTED, _queue(parent), event.cause_reason or event.reason)
+
+
+def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None or not event.ready or not workload.migrations:
+        return
+    last = workload.migrations[-1]
+    if last.ready_at is None and last.reason == ev.FLAVOR_MIGRATION:
+        count(state.totals, MIGRATION_LOST, _queue(workload), n=max(0, at - last.evicted_at))
+
+
+_SWITCHED = {
+    VariantCreated: "created",
+    VariantDeleted: "deleted",
+    VariantActivated: "activated",
+    VariantDeactivated: "deactivated",
+}
+
+
+def _created(state: State, event: VariantCreated, _at: Micros) -> None:
+    workload = state.workloads.get(event.workload.key)
+    if workload is not None:
+        count(state.totals, VARIANTS_SWITCHED, _queue(workload), event.variant, "created")
+
+
+def _switched(
+    state: State, event: VariantActivated | VariantDeactivated | VariantDeleted, _at: Micros
+) -> None:
+    parent = state.workloads.get(event.parent)
+    variant = parent.variants.get(event.workload) if parent is not None else None
+    if variant is not None:
+        what = _SWITCHED[type(event)]
+        count(state.totals, VARIANTS_SWITCHED, _queue(variant), variant.variant, what)
+
+
+def _ungated(state: State, event: PreemptionGateOpened, _at: Micros) -> None:
+    variant = state.workloads.get(event.workload)
+    if variant is not None:
+        count(state.totals, VARIANTS_UNGATED, _queue(variant), variant.variant)
+
+
+def _queue(workload: WorkloadView) -> str:
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    return queue.name if queue is not None else ""
+
+
+VARIANT_TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {
+    Admitted: _admitted,
+    Evicted: _evicted,
+    ParentAdmitted: _parent_admitted,
+    ParentEvicted: _parent_evicted,
+    PreemptionGateOpened: _ungated,
+    VariantActivated: _switched,
+    VariantCreated: _created,
+    VariantDeactivated: _switched,
+    VariantDeleted: _switched,
+    WorkloadPodsReady: _ready,
+}
+
+__all__ = ["VARIANT_TOTAL_FOLDS"]

@@ -1,0 +1,206 @@
+"""Fold of families: parents show what their variants are given, and count once (CA7, CA8, CA14).
+
+What is said of variants means what is said of other workloads, so only the rest is here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
+from sluice.core.views.holding import give_back
+from sluice.core.views.records import Migration, PendingReason
+from sluice.core.views.state import State
+from sluice.core.workload import reasons as ev
+from sluice.events.base import Event, Micros
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentDeactivated,
+    ParentEvicted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+    VariantUpdated,
+)
+
+from .common import condition, dequeue, enqueue, remember, set_active
+from .waits import ran
+from .workloads import remove
+
+MIGRATIONS_LIMIT = 50
+"""Migrations kept per parent."""
+
+
+def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    dequeue(workload)
+    labels = {k: v for k, v in workload.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
+    workload.parent = isinstance(event, ParentMarked)
+    if workload.parent:
+        labels[CONCURRENT_ADMISSION_PARENT] = "true"
+        state.parents[workload.key] = None
+    else:
+        state.parents.pop(workload.key, None)
+    workload.record = msgspec.structs.replace(workload.record, labels=labels)
+    enqueue(workload)
+
+
+def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    # In logs of old, a parent could still have quota of its own.
+    give_back(state, workload)
+    dequeue(workload)
+    workload.charge = {}
+    workload.cluster_queue = state.named_queue(event.cluster_queue)
+    workload.assignment = event.pod_sets
+    workload.reserved_at = workload.admitted_at = workload.started_at = at
+    workload.reserved_generation = workload.generation
+    workload.admitted_message = event.message
+    workload.local_queue.running_parents[workload.key] = None
+    workload.evicted = False
+    for kind in ("Evicted", "Preempted"):
+        before = workload.conditions.get(kind)
+        if before is not None and before.status:
+            condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+    if workload.migrations:
+        last = workload.migrations[-1]
+        if last.admitted_at is None:
+            moved = last._replace(target=_flavors(event), variant=event.variant, admitted_at=at)
+            workload.migrations = (*workload.migrations[:-1], moved)
+
+
+def _flavors(event: ParentAdmitted) -> str:
+    found = dict.fromkeys(flavor for assigned in event.pod_sets for flavor in assigned.flavors.values())
+    return ",".join(found)
+
+
+def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    workload.evicted = True
+    why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
+    condition(workload, "Evicted", True, event.reason, why, at)
+    counted = (event.reason, event.cause_reason)
+    workload.evictions = {**workload.evictions, counted: workload.evictions.get(counted, 0) + 1}
+    reason = event.cause_reason or event.reason
+    source = ",".join(
+        dict.fromkeys(f for assigned in workload.assignment or () for f in assigned.flavors.values())
+    )
+    moved = Migration(seq, at, reason, source)
+    workload.migrations = (*workload.migrations[-MIGRATIONS_LIMIT + 1 :], moved)
+
+
+def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    ran(state, workload, at)
+    give_back(state, workload)
+    workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
+    workload.released_at = workload.unadmitted_at = at
+    workload.evicted = False
+    enqueue(workload)
+    if "PodsReady" in workload.conditions:
+        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+
+
+def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        dequeue(workload)
+        set_active(workload, False, at, event.message)
+        condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
+
+
+# Variants, beside what holds for every workload
+
+
+def _created(state: State, event: VariantCreated, seq: int, at: Micros) -> None:
+    parent = state.live(event.workload.parent) if event.workload.parent is not None else None
+    variant = state.workloads.get(event.workload.key)
+    if parent is not None and variant is not None:
+        variant.variant = event.variant
+        parent.variants = {**parent.variants, variant.key: variant}
+        remember(parent, event, seq, at)
+
+
+def _deleted(state: State, event: VariantDeleted, seq: int, at: Micros) -> None:
+    parent = state.workloads.get(event.parent)
+    remove(state, event.workload)
+    if parent is not None:
+        remember(parent, event, seq, at)
+
+
+def _switched(state: State, event: VariantActivated | VariantDeactivated, seq: int, at: Micros) -> None:
+    parent, variant = state.workloads.get(event.parent), state.workloads.get(event.workload)
+    if parent is not None:
+        remember(parent, event, seq, at)
+    if variant is not None:
+        remember(variant, event, seq, at)
+        if isinstance(event, VariantDeactivated):
+            blocked = variant.conditions.get("BlockedOnPreemptionGates")
+            if blocked is not None and blocked.status:
+                condition(variant, "BlockedOnPreemptionGates", False, ev.DEACTIVATED, event.message, at)
+            # The fold of the update that this is has forgotten any older reason.
+            variant.pending = PendingReason(ev.DEACTIVATED, event.message, seq, at)
+
+
+def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> None:
+    variant = state.live(event.workload)
+    if variant is not None and event.preference is not None:
+        dequeue(variant)
+        variant.record = msgspec.structs.replace(variant.record, preference=event.preference)
+        enqueue(variant)
+    if variant is not None and event.allowed_flavors is not None:
+        variant.record = msgspec.structs.replace(variant.record, allowed_flavors=event.allowed_flavors)
+
+
+def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, at: Micros) -> None:
+    variant = state.live(event.workload)
+    if variant is None:
+        return
+    remember(variant, event, seq, at)
+    parent = state.workloads.get(event.parent)
+    if parent is not None:
+        remember(parent, event, seq, at)
+    opened = isinstance(event, PreemptionGateOpened)
+    variant.gates = {**variant.gates, event.gate: (opened, at)}
+    if opened and "BlockedOnPreemptionGates" in variant.conditions:
+        message = "The preemption gate is open"
+        condition(variant, "BlockedOnPreemptionGates", False, "PreemptionUngated", message, at)
+
+
+VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    ParentAdmitted: _admitted,
+    ParentDeactivated: _deactivated,
+    ParentEvicted: _evicted,
+    ParentMarked: _marked,
+    ParentReleased: _released,
+    ParentUnmarked: _marked,
+    PreemptionGateClosed: _gate,
+    PreemptionGateOpened: _gate,
+    VariantActivated: _switched,
+    VariantCreated: _created,
+    VariantDeactivated: _switched,
+    VariantDeleted: _deleted,
+    VariantUpdated: _updated,
+}
+
+__all__ = ["VARIANT_FOLDS"]

@@ -1,0 +1,42 @@
+"""Fold of how long workloads wait, for quota and for their admission checks, and how long they run."""
+
+from sluice.core.timing import MICROS_PER_S
+from sluice.core.views.records import WorkloadView
+from sluice.core.views.state import State
+from sluice.core.views.totals import CHECKS_WAIT, QUOTA_WAIT, waited
+from sluice.events.base import Micros
+from sluice.events.scheduler import Admitted, QuotaReserved
+
+
+def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
+    """Count the wait for quota. Variants have none of their own: their parent waits for one of them."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.record.parent is not None:
+        return
+    requeued = workload.conditions.get("Requeued")
+    since = requeued.since if requeued is not None and requeued.status else workload.record.created_at
+    waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - since)
+
+
+def admitted(state: State, event: Admitted, at: Micros) -> None:
+    """Count the wait for checks; what has none is admitted with its quota."""
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.cluster_queue is None or workload.reserved_at is None:
+        return
+    if workload.check_attempt:
+        waited(state.totals, CHECKS_WAIT, workload.cluster_queue.name, at - workload.reserved_at)
+
+
+def ran(state: State, workload: WorkloadView, at: Micros) -> None:
+    """Add to the time that the workload, and its job, was admitted: an admission ends at *at*."""
+    if workload.admitted_at is None:
+        return
+    took = max(0, at - workload.admitted_at)
+    workload.past_execution_s += took // MICROS_PER_S
+    workload.ran_us += took
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None:
+        job.ran_us += took
+
+
+__all__ = ["admitted", "ran", "reserved"]

@@ -1,0 +1,443 @@
+"""Fold of what happens to workloads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sluice.core.views.holding import (
+    charge_beside,
+    charged,
+    count_locally,
+    give_back,
+    recharge,
+    recharge_family,
+    replace_victim,
+    stands_alone,
+)
+from sluice.core.views.peers import peers_of
+from sluice.core.views.present.slices import is_slice
+from sluice.core.views.records import JobView, PendingReason, Transition, WorkloadView
+from sluice.core.views.state import State
+from sluice.core.workload import reasons as ev
+from sluice.core.workload.admission_checks import reset_on_eviction
+from sluice.core.workload.charges import add, shrunk
+from sluice.core.workload.pending_reasons import ADMISSION_GATED
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadsParked,
+)
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadPodsReady,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .common import condition, dequeue, enqueue, remember, set_active
+from .waits import ran
+
+REPLACED = "WorkloadSliceReplaced"
+_NOT = object()
+_CHANGEABLE = (
+    *("queue_name", "priority", "priority_class", "active", "pod_sets", "labels", "annotations"),
+    "misconfigured",
+)
+
+_VERDICTS_LIMIT = 1000
+"""Verdicts kept per cluster queue beyond what its pending workloads can need."""
+
+
+# Life of a workload
+
+
+def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None:
+    record = event.workload
+    key = record.key
+    if record.parent is not None and state.live(record.parent) is None:
+        return  # whoever made it did not know yet that its parent is over
+    if key in state.workloads:
+        remove(state, key)
+    queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
+    created_at = record.created_at if record.parent is None else at
+    workload = state.workloads[key] = WorkloadView(record, key, queue, created_at, active=record.active)
+    workload.history.append(Transition(seq, at, event))
+    queue.users += 1
+    if record.job is not None:
+        job = state.jobs.get(record.job.key)
+        if job is None:
+            job = state.jobs[record.job.key] = JobView(record.job.key, record.job, changed_at=at)
+        elif job.reference.uid != record.job.uid:
+            # A new job under the name of one that is over and goes with the next event.
+            job.reference, job.changed_at = record.job, at
+            job.attempt, job.running, job.ran_us = 0, False, 0
+            job.executor = job.reason = job.message = ""
+        job.workloads[key] = workload
+    if is_slice(workload):
+        state.slices[key] = None
+    enqueue(workload)
+
+
+def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None:
+        return
+    if event.active is None or workload.record.parent is None:
+        # Of a variant, the event that says why it was switched is remembered.
+        remember(workload, event, seq, at)
+    changes = {name: value for name in _CHANGEABLE if (value := getattr(event, name)) is not None}
+    if event.maximum_execution_time_s is not None:
+        changes["maximum_execution_time_s"] = event.maximum_execution_time_s
+    dequeue(workload)
+    workload.record = msgspec.structs.replace(workload.record, **changes)
+    if is_slice(workload):
+        state.slices[workload.key] = None
+    else:
+        state.slices.pop(workload.key, None)
+    workload.peers = None
+    # Another spec, another verdict.
+    workload.pending = None
+    workload.generation += 1
+    if event.queue_name is not None:
+        left = workload.local_queue
+        queue = state.local_queue(f"{workload.record.namespace}/{event.queue_name}")
+        count_locally(workload, -1)
+        is_running = left.running_parents.pop(workload.key, _NOT) is None
+        workload.local_queue = queue
+        count_locally(workload, 1)
+        if is_running:
+            queue.running_parents[workload.key] = None
+        queue.users += 1
+        left.users -= 1
+        state.drop_if_unused(left)
+    if event.active is not None:
+        if event.active and not workload.active and workload.record.parent is None:
+            workload.requeue_count = workload.past_execution_s = 0
+        set_active(workload, event.active, at, event.message)
+    if event.pod_sets is not None and workload.assignment is not None:
+        workload.assignment = shrunk(workload.assignment, event.pod_sets)
+        recharge(state, workload)
+    enqueue(workload)
+
+
+def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    dequeue(workload)
+    give_back(state, workload)
+    queue = state.cluster_queue(event.cluster_queue)
+    workload.cluster_queue = queue
+    workload.assignment = event.pod_sets
+    workload.reserved_at, workload.admitted_at = at, None
+    workload.reserved_generation = workload.generation
+    workload.pending_victims = len(event.pending_victims) if event.preemptions_pending else None
+    replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
+    if replaced is not None and replaced.holds_quota and stands_alone(replaced, workload):
+        workload.beside = replaced
+    else:
+        workload.beside = None
+    workload.charge = charge_beside(state, workload)
+    workload.evicted = False
+    workload.pending = None
+    workload.requeue_at = workload.order_at = None
+    queue.workloads[workload.key] = None
+    if event.preemptions_pending:
+        queue.claimants[workload.key] = None
+    add(queue.reservation, workload.charge)
+    recharge_family(state, workload, queue)
+    workload.local_queue.reserving += 1
+    if workload.conditions:
+        for kind in ("Evicted", "Preempted"):
+            before = workload.conditions.get(kind)
+            if before is not None and before.status:
+                condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
+
+
+def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None or (queue := charged(workload)) is None or workload.admitted_at is not None:
+        return
+    remember(workload, event, seq, at)
+    workload.admitted_at = workload.started_at = at
+    queue.admitted += 1
+    add(queue.usage, workload.charge)
+    recharge_family(state, workload, queue)
+    workload.local_queue.admitted += 1
+
+
+def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    workload.evicted = True
+    reason = ev.condition_reason(event.reason, event.underlying_cause)
+    condition(workload, "Evicted", True, reason, event.message, at)
+    times = (event.reason, event.underlying_cause)
+    workload.evictions = {**workload.evictions, times: workload.evictions.get(times, 0) + 1}
+    if workload.checks:
+        states = reset_on_eviction(workload.checks.values(), at)
+        workload.checks = {state.name: state for state in states}
+    if "BlockedOnPreemptionGates" in workload.conditions:
+        condition(workload, "BlockedOnPreemptionGates", False, "Evicted", event.message, at)
+    strategy = state.config.wait_for_pods_ready.requeuing_strategy
+    if event.reason == ev.ADMISSION_CHECK or (
+        event.reason == ev.PODS_READY_TIMEOUT and strategy.timestamp == "Eviction"
+    ):
+        workload.order_at = at
+
+
+def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        condition(workload, "Preempted", True, event.rule, event.message, at)
+    preemptor = state.live(event.preemptor)
+    if preemptor is not None and preemptor is not workload:
+        remember(preemptor, event, seq, at)
+
+
+def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None or charged(workload) is None:
+        return
+    remember(workload, event, seq, at)
+    if workload.admitted_at is not None:
+        ran(state, workload, at)
+        workload.unadmitted_at = at
+    give_back(state, workload)
+    workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
+    workload.charge = {}
+    workload.beside = None
+    workload.reclaimable = {}
+    workload.peers = None
+    workload.released_at = at
+    if "PodsReady" in workload.conditions:
+        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+    evicted = workload.conditions.get("Evicted")
+    if workload.evicted and evicted is not None:
+        workload.evicted = False
+        condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
+    enqueue(workload)
+
+
+def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    condition(workload, "Requeued", True, event.reason, event.message, at)
+    workload.requeue_at = None
+    if event.reason == ev.REACTIVATED:
+        workload.requeue_count = workload.past_execution_s = 0
+
+
+def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        workload.requeue_count = event.count
+        workload.requeue_at = event.requeue_at
+        evicted, queued = workload.conditions.get("Evicted"), workload.conditions.get("Requeued")
+        if workload.assignment is None and evicted is not None and queued is not None and queued.status:
+            # Back in its queue already, when another of its checks asked for a longer wait (AC3).
+            condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
+
+
+def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    dequeue(workload)
+    set_active(workload, False, at, event.message)
+    condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
+
+
+def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is None:
+        return
+    remember(workload, event, seq, at)
+    before = workload.conditions.get("PodsReady")
+    if event.ready:
+        recovered = before is not None and before.reason == ev.WAIT_FOR_RECOVERY
+        reason = "Recovered" if recovered else "Started"
+        message = "All pods reached readiness and the workload is running"
+    elif before is not None and (before.status or before.reason == ev.WAIT_FOR_RECOVERY):
+        reason, message = ev.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
+    else:
+        reason, message = ev.WAIT_FOR_START, "Not all pods are ready or succeeded"
+    condition(workload, "PodsReady", event.ready, reason, message, at)
+    if event.ready and workload.migrations and workload.migrations[-1].ready_at is None:
+        last = workload.migrations[-1]._replace(ready_at=at)
+        workload.migrations = (*workload.migrations[:-1], last)
+
+
+def _stopped(state: State, event: WorkloadStopped, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+
+
+def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> None:
+    workload = state.workloads.get(event.workload)
+    if workload is None or workload.finished_at is not None:
+        return
+    remember(workload, event, seq, at)
+    dequeue(workload)
+    give_back(state, workload)
+    workload.finished_at = at
+    condition(workload, "Finished", True, event.reason, event.message, at)
+    for key in workload.variants:
+        # Its variants finish with it (CA7).
+        _finished(state, msgspec.structs.replace(event, workload=key), seq, at)
+
+
+def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
+    """The new slice takes over quota, execution time and attempts of the old one, which is Finished (WS4)."""
+    old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
+    if old is None or old.finished_at is not None:
+        return
+    remember(old, event, seq, at)
+    dequeue(old)
+    give_back(state, old)
+    old.finished_at = at
+    condition(old, "Finished", True, REPLACED, event.message, at)
+    ran(state, old, at)
+    if new is None:
+        return
+    new.past_execution_s = old.past_execution_s
+    new.requeue_count = old.requeue_count
+    new.started_at = old.started_at
+    new.beside = None
+    recharge(state, new)
+    replace_victim(state, old, new)
+
+
+def _deleted(state: State, event: WorkloadDeleted, _seq: int, _at: Micros) -> None:
+    remove(state, event.workload)
+
+
+def remove(state: State, key: WorkloadKey) -> None:
+    """Forget a workload, and its variants with it."""
+    workload = state.workloads.pop(key, None)
+    if workload is None:
+        return
+    for variant in tuple(workload.variants):
+        remove(state, variant)
+    parent = state.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    if parent is not None:
+        parent.variants = {name: v for name, v in parent.variants.items() if name != key}
+    dequeue(workload)
+    state.parents.pop(key, None)
+    state.slices.pop(key, None)
+    give_back(state, workload)
+    workload.local_queue.users -= 1
+    state.drop_if_unused(workload.local_queue)
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None:
+        job.workloads.pop(key, None)
+        if not job.workloads:
+            del state.jobs[job.key]
+
+
+def _pending(state: State, event: PendingReasonChanged, seq: int, at: Micros) -> None:
+    verdict = PendingReason(event.reason, event.message, seq, at)
+    for key in event.workloads:
+        workload = state.workloads.get(key)
+        if workload is not None:
+            workload.pending = verdict
+            remember(workload, event, seq, at)
+
+
+def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
+    verdict = PendingReason(event.reason, event.message, seq, at)
+    for key in event.workloads:
+        workload = state.workloads.get(key)
+        if workload is None:
+            continue
+        workload.pending = verdict
+        remember(workload, event, seq, at)
+        queue = workload.local_queue.cluster_queue
+        if queue is not None:
+            verdicts = queue.verdicts
+            if len(verdicts) > _VERDICTS_LIMIT + 2 * queue.pending:
+                verdicts.clear()
+            verdicts[peers_of(state, workload)] = verdict
+
+
+def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        workload.pending = PendingReason(event.reason, event.message, seq, at)
+
+
+def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        workload.pending_victims, workload.victims = None, event.victims
+
+
+def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
+        condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
+
+
+def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+        workload.reclaimable = dict(event.pods)
+        workload.peers = None
+        recharge(state, workload)
+
+
+WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+    Admitted: _admitted,
+    BlockedOnPreemptionGates: _blocked,
+    Evicted: _evicted,
+    PendingPreemptionsIssued: _preemptions_begun,
+    PendingReasonChanged: _pending,
+    Preempted: _preempted,
+    PreemptionIssued: _preemption_issued,
+    QuotaReleased: _released,
+    QuotaReserved: _reserved,
+    ReclaimablePodsUpdated: _reclaimable,
+    RequeueBackoffStarted: _backoff,
+    Requeued: _requeued,
+    WorkloadCreated: _created,
+    WorkloadDeactivated: _deactivated,
+    WorkloadDeleted: _deleted,
+    WorkloadFinished: _finished,
+    WorkloadSliceReplaced: _slice_replaced,
+    WorkloadPodsReady: _pods_ready,
+    WorkloadStopped: _stopped,
+    WorkloadUpdated: _updated,
+    WorkloadsParked: _parked,
+}
+
+__all__ = ["WORKLOAD_FOLDS", "remove"]

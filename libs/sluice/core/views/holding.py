@@ -1,0 +1,162 @@
+"""Who has quota in the view, and the totals of queues that follow from it.
+
+A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
+"""
+
+from sluice.core.workload.charges import add, beyond, subtract
+from sluice.events.base import WorkloadKey
+
+from .records import ClusterQueueView, FlavorResource, WorkloadView
+from .state import State
+from .usage import charge_of
+
+
+def charged(workload: WorkloadView) -> ClusterQueueView | None:
+    """Return the queue whose quota the workload itself has; what a parent runs on is its variant's."""
+    queue = workload.cluster_queue
+    return queue if queue is not None and workload.key in queue.workloads else None
+
+
+def give_back(state: State, workload: WorkloadView) -> None:
+    """Take what the workload has, or shows, off the totals of its queues."""
+    workload.local_queue.running_parents.pop(workload.key, None)
+    queue = charged(workload)
+    if queue is None:
+        return
+    count_locally(workload, -1)
+    del queue.workloads[workload.key]
+    queue.claimants.pop(workload.key, None)
+    workload.victims = ()
+    subtract(queue.reservation, workload.charge)
+    if workload.admitted_at is not None:
+        queue.admitted -= 1
+        subtract(queue.usage, workload.charge)
+    recharge_family(state, workload, queue)
+    state.drop_queue_if_unused(queue)
+
+
+def promised(state: State, queue: ClusterQueueView) -> dict[FlavorResource, int]:
+    """Return what of the queue's reservation others have still: they are to be preempted first (AC6).
+
+    It is charged beside what they have, so that the queue may have reserved more than there is.
+    """
+    total: dict[FlavorResource, int] = {}
+    for claimant in map(state.workloads.__getitem__, queue.claimants):
+        if waits_for_victims(state, queue, claimant):
+            add(total, claimant.charge)
+    return total
+
+
+def waits_for_victims(state: State, queue: ClusterQueueView, workload: WorkloadView) -> bool:
+    """Is its quota only promised: are those that have it to be preempted, or have not stopped yet (AC6)?"""
+    if workload.key not in queue.claimants or workload.evicted:
+        return False
+    return workload.pending_victims is not None or any(_stays(state, victim) for victim in workload.victims)
+
+
+def _stays(state: State, key: WorkloadKey) -> bool:
+    victim = state.workloads.get(key)
+    return victim is not None and victim.evicted and charged(victim) is not None
+
+
+def replace_victim(state: State, old: WorkloadView, new: WorkloadView) -> None:
+    """A new slice has taken the place of a victim: it is to go instead (WS6)."""
+    for queue in state.cluster_queues.values():
+        for claimant in map(state.workloads.__getitem__, queue.claimants):
+            if old.key in claimant.victims:
+                claimant.victims = [new.key if key == old.key else key for key in claimant.victims]
+
+
+def count_locally(workload: WorkloadView, n: int) -> None:
+    """Count the workload's quota in its local queue, or not any more."""
+    if charged(workload) is not None:
+        workload.local_queue.reserving += n
+        if workload.admitted_at is not None:
+            workload.local_queue.admitted += n
+
+
+def recharge(state: State, workload: WorkloadView) -> None:
+    """The charge follows pods that have ended, and counts that were cut in place; so does one beside it."""
+    queue = charged(workload)
+    if queue is None:
+        return
+    if workload.record.parent is not None:
+        recharge_family(state, workload, queue)
+        return
+    _change(workload, queue, charge_beside(state, workload))
+    job = state.jobs.get(workload.record.job.key) if workload.record.job is not None else None
+    if job is not None and len(job.workloads) > 1:
+        for other in job.workloads.values():
+            if other.beside is workload:
+                recharge(state, other)
+
+
+def recharge_all(state: State) -> None:
+    """Settings decide whether pods that have ended give their quota back."""
+    for workload in state.workloads.values():
+        if workload.reclaimable:
+            recharge(state, workload)
+
+
+def recharge_family(state: State, workload: WorkloadView, queue: ClusterQueueView) -> None:
+    """Charge anew what the variants of a family hold of *queue*: what they share once (CA10).
+
+    It is shown with the one that runs, then with the one that had its quota first. The scheduler may have it
+    with another one of them; the sum is the same.
+    """
+    parent = workload.record.parent
+    family = state.workloads.get(parent) if parent is not None else None
+    if family is None:
+        return
+    holders = [
+        variant
+        for key in family.variants
+        if (variant := state.workloads.get(key)) is not None and charged(variant) is queue
+    ]
+    holders.sort(key=_charged_first)
+    shared: dict[FlavorResource, int] = {}
+    for variant in holders:
+        charge = charge_of(state.config, variant)
+        charge = beyond(charge, shared) if shared else charge
+        if charge != variant.charge:
+            _change(variant, queue, charge)
+        add(shared, charge)
+
+
+def _charged_first(variant: WorkloadView) -> tuple[bool, int, str]:
+    return (variant.admitted_at is None, variant.reserved_at or 0, variant.record.uid)
+
+
+def _change(workload: WorkloadView, queue: ClusterQueueView, charge: dict[FlavorResource, int]) -> None:
+    for totals in (queue.reservation, *((queue.usage,) if workload.admitted_at is not None else ())):
+        subtract(totals, workload.charge)
+        add(totals, charge)
+    workload.charge = charge
+
+
+def charge_beside(state: State, workload: WorkloadView) -> dict[FlavorResource, int]:
+    """Return what the reservation charges: of a slice beside the one that it replaces only the rest (WS3)."""
+    charge = charge_of(state.config, workload)
+    return charge if workload.beside is None else beyond(charge, workload.beside.charge)
+
+
+def stands_alone(workload: WorkloadView | None, without: WorkloadView) -> bool:
+    """Is *without* none of those beside which *workload* has its quota?"""
+    while workload is not None and workload is not without:
+        workload = workload.beside
+    return workload is None
+
+
+__all__ = [
+    "charge_beside",
+    "charged",
+    "count_locally",
+    "give_back",
+    "promised",
+    "recharge",
+    "recharge_all",
+    "recharge_family",
+    "replace_victim",
+    "stands_alone",
+    "waits_for_victims",
+]

@@ -1,0 +1,1 @@
+"""What people see, as `status` of manifests and in Kubernetes' words."""

@@ -1,0 +1,230 @@
+"""A workload's history in the words of Kubernetes events: what `describe` and the console show."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from sluice.core.timing import MICROS_PER_S
+from sluice.core.views.records import Transition, WorkloadView
+from sluice.core.workload.reasons import (
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    condition_reason,
+    deactivation_message,
+)
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, constraints_in
+from sluice.events.base import Event, Micros, PodSet
+from sluice.events.checks import CheckStateChanged, VerdictIgnored
+from sluice.events.scheduler import (
+    Admitted,
+    BlockedOnPreemptionGates,
+    Evicted,
+    PendingPreemptionsIssued,
+    PendingReasonChanged,
+    Preempted,
+    PreemptionIssued,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+    WorkloadsParked,
+)
+from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentEvicted,
+    PreemptionGateClosed,
+    PreemptionGateOpened,
+    VariantActivated,
+    VariantCreated,
+    VariantDeactivated,
+    VariantDeleted,
+)
+
+GATE_CLEARED = "AdmissionGateCleared"
+UPDATED = "UpdatedWorkload"
+ADJUSTED = "Adjusted to the limit ranges of its namespace"
+
+
+class Notice(NamedTuple):
+    """One line of the history: what Kueue would say in a Kubernetes event."""
+
+    seq: int
+    at: Micros
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    event: Event | None = None
+    """Of which it tells; None when it says more of the one before."""
+
+
+def notices(workload: WorkloadView) -> list[Notice]:
+    """Return the kept history, oldest first."""
+    found: list[Notice] = []
+    since = workload.created_at
+    queue = gates = ""
+    sizes: dict[str, int] = {}
+    for transition in workload.history:
+        seq, at, event = transition
+        notice = _notice(workload, transition, since, queue)
+        match event:
+            case WorkloadCreated():
+                sizes = _sizes(event.workload.pod_sets)
+            case QuotaReserved():
+                queue = event.cluster_queue
+            case WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := _sizes(pod_sets)):
+                notice = Notice(seq, at, "Normal", UPDATED, f"{ADJUSTED}: {_shown(now)}")
+            case WorkloadUpdated(pod_sets=[*pod_sets]):
+                sizes = _sizes(pod_sets)
+        before, gates = gates, _gates(event, gates)
+        if before and not gates:
+            cleared = "Admission gate cleared, workload is now admissible"
+            notice = Notice(seq, at, "Normal", GATE_CLEARED, cleared)
+        found.append(notice._replace(event=event))
+        if gates and gates != before:
+            text = f"Workload admission is gated by: {gates}"
+            found.append(Notice(seq, at, "Normal", "AdmissionGated", text))
+        if isinstance(event, QuotaReserved | Requeued):
+            since = at
+    return found
+
+
+def _gates(event: Event, before: str) -> str:
+    """Return the annotation with the gates that hold up admission, as the event leaves it."""
+    match event:
+        case WorkloadCreated(workload=record):
+            return record.annotations.get(GATED_BY_ANNOTATION, "")
+        case WorkloadUpdated(annotations=dict(annotations)):
+            return annotations.get(GATED_BY_ANNOTATION, "")
+    return before
+
+
+def _sizes(pod_sets: Sequence[PodSet]) -> dict[str, int]:
+    return {pods.name: pods.count for pods in pod_sets}
+
+
+def _shown(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sizes.items())
+
+
+def pending_preemptions(workload: WorkloadView) -> str:
+    """Return what to say of preemptions that its reservation waits with (AC6), '' if there are none."""
+    return "" if workload.pending_victims is None else preemptions_text(workload.pending_victims)
+
+
+def preemptions_text(victims: int) -> str:
+    return f"The preemption of {victims} workload(s) is pending until its checks allow it"
+
+
+def _notice(workload: WorkloadView, transition: Transition, since: Micros, reserved_in: str) -> Notice:
+    """`reserved_in`: the queue of the latest reservation before it, '' where the history begins later."""
+    seq, at, event = transition
+    waited_s = (at - since) // MICROS_PER_S
+    match event:
+        case Preempted(workload=victim) if victim != workload.key:
+            queue = event.preemptee_path.rpartition("/")[2]
+            message = f"Preempted workload {victim}{f' in ClusterQueue {queue}' if queue else ''}"
+            return Notice(seq, at, "Normal", "PreemptedWorkload", message)
+        case QuotaReserved():
+            message = f"Quota reserved in ClusterQueue {event.cluster_queue}, wait time since queued was "
+            pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
+            return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
+        case Admitted():
+            queue = reserved_in or _queue_of(workload)
+            message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
+            return Notice(seq, at, "Normal", "Admitted", message)
+        case Evicted():
+            reason = condition_reason(event.reason, event.underlying_cause)
+            return Notice(seq, at, "Normal", f"EvictedDueTo{reason}", event.message)
+        case WorkloadDeactivated(reason="AdmissionCheck"):
+            return Notice(seq, at, "Warning", "AdmissionCheckRejected", f"Deactivated due to {event.message}")
+        case WorkloadDeactivated(reason="MaximumExecutionTimeExceeded"):
+            limit_s = workload.record.maximum_execution_time_s
+            message = f"The maximum execution time ({limit_s}s) exceeded"
+            return Notice(seq, at, "Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, message)
+    return _plain(seq, at, event)
+
+
+def _plain(seq: int, at: Micros, event: Event) -> Notice:
+    """What needs no context: the event's own reason and message."""
+    match event:
+        case Preempted():
+            return Notice(seq, at, "Normal", "Preempted", event.message)
+        case PendingReasonChanged() | WorkloadsParked() if constraints := constraints_in(event.message):
+            message = f"{', '.join(constraints)}: {event.reason}: {event.message}"
+            return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
+        case PendingReasonChanged() | WorkloadsParked() | PreemptionIssued():
+            return Notice(seq, at, "Warning", event.reason, event.message)
+        case PendingPreemptionsIssued():
+            message = f"The pending preemption of {len(event.victims)} workload(s) is issued"
+            return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
+        case BlockedOnPreemptionGates():
+            return Notice(seq, at, "Normal", "PreemptionGated", event.message)
+        case RequeueBackoffStarted():
+            # Rounded up: who waits for less than a second does wait.
+            wait_s = -(-max(0, event.requeue_at - at) // MICROS_PER_S)
+            # Counted are attempts whose pods were not ready in time; a check's Retry is none.
+            failed = f", failed attempts: {event.count}" if event.count else ""
+            message = f"Requeued after {wait_s}s{failed}"
+            return Notice(seq, at, "Normal", "RequeueBackoffStarted", message)
+        case Requeued():
+            return Notice(seq, at, "Normal", f"Requeued{event.reason}", event.message)
+        case CheckStateChanged():
+            message = f"Admission check {event.check} is {event.state}" + _suffix(event.message)
+            return Notice(seq, at, "Normal", "AdmissionCheckUpdated", message)
+        case VerdictIgnored():
+            said = f"{event.state} of admission check {event.check} for attempt {event.attempt}"
+            message = f"{said}: {event.reason}" + _suffix(event.message)
+            return Notice(seq, at, "Warning", "AdmissionCheckVerdictIgnored", message)
+        case WorkloadCreated() if event.workload.replaces is not None:
+            message = f"Workload slice to replace {event.workload.replaces}"
+            return Notice(seq, at, "Normal", "CreatedWorkload", message)
+        case WorkloadUpdated(active=False):
+            return Notice(seq, at, "Normal", "Deactivated", deactivation_message(event.message))
+        case WorkloadUpdated(active=True):
+            return Notice(seq, at, "Normal", "Activated", event.message or "The workload is active again")
+        case WorkloadUpdated() if event.pod_sets is not None:
+            return Notice(seq, at, "Normal", UPDATED, f"Resized in place to {_shown(_sizes(event.pod_sets))}")
+        case WorkloadUpdated() if event.misconfigured is not None:
+            return Notice(seq, at, "Normal", UPDATED, ADJUSTED)
+        case WorkloadSliceReplaced():
+            return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
+        case WorkloadSliceWithdrawn():
+            return Notice(seq, at, "Normal", "WorkloadSliceWithdrawn", event.message)
+        case WorkloadFinished(reason="WorkloadSliceReplaced"):
+            return Notice(seq, at, "Normal", event.reason, event.message)
+        case VariantCreated():
+            return Notice(seq, at, "Normal", "CreatedVariant", event.message)
+        case VariantDeleted():
+            return Notice(seq, at, "Normal", "DeletedVariant", event.message)
+        case VariantActivated():
+            return Notice(seq, at, "Normal", "ActivatedVariant", event.message)
+        case VariantDeactivated():
+            return Notice(seq, at, "Normal", "DeactivatedVariant", event.message)
+        case PreemptionGateOpened():
+            return Notice(seq, at, "Normal", "PreemptionUngatedVariant", event.message)
+        case PreemptionGateClosed():
+            message = f'Closed preemption gate for variant workload "{event.workload}"'
+            return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
+        case ParentAdmitted():
+            return Notice(seq, at, "Normal", "Admitted", event.message)
+        case ParentEvicted():
+            why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
+            return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
+        case WorkloadFinished():
+            kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
+            return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
+    return Notice(seq, at, "Normal", type(event).__name__, getattr(event, "message", ""))
+
+
+def _queue_of(workload: WorkloadView) -> str:
+    """Return the queue that it has quota of, else the one that it queues in."""
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    return queue.name if queue is not None else ""
+
+
+def _suffix(message: str) -> str:
+    return f": {message}" if message else ""
+
+
+__all__ = ["Notice", "notices", "pending_preemptions"]

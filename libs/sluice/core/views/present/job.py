@@ -1,0 +1,141 @@
+"""A job as its owner sees it: one phase, its workload, its place in the queue."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from sluice.core.views.records import JobView, WorkloadView
+from sluice.core.views.state import State
+from sluice.events.base import JobKey, Micros, WorkloadKey
+
+from .pending import position, why_pending
+from .unadmitted import reserving, told
+
+
+class Phase(StrEnum):
+    """Of a job, in the order in which it usually goes."""
+
+    QUEUED = "Queued"
+    SUSPENDED = "Suspended"
+    """Deactivated; it will not run until it is activated again."""
+    RESERVED = "QuotaReserved"
+    """It has quota and waits for its admission checks."""
+    ADMITTED = "Admitted"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    """Evicted, and not stopped yet."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class JobStatus(NamedTuple):
+    """`reason` and `message` say why it is in that phase, where there is something to say."""
+
+    key: JobKey
+    kind: str
+    phase: Phase
+    workload: WorkloadKey
+    queue_name: str
+    cluster_queue: str
+    attempt: int
+    priority: int
+    created_at: Micros
+    admitted_at: Micros | None = None
+    started_at: Micros | None = None
+    """Of the present start; a job that was resized since goes on (WS4)."""
+    finished_at: Micros | None = None
+    position: int | None = None
+    reason: str = ""
+    message: str = ""
+    evictions: int = 0
+
+
+def job_status(view: State, job: JobView) -> JobStatus:
+    """Return the job's status, from its current workload."""
+    workload = current(job)
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    phase, reason, message = phase_and_why(view, job, workload)
+    return JobStatus(
+        key=job.key,
+        kind=job.reference.kind,
+        phase=phase,
+        workload=workload.key,
+        queue_name=workload.record.queue_name,
+        cluster_queue=queue.name if queue is not None else "",
+        attempt=job.attempt,
+        priority=workload.record.priority,
+        created_at=workload.record.created_at,
+        admitted_at=workload.admitted_at,
+        started_at=workload.started_at,
+        finished_at=workload.finished_at,
+        position=position(view, workload) if phase is Phase.QUEUED else None,
+        reason=reason,
+        message=message,
+        evictions=sum(workload.evictions.values()),
+    )
+
+
+def current(job: JobView) -> WorkloadView:
+    """Return the workload that speaks for the job: the admitted one, else the newest, unfinished first."""
+    best: WorkloadView | None = None
+    for workload in job.workloads.values():
+        if best is None or _rank(workload) >= _rank(best):
+            best = workload
+    assert best is not None, "a job goes with its last workload"
+    return best
+
+
+def is_over(job: JobView) -> bool:
+    """Tell whether the job has ended."""
+    return current(job).finished_at is not None
+
+
+def _rank(workload: WorkloadView) -> int:
+    if workload.finished_at is not None:
+        return 0
+    return 1 if workload.admitted_at is None else 2
+
+
+def phase_of(job: JobView) -> Phase:
+    """Return the phase alone, which costs much less than all that is to be said of it."""
+    return _phase(current(job), job)
+
+
+def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Phase, str, str]:
+    """Return phase, reason and message of a job with that current workload, not its place in the queue."""
+    phase = _phase(workload, job)
+    return (phase, *_because(view, workload, phase))
+
+
+def _phase(workload: WorkloadView, job: JobView) -> Phase:
+    conditions = workload.conditions
+    finished = conditions.get("Finished")
+    if finished is not None:
+        return Phase.FAILED if finished.reason == "Failed" else Phase.SUCCEEDED
+    if workload.evicted and "Evicted" in conditions:
+        return Phase.STOPPING
+    if workload.admitted_at is not None:
+        pods_ready = conditions.get("PodsReady")
+        running = job.running and pods_ready is not None and pods_ready.status
+        return Phase.RUNNING if running else Phase.ADMITTED
+    if workload.assignment is not None or (workload.parent and reserving(workload)):
+        return Phase.RESERVED
+    return Phase.QUEUED if workload.active else Phase.SUSPENDED
+
+
+def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, str]:
+    """Return reason and message of a phase."""
+    match phase:
+        case Phase.SUCCEEDED | Phase.FAILED:
+            said = workload.conditions["Finished"]
+        case Phase.STOPPING:
+            said = workload.conditions["Evicted"]
+        case Phase.RUNNING | Phase.ADMITTED:
+            return "", ""
+        case Phase.RESERVED:
+            return told(view, workload)
+        case _:
+            return why_pending(view, workload)
+    return said.reason, said.message
+
+
+__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status", "phase_and_why", "phase_of"]

@@ -1,0 +1,175 @@
+"""Why a workload has no quota, and where it stands in its queue."""
+
+from typing import Final
+
+from sluice.core.variants.state import policy_of, restricted
+from sluice.core.views.peers import peers_of, why_barred
+from sluice.core.views.records import PendingReason, WorkloadView
+from sluice.core.views.state import State
+from sluice.core.workload.pending_reasons import (
+    ADMISSION_GATED,
+    MISCONFIGURED,
+    ON_HOLD,
+    PENDING_EVALUATION,
+    PENDING_EVALUATION_MESSAGE,
+    SUSPENDED,
+)
+from sluice.core.workload.reasons import DEACTIVATED, deactivation_message
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
+from sluice.core.world.queue_order import effective_priority
+from sluice.events.base import Micros, WorkloadKey
+
+from .unadmitted import reserving, why_unadmitted
+
+NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+
+_ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
+"""Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""
+
+
+def why_pending(view: State, workload: WorkloadView) -> Reason:
+    """Return (reason, message) of QuotaReserved=False (G6), for a workload without quota.
+
+    What follows from its own spec and its queues is derived; below that stands what the scheduler said
+    of it, or of one that is equal to it.
+    """
+    if workload.parent and workload.active and reserving(workload):
+        # However its queue stands: what has quota keeps it, and goes on.
+        return why_unadmitted(view, workload)
+    recorded = _recorded(view, workload)
+    derived = _derived(workload)
+    if derived is None and workload.record.parent is not None and (why := why_barred(view, workload)):
+        return (PENDING_EVALUATION, why)
+    if workload.parent and derived is None:
+        return _family_pending(view, workload)
+    if derived is not None:
+        if recorded is not None and recorded.reason == derived[0]:
+            return (recorded.reason, recorded.message)
+        return _delayed(view, workload) or derived
+    if recorded is None or recorded.reason in _ALWAYS_DERIVED:
+        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    return (recorded.reason, recorded.message)
+
+
+def _family_pending(view: State, parent: WorkloadView) -> Reason:
+    """A parent waits for what its variants wait for: the reason of the most preferred one, all messages."""
+    reasons = [
+        (variant.variant, why_pending(view, variant))
+        for variant in sorted(parent.variants.values(), key=lambda v: v.record.preference)
+        if variant.active and variant.assignment is None
+    ]
+    if not reasons:
+        return _no_variant(parent) or (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    texts = (f"{name}: {without_other_flavors(message)}" for name, (_, message) in reasons)
+    return (reasons[0][1][0], "; ".join(texts))
+
+
+def _no_variant(parent: WorkloadView) -> Reason | None:
+    """Return that no variant is left with a flavor that the job itself allows, if that is so (CA4)."""
+    queue, allowed = parent.local_queue.cluster_queue, parent.record.allowed_flavors
+    policy = policy_of(queue.spec) if queue is not None and queue.spec is not None else None
+    if queue is None or policy is None or not allowed or restricted(policy, allowed):
+        return None
+    known = ", ".join(dict.fromkeys(name for wanted in policy.wanted for name in wanted.flavors))
+    message = f"no variant may use any of the flavors that the job allows ({', '.join(allowed)})"
+    return (NO_MATCHING_FLAVOR, f"{message}: those of ClusterQueue {queue.name} are {known}")
+
+
+def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
+    """Return what the scheduler said last, of the workload or of an equal one in its cluster queue.
+
+    Not what it said before a queue changed. Verdicts of a cluster queue stay when a local queue changes: they
+    may have been passed on workloads of another one, and who comes to those is not looked at anew (SC2).
+    """
+    own = workload.pending
+    local = workload.local_queue
+    queue = local.cluster_queue
+    if queue is None:
+        return own if own is not None and own.seq >= local.changed_seq else None
+    shared = queue.verdicts.get(peers_of(view, workload)) if queue.verdicts else None
+    if own is not None and own.seq < max(local.changed_seq, queue.changed_seq):
+        own = None
+    if shared is not None and shared.seq < queue.changed_seq:
+        shared = None
+    if shared is None or (own is not None and own.seq > shared.seq):
+        return own
+    return shared
+
+
+def _derived(workload: WorkloadView) -> Reason | None:
+    if not workload.active:
+        return (DEACTIVATED, deactivation_message(workload.inactive_because))
+    requeued = workload.conditions.get("Requeued")
+    if requeued is not None and not requeued.status and workload.requeue_at is not None:
+        return (ON_HOLD, requeued.message)
+    local = workload.local_queue
+    queue = local.cluster_queue
+    found = reason_of(
+        workload.record.queue_name,
+        workload.record.annotations.get(GATED_BY_ANNOTATION, ""),
+        local_stop_policy=(local.spec.stop_policy or "None") if local.spec is not None else None,
+        cluster_queue=local.spec.cluster_queue if local.spec is not None else "",
+        spec=queue.spec if queue is not None else None,
+        terminating=queue is not None and queue.terminating,
+        queue_active=queue is not None and (queue.active is None or queue.active.active),
+    )
+    if workload.record.misconfigured and (found is None or found[0] == ADMISSION_GATED):
+        # Whatever opens its gates: its resources are inadmissible.
+        return (MISCONFIGURED, workload.record.misconfigured)
+    return found
+
+
+def _delayed(view: State, variant: WorkloadView) -> Reason | None:
+    """Return what to say of a variant that has not been let into the race yet, None of any other (CA12)."""
+    family, queue = variant.record.parent, variant.local_queue.cluster_queue
+    if family is None or variant.active or queue is None or queue.spec is None:
+        return None
+    parent, policy = view.workloads.get(family), queue.spec.concurrent_admission_policy
+    if parent is None or not parent.active or parent.assignment is not None or policy is None:
+        return None
+    for explicit in policy.explicit_variants:
+        if explicit.name == variant.variant and explicit.create_delay_seconds:
+            delay = explicit.create_delay_seconds
+            return (DEACTIVATED, f"Variant Workload is activated after createDelaySeconds: {delay}")
+    return None
+
+
+def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
+    """Return the places of all pending workloads of a cluster queue, from 1, first one first.
+
+    The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid.
+    Kept until the queue changes.
+    """
+    queue = view.cluster_queues.get(cluster_queue)
+    if queue is None:
+        return {}
+    version = sum(local.version for local in queue.local_queues.values())
+    if queue.order is None or queue.order[0] != version:
+        pending = [view.workloads[key] for local in queue.local_queues.values() for key in local.pending]
+        pending.sort(key=lambda workload: _order(view, workload))
+        queue.order = (version, {workload.key: place for place, workload in enumerate(pending, 1)})
+    return queue.order[1]
+
+
+def position(view: State, workload: WorkloadView) -> int | None:
+    """Return the workload's place in its cluster queue, from 1; None when it does not queue."""
+    queue = workload.local_queue.cluster_queue
+    if queue is None:
+        return None
+    places = positions(view, queue.name)
+    if workload.parent:
+        return min((places[key] for key in workload.variants if key in places), default=None)
+    return places.get(workload.key)
+
+
+def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
+    record = workload.record
+    if record.parent is not None:
+        # Siblings stand together, at their parent's time (CA6).
+        identity = f"{record.parent_uid}/{record.preference:04}/{record.uid}"
+        return (-effective_priority(record, view.config), record.created_at, identity)
+    created_at = record.created_at if workload.order_at is None else workload.order_at
+    return (-effective_priority(record, view.config), created_at, record.uid)
+
+
+__all__ = ["position", "positions", "why_pending"]

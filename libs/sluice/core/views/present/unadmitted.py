@@ -1,0 +1,94 @@
+"""Why a workload with quota is not admitted: its checks, and preemptions that wait for them (G6)."""
+
+from sluice.core.views.records import WorkloadView
+from sluice.core.views.state import State
+from sluice.core.workload.admission_checks import (
+    READY,
+    CheckState,
+    relevant_checks,
+    sync_states,
+    why_not_admitted,
+)
+from sluice.core.world.inadmissible import Reason
+
+from .history import pending_preemptions
+
+
+def check_states(workload: WorkloadView) -> list[CheckState]:
+    """Return the states of the checks that concern the workload, Pending where none was reported (AC1).
+
+    Without quota, those that were asked for last stay: what they have said is why it waits.
+    """
+    if workload.parent:
+        return []  # its variants have them
+    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    spec = queue.spec if queue is not None else None
+    if spec is None or workload.finished_at is not None:
+        return sorted(workload.checks.values())
+    flavors = None
+    if workload.assignment is not None:
+        flavors = [flavor for assigned in workload.assignment for flavor in assigned.flavors.values()]
+    names = relevant_checks(spec, flavors)
+    if workload.admitted_at is not None:
+        # One added since then is not asked.
+        names = [name for name in names if name in workload.checks]
+    if workload.assignment is None:
+        strategy = spec.admission_checks_strategy
+        rules = strategy.admission_checks if strategy is not None else ()
+        names = sorted({*names, *(rule.name for rule in rules if rule.name in workload.checks)})
+    since = workload.created_at if workload.reserved_at is None else workload.reserved_at
+    return sync_states(workload.checks.values(), names, since)
+
+
+def reserving(parent: WorkloadView) -> list[WorkloadView]:
+    """Return the variants that have quota and are not admitted yet, the most preferred first (CA7)."""
+    return [
+        variant
+        for variant in sorted(parent.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+        if variant.assignment is not None and variant.admitted_at is None and not variant.evicted
+    ]
+
+
+def why_unadmitted(view: State, workload: WorkloadView) -> Reason:
+    """Return (reason, message) of Admitted=False; a parent's are those of the variant that got furthest."""
+    if workload.parent and workload.assignment is None and (variants := reserving(workload)):
+        texts = (f"{variant.variant}: {told(view, variant)[1]}" for variant in variants)
+        return (why_unadmitted(view, variants[0])[0], "; ".join(texts))
+    return _why(view, workload, "")
+
+
+def told(view: State, workload: WorkloadView) -> Reason:
+    """Return `why_unadmitted` for people: with the checks that are not Ready, and what they say."""
+    if workload.parent:
+        return why_unadmitted(view, workload)
+    checks = ", ".join(
+        f"{state.name} ({state.state}{f': {state.message}' if state.message else ''})"
+        for state in check_states(workload)
+        if state.state != READY
+    )
+    return _why(view, workload, f": {checks}" if checks else "")
+
+
+def _why(view: State, workload: WorkloadView, checks: str) -> Reason:
+    reserved = workload.assignment is not None
+    missing = why_not_admitted(check_states(workload) if reserved else (), has_quota=reserved)
+    if missing is None:
+        # Else the scheduler just has not said so yet.
+        return _migrating(view, workload) or ("Pending", "The workload is about to be admitted")
+    reason, message = missing
+    if reserved and (pending := pending_preemptions(workload)):
+        return (reason, f"{message}{checks}. {pending}")
+    return (reason, f"{message}{checks}")
+
+
+def _migrating(view: State, workload: WorkloadView) -> Reason | None:
+    """A variant has its quota beside the one that runs, and takes over when that has stopped (CA10)."""
+    family = workload.record.parent
+    parent = view.workloads.get(family) if family is not None else None
+    for sibling in parent.variants.values() if parent is not None else ():
+        if sibling is not workload and sibling.assignment is not None and sibling.evicted:
+            return ("WaitingForPreemptedWorkloads", "Pending the migration of 1 workload(s)")
+    return None
+
+
+__all__ = ["check_states", "reserving", "told", "why_unadmitted"]

@@ -1,0 +1,1 @@
+"""Facts and words about one workload, without the world around it."""

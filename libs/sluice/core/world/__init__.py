@@ -1,0 +1,1 @@
+"""What holds quota now: workloads, cluster queues, reservations (Kueue: pkg/cache/scheduler)."""

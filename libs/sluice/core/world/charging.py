@@ -1,0 +1,112 @@
+"""What a reservation charges: the pods that are left; of slices that overlap, and of the variants of a
+family, what either of them needs (WS3, CA10)."""
+
+from collections.abc import Mapping
+
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.charges import add, beyond, given_back, usage_of
+from sluice.events.base import WorkloadKey
+
+from .model import World
+from .reservations import change_usage
+from .variants import holders
+from .workload import Workload
+from .workload_slices import replaced_slice, successor
+
+
+def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment charges now.
+
+    While a slice and the one that is to replace it both have quota, the old one is charged for both: what
+    either of them needs. So the job is one to those who could preempt it (WS6). A claim (AC6) is charged to
+    who made it: the new slice has only what it needs beyond the old one.
+    """
+    usage = needs(world, workload)
+    parent = workload.record.parent
+    if parent is not None:
+        return _beyond_siblings(world, workload, parent, usage)
+    if workload.delta and (old := replaced_slice(world, workload)) is not None:
+        return beyond(usage, needs(world, old)) if workload.preemptions else {}
+    after = successor(world, workload.key) if world.replacements else None
+    if after is not None and after.delta and after.assignment is not None and not after.preemptions:
+        for fr, more in beyond(needs(world, after), usage).items():
+            usage[fr] = usage.get(fr, 0) + more
+    return usage
+
+
+def _holder(world: World, workload: Workload) -> Workload:
+    """Return who is charged for the workload's reservation: itself, or the slice that it is to replace."""
+    old = replaced_slice(world, workload) if workload.delta and not workload.preemptions else None
+    return workload if old is None else old
+
+
+def added(world: World, workload: Workload) -> Mapping[FlavorResource, int]:
+    """Return what would not be charged but for the workload: nothing of what a sibling holds, too (CA10).
+
+    Of a slice what it needs beyond the one that it is to replace, which is charged for both (WS3). What is
+    promised to a sibling (AC6) is not held yet.
+    """
+    parent = workload.record.parent
+    if parent is None:
+        old = _holder(world, workload)
+        return workload.usage if old is workload else beyond(needs(world, workload), needs(world, old))
+    most: dict[FlavorResource, int] = {}
+    for other in holders(world, parent, workload.cluster_queue):
+        if other is not workload and not other.preemptions:
+            add(most, beyond(needs(world, other), most))
+    return beyond(needs(world, workload), most)
+
+
+def recharge(world: World, workload: Workload) -> bool:
+    """Charge anew what the workload, and a slice beside it, need; return whether anything became free."""
+    if workload.record.parent is not None:
+        return _recharge_family(world, workload, workload.record.parent)
+    freed = False
+    old = None if workload.record.replaces is None else replaced_slice(world, workload)
+    beside = successor(world, workload.key) if world.replacements else None
+    for each in (workload, old, beside):
+        if each is None or each.assignment is None:
+            continue
+        before, usage = each.usage, charge(world, each)
+        if usage != before:
+            change_usage(world, each, usage)
+            freed |= bool(beyond(before, usage))
+    return freed
+
+
+def _beyond_siblings(
+    world: World, workload: Workload, parent: WorkloadKey, usage: dict[FlavorResource, int]
+) -> dict[FlavorResource, int]:
+    """Return what a variant needs beyond the siblings that are charged before it (CA10)."""
+    charged: dict[FlavorResource, int] = {}
+    for other in holders(world, parent, workload.cluster_queue):
+        if other is workload:
+            break
+        add(charged, beyond(needs(world, other), charged))
+    return beyond(usage, charged) if charged else usage
+
+
+def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> bool:
+    """What a variant needs may be charged to another one now; return whether anything became free."""
+    before: dict[FlavorResource, int] = {}
+    after: dict[FlavorResource, int] = {}
+    charged: dict[FlavorResource, int] = {}
+    for each in holders(world, parent, workload.cluster_queue):
+        whole = needs(world, each)
+        usage = beyond(whole, charged) if charged else whole
+        add(before, each.usage)
+        add(after, usage)
+        add(charged, usage)
+        if usage != each.usage:
+            change_usage(world, each, usage)
+    return bool(beyond(before, after))
+
+
+def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
+    """Return what the workload's assignment would charge if it were alone."""
+    assert workload.assignment is not None
+    ended = given_back(world.config, workload.reclaimable)
+    return usage_of(workload.assignment, workload.record.pod_sets, ended)
+
+
+__all__ = ["added", "charge", "needs", "recharge"]

@@ -1,0 +1,119 @@
+"""Why a workload without quota cannot be considered at all (the upper part of G6).
+
+The status of a pending workload is derived from this wherever it is shown, so that stopping a queue
+with ten thousand workloads writes no event for each of them (G7).
+"""
+
+import re
+from typing import Final
+
+from sluice.api import kueue
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
+from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
+
+from .model import World
+from .workload import Workload
+
+GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
+
+Reason = tuple[str, str]
+"""(reason, message) of QuotaReserved=False."""
+
+
+CONSTRAINTS: Final = ("cannot-borrow", "cannot-preempt")
+
+
+def constraints_in(message: str) -> tuple[str, ...]:
+    """Return which of a workload's own constraints a verdict names as what holds it up (AX4)."""
+    if "(cannot-" not in message:
+        return ()
+    return tuple(name for name in CONSTRAINTS if f"({name})" in message)
+
+
+def without_other_flavors(message: str) -> str:
+    """Return a variant's message without what it says of the flavors that it was not made for."""
+    return _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
+
+
+_OTHER_FLAVOR: Final = re.compile(
+    r"(, )?skipping flavor \S+ due to WorkloadAllowedResourceFlavorAnnotation annotation"
+)
+
+
+def stopped(policy: str | None) -> bool:
+    """Does the stop policy keep new workloads out? (None, "None" and '' do not.)"""
+    return policy in ("Hold", "HoldAndDrain")
+
+
+def drains(policy: str | None) -> bool:
+    """Does the stop policy evict what is admitted, too?"""
+    return policy == "HoldAndDrain"
+
+
+def why_inadmissible(world: World, workload: Workload) -> Reason | None:
+    """Return why *workload* must not be queued, or None; highest reason first (G6)."""
+    if not workload.active:
+        return (DEACTIVATED, DEACTIVATED_MESSAGE)
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    name = local.cluster_queue if local is not None else ""
+    queue = world.cluster_queues.get(name)
+    return reason_of(
+        record.queue_name,
+        record.annotations.get(GATED_BY_ANNOTATION, ""),
+        local_stop_policy=(local.stop_policy or "None") if local is not None else None,
+        cluster_queue=name,
+        spec=queue.spec if queue is not None else None,
+        terminating=queue is not None and queue.terminating,
+        queue_active=queue is not None and queue.active,
+    )
+
+
+def reason_of(
+    queue_name: str,
+    gated_by: str,
+    *,
+    local_stop_policy: str | None,
+    cluster_queue: str,
+    spec: kueue.ClusterQueueSpec | None,
+    terminating: bool,
+    queue_active: bool,
+) -> Reason | None:
+    """The same for an active workload, from what its `queue_name` leads to.
+
+    `local_stop_policy` None: there is no such local queue; `spec` None: no such cluster queue.
+    """
+    if local_stop_policy is None:
+        return (MISCONFIGURED, f"LocalQueue {queue_name} doesn't exist")
+    if stopped(local_stop_policy):
+        return (SUSPENDED, f"LocalQueue {queue_name} is inactive")
+    if spec is None:
+        return (MISCONFIGURED, f"ClusterQueue {cluster_queue} doesn't exist")
+    if terminating:
+        return (MISCONFIGURED, f"ClusterQueue {cluster_queue} is terminating or missing")
+    if stopped(spec.stop_policy):
+        return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
+    if gated_by:
+        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+    if not queue_active:
+        return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
+    return None
+
+
+def why_reservation_ends(world: World, workload: Workload) -> Reason | None:
+    """Return why a reservation that was not admitted yet is given up without an eviction, or None."""
+    record = workload.record
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if local is None:
+        return (MISCONFIGURED, f"LocalQueue {record.queue_name} is terminating or missing")
+    if stopped(local.stop_policy):
+        return (SUSPENDED, f"LocalQueue {record.queue_name} is stopped")
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    if queue is None or queue.terminating:
+        return (MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} is terminating or missing")
+    if stopped(queue.spec.stop_policy):
+        return (SUSPENDED, f"ClusterQueue {workload.cluster_queue} is stopped")
+    gated_by = record.annotations.get(GATED_BY_ANNOTATION)
+    if gated_by:
+        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+    return None

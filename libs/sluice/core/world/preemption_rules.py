@@ -1,0 +1,35 @@
+"""When the pending preemptions of a workload may be issued (AC6)."""
+
+from collections.abc import Iterable
+
+from sluice.api.kueue import ClusterQueueSpec
+from sluice.core.workload.admission_checks import READY, checks_for
+from sluice.events.base import PodSetAssignment
+
+from .model import World
+from .pending_preemptions import AFTER_CHECK, PENDING
+from .workload import Workload
+
+
+def waits_for_checks(world: World, spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> bool:
+    """Must a workload with this assignment preempt nobody before its checks allow it (AC6)?"""
+    for name in checks_for(spec, pod_sets):
+        check = world.checks.get(name)
+        # Nothing is known of a check that is missing; its queue is inactive, and there is no hurry.
+        if check is None or check.preemption_policy == AFTER_CHECK:
+            return True
+    return False
+
+
+def may_issue(world: World, claimant: Workload) -> bool:
+    """May the pending preemptions of *claimant* be issued? If it has any."""
+    if claimant.preemptions != PENDING:
+        return False
+    if claimant.preemptions_allowed or claimant.checks == READY:
+        return True
+    queue = world.cluster_queues.get(claimant.cluster_queue)
+    # Policies can be edited, and then nobody has to allow it any more.
+    return queue is not None and not waits_for_checks(world, queue.spec, claimant.assignment or ())
+
+
+__all__ = ["may_issue", "waits_for_checks"]

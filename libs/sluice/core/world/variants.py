@@ -1,0 +1,331 @@
+"""What the scheduler must know of variants beyond ordinary workloads (CA4, CA6, CA10, CA15).
+
+A family is the variants of one parent. At any time at most one of them is admitted; a better one takes over
+by evicting the other first.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from sluice.api import kueue
+from sluice.api.features import enabled
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.reasons import PODS_READY_TIMEOUT
+from sluice.events.base import Micros, WorkloadKey
+from sluice.events.slices import WorkloadRecord
+
+from .model import ClusterQueue, World
+from .workload import Workload
+
+BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
+BELOW_LIMIT: Final = "Target flavor is below LastAcceptableFlavorName"
+RETAINED: Final = "Another variant is admitted, and the first admission is retained"
+RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no concurrent admission any more"
+
+MAY_PREEMPT: Final = "A more favorable variant may preempt first"
+
+RETAIN_FIRST: Final = "RetainFirstAdmission"
+
+
+class Standing(Enum):
+    """How a variant stands to the sibling that is admitted."""
+
+    FREE = "free"
+    """None is."""
+    BARRED = "barred"
+    """It may not take over."""
+    WAITS = "waits"
+    """It may have its place, but the sibling is leaving already."""
+    MIGRATES = "migrates"
+    """It may evict the sibling and take over."""
+
+
+def policy_in_force(
+    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec | None
+) -> kueue.ConcurrentAdmissionPolicy | None:
+    """Return by what policy the jobs of a queue race; None when they do not, or the gate is off (CA1)."""
+    policy = spec.concurrent_admission_policy if spec is not None else None
+    return policy if policy is not None and enabled(config.feature_gates, "ConcurrentAdmission") else None
+
+
+def allowed_flavors(config: kueue.ConfigurationSpec, record: WorkloadRecord) -> Sequence[str]:
+    """Return the flavors that the workload is restricted to; () if to none (CA4).
+
+    A variant is made for its flavors, so it keeps to them whatever the gate says now: that its family is not
+    wanted any more is for the variant-controller to act on. What a job asks for itself counts with the gate.
+    """
+    allowed = record.allowed_flavors
+    if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):
+        return ()
+    return allowed
+
+
+def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQueue) -> bool:
+    """Does a workload of this queue have variants, instead of being queued itself (CA4)?
+
+    A slice that is to replace another, or has, has none: it stands by the other's quota.
+    """
+    return (
+        workload.record.parent is None
+        and workload.record.replaces is None
+        and policy_in_force(config, cq.spec) is not None
+    )
+
+
+def must_race(world: World, workload: Workload) -> ClusterQueue | None:
+    """Return the queue in which a workload with quota of its own should have variants instead (CA4)."""
+    record = workload.record
+    if record.parent is not None:
+        return None
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    cq = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if cq is None or cq.spec.concurrent_admission_policy is None:
+        return None
+    return cq if is_parent(world.config, workload, cq) else None
+
+
+def parent_holds(world: World, workload: Workload) -> bool:
+    """Has the variant's parent quota of its own, from before it had variants, to be given back first?"""
+    parent = world.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    return parent is not None and parent.assignment is not None
+
+
+def siblings(world: World, workload: Workload) -> list[Workload]:
+    """Return the other variants of the same parent, in the order in which they were made."""
+    parent = workload.record.parent
+    if parent is None:
+        return []
+    return [other for other in world.families.get(parent, {}).values() if other is not workload]
+
+
+def admitted_sibling(world: World, workload: Workload) -> Workload | None:
+    """Return the variant that runs, or has not stopped yet, instead of this one."""
+    parent = workload.record.parent
+    if parent is not None:
+        for other in world.families.get(parent, {}).values():
+            if other.admitted_at is not None and other.assignment is not None and other is not workload:
+                return other
+    return None
+
+
+def holders(world: World, parent: WorkloadKey, cluster_queue: str) -> list[Workload]:
+    """Return the variants of *parent* with quota of *cluster_queue*, in the order in which they are charged.
+
+    What they share is charged to the first of them (CA10): to one that runs, or is admitted next; not to one
+    that is leaving, as it stays with the other; last to who waits for victims with its quota, as nothing runs
+    on a promise (AC6).
+    """
+    found = [
+        variant
+        for variant in world.families.get(parent, {}).values()
+        if variant.assignment is not None and variant.cluster_queue == cluster_queue
+    ]
+    if len(found) > 1:
+        found.sort(key=_charged_first)
+    return found
+
+
+def _charged_first(variant: Workload) -> tuple[bool, bool, bool, Micros, str]:
+    return (
+        bool(variant.preemptions),
+        variant.evicted_at is not None,
+        variant.admitted_at is None,
+        variant.reserved_at or 0,
+        variant.uid,
+    )
+
+
+def family_usage(world: World, workload: Workload, cluster_queue: str) -> dict[FlavorResource, int]:
+    """Return what siblings of a variant are charged for in the queue: it needs that no second time (CA10).
+
+    Without what is promised only, and without those that a trial has taken out.
+    """
+    usage: dict[FlavorResource, int] = {}
+    parent = workload.record.parent
+    if parent is None:
+        return usage
+    for variant in world.families.get(parent, {}).values():
+        if (
+            variant.assignment is not None
+            and variant is not workload
+            and variant.cluster_queue == cluster_queue
+            and not variant.preemptions
+            and variant.key not in world.absent
+        ):
+            for fr, amount in variant.usage.items():
+                usage[fr] = usage.get(fr, 0) + amount
+    return usage
+
+
+def standing(world: World, workload: Workload) -> tuple[Standing, Workload | None, str]:
+    """Return how *workload* stands to its admitted sibling, that sibling, and why it is barred."""
+    other = admitted_sibling(world, workload) if workload.record.parent is not None else None
+    if other is None:
+        return Standing.FREE, None, ""
+    if other.evicted_at is not None:
+        return Standing.WAITS, other, ""
+    cq = world.cluster_queues.get(workload.cluster_queue)
+    spec = cq.spec if cq is not None else None
+    why = bars(world.config, spec, workload.record.preference, other.record.preference)
+    return (Standing.BARRED if why else Standing.MIGRATES), other, why
+
+
+def bars(
+    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec | None, preference: int, admitted: int
+) -> str:
+    """Return why a variant may not take over from the admitted one, '' if it may (CA9, CA10).
+
+    Both are given by their preference, 0 being the best; `spec` is that of their queue. Where nobody races
+    any more, nobody migrates: the variant-controller stops the job, for what has become of its queue.
+    """
+    if admitted <= preference:  # the same: one that is on its way out, as its queue was edited
+        return BETTER_ADMITTED
+    policy = policy_in_force(config, spec)
+    if spec is None or policy is None:
+        return RACE_OVER
+    if policy.migration.mode == RETAIN_FIRST:
+        return RETAINED
+    if policy.migration.constraints is None:
+        return ""
+    limit = last_acceptable(policy, [f.name for group in spec.resource_groups for f in group.flavors])
+    return BELOW_LIMIT if limit is not None and preference > limit else ""
+
+
+def why_barred(world: World, workload: Workload) -> str:
+    """Return why nothing can help the variant but that its sibling goes; '' if that is not so."""
+    if workload.record.parent is None:
+        return ""
+    return standing(world, workload)[2] or yields(world, workload)
+
+
+def yields(world: World, workload: Workload) -> str:
+    """Return why a variant leaves it to a better sibling to get in by preemption first, '' if it does not.
+
+    It does for as long as the sibling waits for its gate, or tries, and has not had its turn (CA11, decision
+    0017). One with a gate of its job's own never gets a turn.
+    """
+    parent = workload.record.parent
+    if parent is not None:
+        for other in world.families.get(parent, {}).values():
+            if (
+                (other.tries or other.blocked_on_gates)
+                and other.record.preference < workload.record.preference
+                and other.active
+                and not other.spent
+                and not _gated_by_its_job(other)
+            ):
+                return MAY_PREEMPT
+    return ""
+
+
+def is_gated(workload: Workload) -> bool:
+    """May the workload not preempt? Then it does not wait for the victims of others either (CA11).
+
+    Else it would wait, be found gated when it comes before those others, be parked, which wakes the tree,
+    and wait again: two such workloads kept a scheduler busy for ever.
+    """
+    gates = workload.record.preemption_gates
+    return bool(gates) and any(gate not in workload.open_gates for gate in gates)
+
+
+def _gated_by_its_job(variant: Workload) -> bool:
+    return any(
+        gate != GATE_CONCURRENT_ADMISSION and gate not in variant.open_gates
+        for gate in variant.record.preemption_gates
+    )
+
+
+def looked_at_before(world: World, workload: Workload) -> list[WorkloadKey]:
+    """Return the better siblings that queue: when it is the variant's turn, theirs has been (CA6, CA11).
+
+    They stand before it in the same queue, which looks at one after the other.
+    """
+    preference = workload.record.preference
+    return [
+        other.key
+        for other in siblings(world, workload)
+        if other.peers is not None and other.record.preference < preference
+    ]
+
+
+def last_acceptable(policy: kueue.ConcurrentAdmissionPolicy, flavors: list[str]) -> int | None:
+    """Return the preference of the last variant that may be migrated to, None if all may (CA9)."""
+    constraints = policy.migration.constraints
+    if constraints is None:
+        return None
+    if policy.explicit_variants:
+        names = [variant.name for variant in policy.explicit_variants]
+        name = constraints.last_acceptable_variant_name
+    else:
+        names, name = flavors, constraints.last_acceptable_flavor_name
+    return names.index(name) if name in names else None
+
+
+def backs_off(world: World, workload: Workload) -> bool:
+    """Must the variant wait because the pods of a sibling were not ready in time (CA15)?"""
+    parent = workload.record.parent
+    if parent is None:
+        return False
+    for other in world.families.get(parent, {}).values():
+        timed_out = other.held_for == PODS_READY_TIMEOUT and other is not workload
+        if timed_out and other.active and other.assignment is None:
+            return True
+    return False
+
+
+def past_execution_s(world: World, workload: Workload) -> int:
+    """Return for how many seconds the job ran before, on whatever flavor, with quota of its own, too."""
+    ran = workload.past_execution_s + sum(other.past_execution_s for other in siblings(world, workload))
+    parent = world.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    return ran if parent is None else ran + parent.past_execution_s
+
+
+def queue_identity(workload: Workload) -> str:
+    """Return what breaks ties in the queue: siblings stand together, the most preferred first (CA6)."""
+    record = workload.record
+    if record.parent is None:
+        return workload.uid
+    if not workload.identity:
+        workload.identity = f"{record.parent_uid}/{record.preference:04}/{workload.uid}"
+    return workload.identity
+
+
+def migration_message(preemptor: Workload) -> str:
+    """Return the message of the Evicted condition of the variant that makes room (CA10)."""
+    return (
+        f"Evicted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}) "
+        "due to migration to more favorable resource flavor"
+    )
+
+
+def queue_time(workload: Workload, at: Micros) -> Micros:
+    """Return the time by which a variant queues: its parent's, whatever has happened to it (CA6)."""
+    return workload.record.created_at if workload.record.parent is not None else at
+
+
+__all__ = [
+    "Standing",
+    "admitted_sibling",
+    "allowed_flavors",
+    "backs_off",
+    "bars",
+    "family_usage",
+    "holders",
+    "is_gated",
+    "is_parent",
+    "last_acceptable",
+    "looked_at_before",
+    "migration_message",
+    "must_race",
+    "parent_holds",
+    "past_execution_s",
+    "policy_in_force",
+    "queue_identity",
+    "queue_time",
+    "siblings",
+    "standing",
+    "why_barred",
+    "yields",
+]

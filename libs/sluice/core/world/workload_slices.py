@@ -1,0 +1,118 @@
+"""Slices of elastic jobs as the scheduler sees them: a new one that takes the place of an old one (WS3-WS6).
+
+A slice asks for all pods of its job, of which the slice that it replaces has some already. While that one
+holds quota, the new one is charged the difference only; when it is admitted, it takes over the rest. It
+never waits beside a slice that has no quota, or is about to lose it: then the job stops as a whole first.
+"""
+
+from collections.abc import Sequence
+
+from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload.charges import counts, given_back, left, scaled
+from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, WorkloadSliceWithdrawn
+
+from .model import World
+from .workload import Workload
+
+
+def replaced_slice(world: World, workload: Workload) -> Workload | None:
+    """Return the slice whose place *workload* is to take, if that holds quota; None for all others."""
+    old = _old(world, workload)
+    return old if old is not None and old.assignment is not None else None
+
+
+def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
+    """Must *workload* stay out of *cluster_queue* for what becomes of the slice that it replaces?
+
+    It may queue next to one that holds quota of the same queue and is to keep it, or after it has gone.
+    """
+    old = _old(world, workload)
+    if old is None:
+        return False
+    if old.preemptions:
+        return True  # it has been promised its quota only (AC6)
+    return old.assignment is None or old.evicted_at is not None or old.cluster_queue != cluster_queue
+
+
+def _old(world: World, workload: Workload) -> Workload | None:
+    """Nobody takes the place of a workload of another namespace."""
+    key = workload.record.replaces
+    old = world.workloads.get(key) if key is not None else None
+    return old if old is not None and old.record.namespace == workload.record.namespace else None
+
+
+def successor(world: World, key: WorkloadKey) -> Workload | None:
+    """Return the slice that is to replace *key*."""
+    found = world.replacements.get(key)
+    return None if found is None else world.workloads.get(found)
+
+
+def charged(world: World, old: Workload) -> tuple[PodSetAssignment, ...]:
+    """Return the assignment of a slice for as many pods as it is charged for: ended ones are not (SC7)."""
+    assert old.assignment is not None
+    ended = given_back(world.config, old.reclaimable)
+    if not ended:
+        return old.assignment
+    specified = counts(old.record.pod_sets)
+    return tuple(scaled(assigned, left(assigned, specified, ended)) for assigned in old.assignment)
+
+
+def replacement(world: World, workload: Workload, cause: int) -> Sequence[WorkloadSliceReplaced]:
+    """Return what goes with the admission of *workload*: the end of the slice that it replaces (WS4)."""
+    old = replaced_slice(world, workload)
+    if old is None:
+        return ()
+    job = workload.record.job
+    message = (
+        f"Replaced to accommodate a workload (UID: {workload.uid or 'UNKNOWN'}, "
+        f"JobUID: {(job.uid if job is not None else '') or 'UNKNOWN'}) due to workload slice aggregation"
+    )
+    return (WorkloadSliceReplaced(cause=cause, workload=old.key, by=workload.key, message=message),)
+
+
+def asks_for_more(workload: Workload, old: Workload) -> bool:
+    """Tell whether a slice has pods that the one which it is to replace has not."""
+    had = {pods.name: pods for pods in old.record.pod_sets}
+    return any(
+        (kept := had.get(pods.name)) is None or pods.count > kept.count or pods.requests != kept.requests
+        for pods in workload.record.pod_sets
+    )
+
+
+def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
+    """Return the end of a slice that asks for no more than the one that runs: a growth taken back (WS3).
+
+    Only who admits slices can say so: an admission that was decided before the resize was known comes
+    first. A slice that is losing its quota is left to be replaced, as its job needs the other one then.
+    """
+    old = replaced_slice(world, workload)
+    if old is None or workload.admitted_at is not None or old.evicted_at is not None or old.stopped:
+        return []
+    if asks_for_more(workload, old):
+        return []
+    message = f"The job is to have no more pods than {old.key} has"
+    ended = WorkloadSliceWithdrawn(cause=cause, workload=workload.key, running=old.key, message=message)
+    if workload.assignment is None:
+        return [ended]
+    return [QuotaReleased(cause=cause, workload=workload.key), ended]
+
+
+def inherit(new: Workload, old: Workload, at: Micros) -> None:
+    """The job goes on: its execution time and its attempts count as before."""
+    new.past_execution_s = old.past_execution_s
+    if old.admitted_at is not None:
+        new.past_execution_s += (at - old.admitted_at) // MICROS_PER_S
+    new.requeue_count = old.requeue_count
+
+
+__all__ = [
+    "asks_for_more",
+    "charged",
+    "inherit",
+    "must_wait",
+    "replaced_slice",
+    "replacement",
+    "successor",
+    "withdrawal",
+]

@@ -1,0 +1,1 @@
+"""A cell on this machine: its directory, its server, its processes."""

@@ -1,0 +1,416 @@
+"""Connections to the server, thin: frames in batches, requests with deadlines, reconnecting for ever.
+
+The paths that carry every message (reading the log, commits, projections) go through here; the rest
+(object store, services API) uses nats-py.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import structlog
+
+from sluice.log.errors import AppendRefusedError, LogUnavailableError
+
+from .protocol import (
+    Frame,
+    Parser,
+    ProtocolError,
+    ServerInfo,
+    description_of,
+    parse_info,
+    publish_frame,
+    status_of,
+)
+
+CONNECT_TIMEOUT_S = 5.0
+PING_INTERVAL_S = 20.0
+RECONNECT_FIRST_S, RECONNECT_MOST_S = 0.02, 1.0
+
+_MUX = b"1"
+_NONE: Mapping[str, str] = {}
+
+log = structlog.get_logger("sluice.log.wire")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server is, and how to log in."""
+
+    host: str
+    port: int
+    tls: bool = False
+    user: str = ""
+    password: str = ""
+
+    def connect_line(self, name: str) -> bytes:
+        options: dict[str, Any] = {
+            "verbose": False,
+            "pedantic": False,
+            "lang": "python-sluice",
+            "version": "1",
+            "protocol": 1,
+            "headers": True,
+            "no_responders": True,
+            "echo": True,
+            "name": name,
+            "tls_required": self.tls,
+        }
+        if self.password:
+            options |= {"user": self.user, "pass": self.password}
+        elif self.user:
+            options["auth_token"] = self.user
+        return b"CONNECT %s\r\n" % msgspec.json.encode(options)
+
+
+def addresses(urls: str) -> list[Address]:
+    """Return the servers in *urls*: `nats://[user:password@]host[:port]`, several separated by commas.
+
+    `tls://` asks for encryption; a user without password is a token.
+    """
+    found = []
+    for url in urls.split(","):
+        text = url.strip()
+        parts = urlsplit(text if "://" in text else f"nats://{text}")
+        if parts.scheme not in ("nats", "tls") or not parts.hostname:
+            raise ValueError(f"{url!r}: expected nats://host:port or tls://host:port")
+        found.append(
+            Address(
+                host=parts.hostname,
+                port=parts.port or 4222,
+                tls=parts.scheme == "tls",
+                user=unquote(parts.username or ""),
+                password=unquote(parts.password or ""),
+            )
+        )
+    return found
+
+
+class Connection(asyncio.Protocol):
+    """One connection, until it is lost. `sink` gets the frames of subscriptions, in batches, in order."""
+
+    def __init__(self, sink: Callable[[list[Frame]], None], on_lost: Callable[[], None]) -> None:
+        self.sink = sink
+        self.info = ServerInfo()
+        self.lost = False
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._parser = Parser()
+        self._greeting: asyncio.Future[ServerInfo] = self._loop.create_future()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._transport: asyncio.Transport | None = None
+        self._requests: dict[bytes, tuple[asyncio.Future[Frame], str]] = {}
+        self._tokens = itertools.count(1)
+        self._inbox = ""
+        self._silent_pings = 0
+        self._ping_timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        address: Address,
+        name: str,
+        inbox: str,
+        sink: Callable[[list[Frame]], None],
+        on_lost: Callable[[], None],
+    ) -> "Connection":
+        """Connect and log in.
+
+        Raises:
+            OSError, TimeoutError: the server cannot be reached or refuses.
+        """
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            transport, connection = await loop.create_connection(
+                lambda: cls(sink, on_lost), address.host, address.port
+            )
+            try:
+                await connection._log_in(address, name, inbox)
+            except BaseException:
+                transport.abort()
+                raise
+        return connection
+
+    async def _log_in(self, address: Address, name: str, inbox: str) -> None:
+        self.info = await self._greeting
+        if address.tls or self.info.tls_required:
+            assert self._transport is not None
+            secured = await self._loop.start_tls(
+                self._transport, self, ssl.create_default_context(), server_hostname=address.host
+            )
+            self._transport = cast(asyncio.Transport, secured)
+        self._inbox = inbox
+        # The PONG says that CONNECT was accepted; a refusal comes as -ERR before it.
+        self.write(address.connect_line(name) + b"SUB %s.* %s\r\nPING\r\n" % (inbox.encode(), _MUX))
+        await self._ready
+        self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not subclasses.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        parser = self._parser
+        try:
+            frames = parser.feed(data)
+        except (ValueError, IndexError, ProtocolError) as error:
+            log.error("protocol broken", error=str(error))
+            self.abort()
+            return
+        if parser.control:
+            lines, parser.control = parser.control, []
+            for line in lines:
+                self._control(line)
+        if not frames:
+            return
+        if self._requests:
+            others = [frame for frame in frames if frame.sid != _MUX]
+            if len(others) != len(frames):
+                for frame in frames:
+                    if frame.sid == _MUX:
+                        self._answer(frame)
+            frames = others
+        if frames:
+            self.sink(frames)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        error = ConnectionResetError(str(exc) if exc else "the server closed the connection")
+        requests = [future for future, _ in self._requests.values()]
+        everybody: list[asyncio.Future[Any]] = [self._greeting, self._ready, *requests]
+        for waiting in everybody:
+            if not waiting.done():
+                waiting.set_exception(error)
+                # Not everybody waits for both; an exception that nobody fetches would be reported.
+                waiting.exception()
+        self._requests.clear()
+        self._on_lost()
+
+    # protocol
+
+    def _control(self, line: bytes) -> None:
+        if line == b"PING":
+            self.write(b"PONG\r\n")
+        elif line == b"PONG":
+            self._silent_pings = 0
+            if not self._ready.done():
+                self._ready.set_result(None)
+        elif line.startswith(b"INFO "):
+            if not self._greeting.done():
+                self._greeting.set_result(parse_info(line))
+        elif line.startswith(b"-ERR"):
+            self._refused(line[4:].decode(errors="replace").strip(" '"))
+
+    def _refused(self, what: str) -> None:
+        """Surface what the server refuses: a denied publish would look like a timeout otherwise."""
+        log.warning("server error", error=what)
+        if not self._ready.done():
+            self._ready.set_exception(ConnectionRefusedError(what))
+            return
+        lowered = what.lower()
+        if "permissions violation" in lowered:
+            for key, (future, subject) in list(self._requests.items()):
+                if f'"{subject.lower()}"' in lowered and not future.done():
+                    future.set_exception(AppendRefusedError(subject, 403, what))
+                    del self._requests[key]
+
+    def _ping(self) -> None:
+        self._silent_pings += 1
+        if self._silent_pings > 2:
+            log.warning("server is silent")
+            self.abort()
+            return
+        self.write(b"PING\r\n")
+        self._ping_timer = self._loop.call_later(PING_INTERVAL_S, self._ping)
+
+    def _answer(self, frame: Frame) -> None:
+        future, _ = self._requests.pop(frame.subject, (None, ""))
+        if future is not None and not future.done():
+            future.set_result(frame)
+
+    # use
+
+    def write(self, data: bytes) -> None:
+        """Send raw protocol; silently nothing once the connection is lost."""
+        if self._transport is not None and not self.lost:
+            self._transport.write(data)
+
+    def publish(
+        self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] = _NONE
+    ) -> None:
+        self.write(publish_frame(subject, payload, reply, headers))
+
+    def expect(self, subject: str) -> tuple[str, asyncio.Future[Frame]]:
+        """Return a reply subject and the future of the first message to it; *subject* is what is asked."""
+        reply = f"{self._inbox}.{next(self._tokens)}"
+        future: asyncio.Future[Frame] = self._loop.create_future()
+        if self.lost:
+            future.set_exception(ConnectionResetError("connection lost"))
+        else:
+            self._requests[reply.encode()] = (future, subject)
+        return reply, future
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: Mapping[str, str] = _NONE,
+        timeout_s: float = 5.0,
+    ) -> Frame:
+        """Send a request and return the answer.
+
+        Raises:
+            TimeoutError: no answer in *timeout_s*; it may still have been received.
+            ConnectionError: the connection was lost; it may still have been received.
+            LogUnavailableError: nobody listens there (JetStream is off, or the stream is missing).
+        """
+        reply, future = self.expect(subject)
+        self.publish(subject, payload, reply, headers)
+        return await self.answer(reply, future, timeout_s)
+
+    async def answer(self, reply: str, future: asyncio.Future[Frame], timeout_s: float) -> Frame:
+        """Wait for what `expect` promised; raises as `request`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                frame = await future
+        finally:
+            self._requests.pop(reply.encode(), None)
+        if frame.header and not frame.payload and status_of(frame.header) == 503:
+            raise LogUnavailableError(f"nobody answers ({description_of(frame.header) or 'no responders'})")
+        return frame
+
+    async def ask(self, subject: str, body: object = None, timeout_s: float = 5.0) -> dict[str, Any]:
+        """Ask JetStream's API and return its JSON answer, errors included (`error.err_code`)."""
+        payload = b"" if body is None else msgspec.json.encode(body)
+        frame = await self.request(subject, payload, timeout_s=timeout_s)
+        answer: dict[str, Any] = msgspec.json.decode(frame.payload)
+        return answer
+
+    def pause(self) -> None:
+        if self._transport is not None and not self.lost and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self.lost and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Send what is buffered and close."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Link:
+    """A connection that comes back: `await connection()` waits for it, for ever.
+
+    `on_connect` is called with each new connection, before anybody gets it.
+    """
+
+    def __init__(
+        self,
+        urls: str,
+        name: str,
+        *,
+        sink: Callable[[list[Frame]], None] = lambda _: None,
+        on_connect: Callable[[Connection], None] = lambda _: None,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._servers: Sequence[Address] = addresses(urls)
+        self.name = name
+        self._inbox = f"_INBOX.{secrets.token_hex(8)}"
+        self._sink, self._on_connect, self._lost_hook = sink, on_connect, on_lost
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    @property
+    def current(self) -> Connection | None:
+        """The connection, None while there is none."""
+        return self._connection
+
+    async def connection(self, timeout_s: float | None = None) -> Connection:
+        """Return the connection, waiting for it if need be.
+
+        Raises:
+            LogUnavailableError: not within *timeout_s*, or the link was closed.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._connection is None:
+                    if self._closed:
+                        raise LogUnavailableError(f"{self.name}: the link is closed")
+                    self._reconnect()
+                    self._changed.clear()
+                    await self._changed.wait()
+                return self._connection
+        except TimeoutError:
+            where = ", ".join(f"{server.host}:{server.port}" for server in self._servers)
+            raise LogUnavailableError(f"{self.name}: no server at {where}") from None
+
+    def _reconnect(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._connect(), name=f"{self.name}-connect")
+
+    async def _connect(self) -> None:
+        wait_s, failures = RECONNECT_FIRST_S, 0
+        for server in itertools.cycle(self._servers):
+            if self._closed:
+                return
+            try:
+                opened = await Connection.open(server, self.name, self._inbox, self._sink, self._on_lost)
+            except (OSError, TimeoutError) as error:
+                failures += 1
+                if failures in (1, 10) or failures % 100 == 0:
+                    log.warning(
+                        "cannot connect",
+                        link=self.name,
+                        server=f"{server.host}:{server.port}",
+                        error=str(error) or "timeout",
+                    )
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 1.5, RECONNECT_MOST_S)
+                continue
+            if self._closed:
+                opened.abort()
+                return
+            if opened.lost:
+                continue
+            self._connection = opened
+            self._on_connect(opened)
+            self._changed.set()
+            return
+
+    def _on_lost(self) -> None:
+        if self._connection is None or not self._connection.lost:
+            return
+        self._connection = None
+        if not self._closed:
+            log.info("disconnected", link=self.name)
+            self._lost_hook()
+            self._reconnect()
+
+    async def close(self) -> None:
+        """Close for good; whoever waits for a connection gets an error."""
+        self._closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._changed.set()

@@ -1,0 +1,194 @@
+"""The consumer behind a reader: how it is asked for, and what its answers mean. No input or output here.
+
+Readers use a throw-away pull consumer without acknowledgements. It is never trusted to remember
+anything: after every doubt (a gap, a reconnect, a restart) a new one is made from the reader's position.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sluice.log.contract import Entry
+from sluice.log.errors import EventLogError, LogUnavailableError
+from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
+
+from .protocol import Frame, delivery_parts, description_of, status_of
+from .streams import NANOS
+
+PULL_MESSAGES = 10_000
+PULL_BYTES = 32 * 1024 * 1024
+"""Below the server's limit of unsent bytes per client, above the largest message."""
+PULL_EXPIRES_S = 60
+HEARTBEAT_S = 10
+INACTIVE_S = 60
+
+MANY = "job.>"
+"""A subject per job. A server that is asked for these beside other subjects goes through thousands of them
+for every message that it delivers from its store: 110 us each were measured, and 10 us for everything."""
+
+Wanted = Callable[[str], bool] | None
+"""Tells of a suffix whether it is wanted; None: all are."""
+
+
+def asked_for(filters: Sequence[str]) -> tuple[list[str], Wanted]:
+    """Return what to ask the server for to read *filters* (none: everything), and what of that is wanted."""
+    if not filters or set(filters) >= {*OUTSIDE, *COMMITS}:
+        return [">"], None
+    if len(filters) == 1 or MANY not in filters:
+        return list(filters), None
+    plain = frozenset(pattern for pattern in filters if "*" not in pattern and ">" not in pattern)
+    patterns = [pattern for pattern in filters if pattern not in plain and pattern != MANY]
+
+    def wanted(suffix: str) -> bool:
+        return suffix.startswith("job.") or suffix in plain or matches_any(patterns, suffix)
+
+    return [">"], wanted
+
+
+class LogReplacedError(EventLogError):
+    """The log ends before a position that had been read: it was replaced, or lost what it had."""
+
+    def __init__(self, stream: str, position: int, last: int) -> None:
+        super().__init__(f"{stream}: had read up to seq {position}, but the log now ends at {last}")
+        self.stream, self.position, self.last = stream, position, last
+
+
+class StreamReplacedError(EventLogError):
+    """A stream beside the log (a bucket) was deleted and made again, or has lost what was read of it."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"{stream}: is another one than was read, and must be read anew")
+        self.stream = stream
+
+
+class HistoryLostError(EventLogError):
+    """The log begins after the position to read from."""
+
+    def __init__(self, stream: str, position: int, first: int) -> None:
+        super().__init__(f"{stream}: to be read from seq {position + 1}, but the log begins at {first}")
+        self.stream, self.position, self.first = stream, position, first
+
+
+def create_request(stream: str, name: str, start: int, subjects: Sequence[str]) -> dict[str, Any]:
+    """Return the body that creates the consumer *name* at *start*."""
+    config: dict[str, Any] = {
+        "name": name,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": start,
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "max_deliver": -1,
+        "inactive_threshold": INACTIVE_S * NANOS,
+        "num_replicas": 1,
+        "mem_storage": True,
+    }
+    if len(subjects) == 1:
+        config["filter_subject"] = subjects[0]
+    else:
+        config["filter_subjects"] = list(subjects)
+    return {"stream_name": stream, "config": config}
+
+
+def check_history(stream: str, state: dict[str, Any], position: int) -> None:
+    """Check that the log still holds what follows *position*.
+
+    Raises:
+        LogReplacedError, HistoryLostError: it does not.
+    """
+    first, last = int(state["first_seq"]), int(state["last_seq"])
+    if position > last:
+        raise LogReplacedError(stream, position, last)
+    if first > position + 1:
+        raise HistoryLostError(stream, position, first)
+
+
+def pull_request() -> dict[str, Any]:
+    return {
+        "batch": PULL_MESSAGES,
+        "max_bytes": PULL_BYTES,
+        "expires": PULL_EXPIRES_S * NANOS,
+        "idle_heartbeat": HEARTBEAT_S * NANOS,
+    }
+
+
+def checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
+    """Return an API answer that is no error.
+
+    Raises:
+        LogUnavailableError: it is one.
+    """
+    if error := answer.get("error"):
+        raise LogUnavailableError(f"{what}: {error.get('description')} ({error.get('err_code')})")
+    return answer
+
+
+def pull_ended(header: bytes) -> bool | None:
+    """Tell what a status message means: True, ask for more; None, nothing; False, the consumer is gone."""
+    status = status_of(header)
+    if status == 100:
+        return None
+    if status in (404, 408):
+        return True
+    if status == 409:
+        words = description_of(header).lower()
+        return "maxbytes" in words or "batch completed" in words
+    return False
+
+
+class Deliveries:
+    """Turns the frames of one consumer after another into entries, and sees to it that none is missing.
+
+    A consumer numbers what it delivers from 1; the log's own numbers grow, with gaps where other subjects
+    are.
+    """
+
+    __slots__ = ("_prefix", "_wanted", "gap", "number", "pending", "position", "statuses", "taken")
+
+    def __init__(self, prefix: str, position: int, wanted: Wanted = None) -> None:
+        self._prefix, self._wanted = len(prefix), wanted
+        self.position = position
+        """Sequence of the last delivery."""
+        self.number = 0
+        """Of the last delivery of the present consumer."""
+        self.pending = 0
+        """Matching messages that the server had left at the last delivery."""
+        self.taken = 0
+        """Deliveries of the last `take`, those included that are not wanted."""
+        self.gap: tuple[int, int] | None = None
+        """Delivery expected and delivery received, once they differ: a new consumer is needed."""
+        self.statuses: list[Frame] = []
+        """Frames that are no messages, for the caller to take and clear."""
+
+    def restart(self, pending: int) -> None:
+        """Expect the first delivery of a new consumer, which begins behind `position`."""
+        self.number, self.pending, self.gap = 0, pending, None
+
+    def take(self, frames: Sequence[Frame], sid: bytes) -> list[Entry]:
+        """Return the entries in those of *frames* that are of subscription *sid*, up to a gap."""
+        entries: list[Entry] = []
+        add, new, cut = entries.append, tuple.__new__, self._prefix
+        number, position, wanted = self.number, self.position, self._wanted
+        parts: list[bytes] = []
+        for frame in frames:
+            subject, its_sid, reply, header, payload = frame
+            if its_sid != sid:
+                continue
+            if not reply:
+                self.statuses.append(frame)
+                continue
+            parts = reply.split(b".")
+            if len(parts) != 9:
+                parts = delivery_parts(reply)
+            seq = int(parts[5])
+            if int(parts[6]) != number + 1 or seq <= position:
+                self.gap = (number + 1, int(parts[6]))
+                break
+            number += 1
+            position = seq
+            suffix = subject[cut:].decode()
+            if wanted is None or wanted(suffix):
+                add(new(Entry, (seq, suffix, int(parts[7]) // 1000, payload, header)))
+        if parts:
+            self.pending = int(parts[8])
+        self.taken = number - self.number
+        self.number, self.position = number, position
+        return entries

@@ -1,0 +1,435 @@
+"""The log on JetStream."""
+
+import asyncio
+import base64
+import datetime
+import itertools
+import math
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from sluice.events.base import Micros
+from sluice.log.contract import Ack, Entry
+from sluice.log.errors import (
+    AppendRefusedError,
+    EventLogError,
+    LogUnavailableError,
+    MessageTooLargeError,
+    StaleSequenceError,
+    UnansweredError,
+)
+from sluice.protocol.subjects import Cell
+
+from . import consumer
+from .connection import Connection, Link
+from .protocol import Frame
+from .streams import ensure_log
+
+APPEND_TIMEOUT_S = 5.0
+_HEADER_ROOM = 512
+_WRONG_LAST = (10070, 10071, 10164)
+_NO_MESSAGE = 10037
+_DATETIME = datetime.datetime
+
+log = structlog.get_logger("sluice.log.jetstream")
+
+
+class PubError(msgspec.Struct, frozen=True):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class PubAck(msgspec.Struct, frozen=True):
+    """The server's answer to a stored, or refused, message."""
+
+    seq: int = 0
+    duplicate: bool = False
+    error: PubError | None = None
+
+
+_ACKS = msgspec.json.Decoder(PubAck)
+
+
+def read_ack(subject: str, expected: int | None, payload: bytes) -> Ack:
+    """Return the acknowledgement in *payload*; raises as `Log.append`."""
+    try:
+        answer = _ACKS.decode(payload)
+    except msgspec.DecodeError as error:
+        raise UnansweredError(subject, f"not an acknowledgement: {payload[:100]!r}") from error
+    if answer.error is None:
+        return Ack(answer.seq, answer.duplicate)
+    failure = answer.error
+    if failure.err_code in _WRONG_LAST:
+        actual = failure.description.rpartition(" ")[2]
+        raise StaleSequenceError(subject, expected or 0, int(actual) if actual.isdigit() else None)
+    if failure.code == 503:
+        raise UnansweredError(subject, failure.description)
+    raise AppendRefusedError(subject, failure.err_code, failure.description)
+
+
+def parse_time(text: str) -> Micros:
+    """Return the server's RFC 3339 time as microseconds."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    seconds = msgspec.convert(f"{whole}Z", type=_DATETIME).timestamp()
+    return int(seconds) * 1_000_000 + int((fraction + "000000")[:6])
+
+
+class JetStreamLog:
+    """A `Log` on the server at *url*. `open` it, and `close` it."""
+
+    def __init__(self, url: str, cell: str = "main", *, name: str = "sluice", replicas: int = 1) -> None:
+        self.url, self.name, self.replicas = url, name, replicas
+        self.cell = Cell(cell)
+        self.max_payload = 1 << 20
+        self._link = Link(url, f"{name}-log", on_connect=self._connected)
+        self._tails: list[JetStreamTail] = []
+
+    async def open(self, timeout_s: float | None = 30.0) -> "JetStreamLog":
+        """Connect, and create or check the stream; waits for a server that is not up yet.
+
+        Raises:
+            LogUnavailableError: no server, or no JetStream, within *timeout_s*.
+            StreamMismatchError: the stream has settings that it must not be run on.
+        """
+        deadline = asyncio.get_running_loop().time() + (timeout_s or math.inf)
+        while True:
+            connection = await self._link.connection(timeout_s)
+            try:
+                await ensure_log(connection, self.cell, self.replicas)
+                return self
+            except (ConnectionError, LogUnavailableError, TimeoutError) as error:
+                log.info("log not ready", error=str(error) or type(error).__name__)
+                if asyncio.get_running_loop().time() > deadline:
+                    raise LogUnavailableError(f"{self.url}: {error}") from error
+                await asyncio.sleep(0.1)
+
+    def _connected(self, connection: Connection) -> None:
+        self.max_payload = connection.info.max_payload
+
+    async def connection(self, timeout_s: float | None = None) -> Connection:
+        """Return the connection, for requests beside the log.
+
+        Raises:
+            LogUnavailableError: there is none within *timeout_s*.
+        """
+        return await self._link.connection(timeout_s)
+
+    async def append(
+        self, suffix: str, payload: bytes, *, expected_last: int | None = None, msg_id: str = ""
+    ) -> Ack:
+        subject = self.cell.subject(suffix)
+        headers = {}
+        if msg_id:
+            headers["Nats-Msg-Id"] = msg_id
+        if expected_last is not None:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(expected_last)
+        try:
+            connection = await self._link.connection(APPEND_TIMEOUT_S)
+            limit = connection.info.max_payload - _HEADER_ROOM
+            if len(payload) > limit:
+                raise MessageTooLargeError(subject, len(payload), limit)
+            frame = await connection.request(subject, payload, headers, APPEND_TIMEOUT_S)
+        except (ConnectionError, TimeoutError, LogUnavailableError) as error:
+            raise UnansweredError(subject, str(error) or "timeout") from error
+        return read_ack(subject, expected_last, frame.payload)
+
+    async def last(self, suffix: str) -> Entry | None:
+        # Not the direct get: any replica answers that, and this answer must be the newest there is.
+        answer = await self._ask(
+            f"$JS.API.STREAM.MSG.GET.{self.cell.stream}", {"last_by_subj": self.cell.subject(suffix)}
+        )
+        if (answer.get("error") or {}).get("err_code") == _NO_MESSAGE:
+            return None
+        message = consumer.checked(answer, suffix)["message"]
+        return Entry(
+            int(message["seq"]),
+            self.cell.suffix(message["subject"]),
+            parse_time(message["time"]),
+            base64.b64decode(message.get("data", "")),
+        )
+
+    async def end(self) -> int:
+        answer = await self._ask(f"$JS.API.STREAM.INFO.{self.cell.stream}")
+        return int(consumer.checked(answer, self.cell.stream)["state"]["last_seq"])
+
+    async def _ask(self, subject: str, body: object = None) -> dict[str, Any]:
+        try:
+            connection = await self._link.connection(APPEND_TIMEOUT_S)
+            return await connection.ask(subject, body)
+        except (ConnectionError, TimeoutError) as error:
+            raise LogUnavailableError(f"{subject}: {error or 'no answer'}") from error
+
+    async def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
+        end = await self.end()
+        arrived = asyncio.Event()
+        tail = self.tail(start, filters, arrived.set)
+        try:
+            while True:
+                arrived.clear()
+                entries = tail.take()
+                if entries and entries[-1].seq > end:
+                    entries = [entry for entry in entries if entry.seq <= end]
+                    if entries:
+                        yield entries
+                    return
+                if entries:
+                    yield entries
+                if tail.reached(end):
+                    return
+                await arrived.wait()
+        finally:
+            await tail.close()
+
+    def tail(self, start: int, filters: Sequence[str], wake: Callable[[], None]) -> "JetStreamTail":
+        return JetStreamTail(self.url, self.name, self.cell.stream, self.cell.prefix, start, filters, wake)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+class JetStreamTail:
+    """A `Tail` of any stream, on a connection of its own. *whole*: the stream never loses messages.
+
+    One that may lose some (a bucket) may also be deleted and made again: then `take` raises
+    `consumer.StreamReplacedError`, and who follows it begins anew.
+
+    Every delivery is numbered by its consumer; one that does not follow its predecessor means that some
+    were skipped, and reading begins anew behind the last good one. So does every reconnect.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        stream: str,
+        prefix: str,
+        start: int,
+        filters: Sequence[str],
+        wake: Callable[[], None],
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.stream, self.prefix = stream, prefix
+        self._whole = whole
+        self._created = ""
+        subjects, wanted = consumer.asked_for(filters)
+        self._deliveries = consumer.Deliveries(prefix, max(start - 1, 0), wanted)
+        self.gaps = 0
+        """How often the server had skipped messages."""
+        self._subjects = [prefix + pattern for pattern in subjects]
+        self._wake = wake
+        self._arrived: list[Entry] = []
+        self._error: EventLogError | None = None
+        self._sids = itertools.count(2)
+        self._sid = b""
+        self._outstanding = 0
+        self._live = False
+        self._pull_subject = self._pull_reply = self._consumer = ""
+        self._pulls = itertools.count(1)
+        self._heard = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._setup: asyncio.Task[None] | None = None
+        self._closed = False
+        self._link = Link(
+            url, f"{name}-tail", sink=self._sink, on_connect=self._begin, on_lost=self._disconnected
+        )
+        self._opening = asyncio.create_task(self._open())
+        self._watch = self._loop.call_later(consumer.HEARTBEAT_S, self._watchdog)
+
+    async def _open(self) -> None:
+        await self._link.connection()
+
+    # the Tail
+
+    @property
+    def position(self) -> int:
+        return self._deliveries.position
+
+    @property
+    def lag(self) -> int:
+        return self._deliveries.pending + len(self._arrived)
+
+    def reached(self, end: int) -> bool:
+        """Tell whether every matching entry up to *end* has been taken."""
+        if self._arrived:
+            return False
+        return self.position >= end or (self._live and self._deliveries.pending == 0)
+
+    def take(self) -> list[Entry]:
+        if self._error is not None:
+            raise self._error
+        arrived = self._arrived
+        if arrived:
+            self._arrived = []
+            self._pull()
+        return arrived
+
+    async def close(self) -> None:
+        self._closed = True
+        self._watch.cancel()
+        for task in (self._opening, self._setup):
+            if task is not None:
+                task.cancel()
+        connection = self._link.current
+        if connection is not None and self._consumer:
+            connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
+        await self._link.close()
+
+    # setting up
+
+    def _begin(self, connection: Connection) -> None:
+        """Make a new consumer behind the position."""
+        self._live, self._sid = False, b""
+        self._heard = self._loop.time()
+        if self._setup is not None:
+            self._setup.cancel()
+        if not self._closed:
+            self._setup = asyncio.create_task(self._subscribe(connection))
+
+    def _disconnected(self) -> None:
+        self._live, self._sid = False, b""
+
+    async def _subscribe(self, connection: Connection) -> None:
+        wait_s = 0.05
+        while not connection.lost:
+            try:
+                await self._create(connection)
+                return
+            except (LogUnavailableError, TimeoutError, ConnectionError) as error:
+                log.info("reader not ready", stream=self.stream, error=str(error) or "timeout")
+            except EventLogError as error:
+                self._error = error
+                self._wake()
+                return
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, 1.0)
+
+    async def _create(self, connection: Connection) -> None:
+        info = consumer.checked(await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}"), self.stream)
+        if self._whole:
+            consumer.check_history(self.stream, info["state"], self.position)
+        else:
+            self._check_same(info)
+        if self._consumer:
+            connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
+        name = f"sluice-{secrets.token_hex(8)}"
+        body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
+        made = consumer.checked(
+            await connection.ask(f"$JS.API.CONSUMER.CREATE.{self.stream}.{name}", body), self.stream
+        )
+        self._consumer = name
+        self._pull_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
+        self._sid = b"%d" % next(self._sids)
+        self._outstanding = 0
+        self._deliveries.restart(int(made.get("num_pending", 0)))
+        self._live = True
+        connection.write(b"SUB _INBOX.%s.* %s\r\n" % (name.encode(), self._sid))
+        self._pull()
+        self._wake()
+
+    def _check_same(self, info: dict[str, Any]) -> None:
+        """Find out whether the stream is the one that was read so far; another one counts from 1 again."""
+        created = info.get("created", "")
+        lost = int(info["state"]["last_seq"]) < self.position
+        if lost or (self._created and created != self._created):
+            raise consumer.StreamReplacedError(self.stream)
+        self._created = created
+
+    def _pull(self) -> None:
+        """Ask for more once all that was asked for has come, and been taken: that is the back-pressure."""
+        connection = self._link.current
+        if self._outstanding > 0 or not self._live or self._arrived or connection is None:
+            return
+        self._outstanding = consumer.PULL_MESSAGES
+        self._pull_reply = f"_INBOX.{self._consumer}.{next(self._pulls)}"
+        body = msgspec.json.encode(consumer.pull_request())
+        connection.publish(self._pull_subject, body, self._pull_reply)
+
+    # receiving
+
+    def _sink(self, frames: list[Frame]) -> None:
+        self._heard = self._loop.time()
+        deliveries = self._deliveries
+        entries = deliveries.take(frames, self._sid)
+        self._outstanding -= deliveries.taken
+        if deliveries.gap is not None:
+            self._gap(*deliveries.gap)
+            deliveries.gap = None
+        if deliveries.statuses:
+            for frame in deliveries.statuses:
+                self._status(frame)
+            deliveries.statuses.clear()
+        if entries:
+            if self._arrived:
+                self._arrived += entries
+            else:
+                self._arrived = entries
+            self._wake()
+        elif deliveries.taken:
+            # Nothing to take, which asks for more, but perhaps the end that somebody waits for.
+            self._pull()
+            self._wake()
+
+    def _gap(self, expected: int, actual: int) -> None:
+        self.gaps += 1
+        log.warning(
+            "gap in deliveries", stream=self.stream, expected=expected, actual=actual, after=self.position
+        )
+        connection = self._link.current
+        if connection is not None:
+            self._begin(connection)
+
+    def _status(self, frame: Frame) -> None:
+        meaning = consumer.pull_ended(frame.header)
+        if meaning is None or (meaning and frame.subject != self._pull_reply.encode()):
+            return  # a heartbeat, or the end of an earlier pull
+        if meaning:
+            self._outstanding = 0
+            self._loop.call_soon(self._pull)
+            return
+        log.info("consumer gone", stream=self.stream, status=frame.header[:80].decode(errors="replace"))
+        self._live, self._sid = False, b""
+        connection = self._link.current
+        if connection is not None:
+            self._loop.call_later(0.1, self._begin_again, connection)
+
+    def _begin_again(self, connection: Connection) -> None:
+        if not connection.lost and not self._live and not self._closed:
+            self._begin(connection)
+
+    def _watchdog(self) -> None:
+        """A pull under way is heard of every HEARTBEAT_S; if not, the server has forgotten it."""
+        self._watch = self._loop.call_later(consumer.HEARTBEAT_S, self._watchdog)
+        connection = self._link.current
+        silent = self._loop.time() - self._heard
+        if (
+            self._live
+            and self._outstanding
+            and silent > 2.5 * consumer.HEARTBEAT_S
+            and connection is not None
+        ):
+            log.warning("reader hears nothing", stream=self.stream, seconds=round(silent))
+            self._begin(connection)
+
+
+async def read_stream(
+    target: JetStreamLog, stream: str, prefix: str, end: int, filters: Sequence[str] = (">",)
+) -> AsyncIterator[list[Entry]]:
+    """Yield batches of what a stream beside the log (a bucket) holds up to *end*."""
+    arrived = asyncio.Event()
+    tail = JetStreamTail(target.url, target.name, stream, prefix, 1, filters, arrived.set, whole=False)
+    try:
+        while True:
+            arrived.clear()
+            if entries := tail.take():
+                yield entries
+            if tail.reached(end):
+                return
+            await arrived.wait()
+    finally:
+        await tail.close()

@@ -1,0 +1,186 @@
+"""Buckets of a cell (JetStream key-value), with what executors need: conditional writes and time to live."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import structlog
+
+from sluice.log.errors import LogUnavailableError
+
+from .connection import Connection
+from .consumer import StreamReplacedError
+from .jetstream import JetStreamLog, JetStreamTail, read_ack
+from .protocol import Frame, headers_of
+from .streams import WHOLE, ensure_bucket, look_at
+
+log = structlog.get_logger("sluice.sdk.bucket")
+
+_NO_MESSAGE = 10037
+_NO_STREAM = 10059
+
+
+class Entry(NamedTuple):
+    """A key's present value; `revision` grows with every write to the bucket."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class Bucket:
+    """One bucket, `sluice_<cell>_<what>`. *memory*: lost with the server, for what is told again anyway."""
+
+    def __init__(self, target: JetStreamLog, what: str, *, memory: bool = False) -> None:
+        self.log, self.memory = target, memory
+        self.name = target.cell.bucket(what)
+        self.stream = f"KV_{self.name}"
+        self.prefix = f"$KV.{self.name}."
+
+    async def ensure(self) -> None:
+        """Create the bucket if it is not there."""
+        connection = await self.log.connection()
+        await ensure_bucket(connection, self.name, self.log.replicas, memory=self.memory)
+
+    async def _connection(self) -> Connection:
+        async with asyncio.timeout(ANSWER_S):
+            return await self.log.connection()
+
+    async def get(self, key: str) -> Entry | None:
+        """Return the newest value, None when there is none.
+
+        Raises:
+            LogUnavailableError, ConnectionError, TimeoutError: no answer.
+        """
+        return self._entry(key, await self._last(key))
+
+    async def certainly(self, key: str) -> Entry | None:
+        """Return the newest value as `get` does, but None only if that is certain.
+
+        A projection's bucket that was lost is written anew after a moment: until it is whole, nothing
+        follows from a key that is not there.
+
+        Raises:
+            LogUnavailableError, ConnectionError, TimeoutError: no answer, or nobody can say.
+        """
+        message = await self._last(key)
+        if message is None:
+            connection = await self._connection()
+            before = await look_at(connection, self.name)
+            message = await self._last(key)
+            if message is None:
+                after = await look_at(connection, self.name)
+                if before is None or after is None or not before.whole or before.created != after.created:
+                    raise LogUnavailableError(f"{self.name}: is being written anew")
+        return self._entry(key, message)
+
+    async def _last(self, key: str) -> dict[str, Any] | None:
+        """Return the newest message of a key, None if there is none, or no bucket."""
+        connection = await self._connection()
+        body = {"last_by_subj": self.prefix + key}
+        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", body)
+        if error := answer.get("error"):
+            if error.get("err_code") in (_NO_MESSAGE, _NO_STREAM):
+                return None
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+        message: dict[str, Any] = answer["message"]
+        return message
+
+    def _entry(self, key: str, message: dict[str, Any] | None) -> Entry | None:
+        if message is None:
+            return None
+        if "hdrs" in message and _is_deletion(base64.b64decode(message["hdrs"])):
+            return None
+        return Entry(key, base64.b64decode(message.get("data", "")), int(message["seq"]))
+
+    async def put(
+        self, key: str, value: bytes, *, revision: int | None = None, ttl_s: float | None = None
+    ) -> int:
+        """Write a value and return its revision; makes the bucket if it is not there (any more).
+
+        *revision*: that the key must have, 0 for a new key. *ttl_s*: whole seconds after which it is gone.
+
+        Raises:
+            StaleSequenceError: the key has another revision.
+            AppendRefusedError, LogUnavailableError, UnansweredError, ConnectionError, TimeoutError: not
+                written, or no answer.
+        """
+        headers = {}
+        if revision is not None:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
+        if ttl_s is not None:
+            headers["Nats-TTL"] = f"{max(1, round(ttl_s))}s"
+        try:
+            frame = await self._write(key, value, headers)
+        except LogUnavailableError:
+            # Nobody takes it: the bucket was deleted, if the server is well.
+            await self.ensure()
+            frame = await self._write(key, value, headers)
+        return read_ack(self.prefix + key, revision, frame.payload).seq
+
+    async def _write(self, key: str, value: bytes, headers: dict[str, str]) -> Frame:
+        connection = await self._connection()
+        return await connection.request(self.prefix + key, value, headers, ANSWER_S)
+
+    async def remove(self, key: str) -> None:
+        """Remove a key without a trace; those who follow do not hear of it. Raises as `get`."""
+        connection = await self._connection()
+        body = {"filter": self.prefix + key}
+        answer = await connection.ask(f"$JS.API.STREAM.PURGE.{self.stream}", body)
+        if error := answer.get("error"):
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+
+    async def keys(self, under: str = "") -> list[str]:
+        """Return the keys under the tokens *under*; those deleted lately (not removed) are among them."""
+        connection = await self._connection()
+        pattern = f"{self.prefix}{under}.>" if under else f"{self.prefix}>"
+        answer = await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}", {"subjects_filter": pattern})
+        if error := answer.get("error"):
+            if error.get("err_code") == _NO_STREAM:
+                return []
+            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+        subjects = answer["state"].get("subjects") or {}
+        return sorted(subject.removeprefix(self.prefix) for subject in subjects)
+
+    async def follow(self, pattern: str = ">") -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """Yield batches of (key, value or None for deleted): first all that there is, then what changes.
+
+        Goes on for ever, over restarts of the server, and over the end of the bucket: of one that was made
+        in its place it tells all that there is. What is not in that one any more it does not tell.
+        """
+        while True:
+            try:
+                async for batch in self._follow(pattern):
+                    yield batch
+            except StreamReplacedError as error:
+                log.warning("following anew", bucket=self.name, error=str(error))
+
+    async def _follow(self, pattern: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        arrived = asyncio.Event()
+        tail = JetStreamTail(
+            self.log.url, self.log.name, self.stream, self.prefix, 1, [pattern], arrived.set, whole=False
+        )
+        try:
+            while True:
+                arrived.clear()
+                if entries := tail.take():
+                    yield [
+                        (e.suffix, None if _is_deletion(e.header) else e.payload)
+                        for e in entries
+                        if e.suffix != WHOLE
+                    ]
+                else:
+                    await arrived.wait()
+        finally:
+            await tail.close()
+
+
+ANSWER_S = 5.0
+
+
+def _is_deletion(header: bytes) -> bool:
+    if not header:
+        return False
+    fields = headers_of(header)
+    return "KV-Operation" in fields or "Nats-Marker-Reason" in fields

@@ -1,0 +1,159 @@
+"""Snapshots in JetStream's object store, bucket `sluice_<cell>_snapshots`.
+
+The layout is that of the clients' object stores, so their tools list and fetch the snapshots. Read and
+written over the log's own connections: a store that hangs while the server restarts would hold up the
+start of a service.
+"""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from sluice.log.errors import AppendRefusedError, LogUnavailableError, UnansweredError
+
+from .jetstream import JetStreamLog, read_ack, read_stream
+from .streams import ensure
+
+CHUNK_BYTES = 1 << 20
+PUT_TIMEOUT_S, GET_TIMEOUT_S, ASK_TIMEOUT_S = 120.0, 120.0, 15.0
+
+_DIGEST = "SHA-256="
+_NOT_FOUND = 10059
+
+
+class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An object's description, as clients write it."""
+
+    name: str
+    bucket: str
+    nuid: str
+    size: int = 0
+    chunks: int = 0
+    digest: str = ""
+    deleted: bool = False
+    description: str | None = None
+    options: dict[str, Any] | None = None
+
+
+def _config(bucket: str, replicas: int) -> dict[str, Any]:
+    return {
+        "name": f"OBJ_{bucket}",
+        "subjects": [f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msgs_per_subject": -1,
+        "max_msg_size": -1,
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+    }
+
+
+class ObjectBucket:
+    """A `Store` on the server; every operation has a deadline."""
+
+    def __init__(self, target: JetStreamLog) -> None:
+        self._log = target
+        self._bucket = target.cell.bucket("snapshots")
+        self._stream = f"OBJ_{self._bucket}"
+        self._prefix = f"$O.{self._bucket}."
+
+    async def _in_time[T](self, what: Awaitable[T], timeout_s: float) -> T:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await what
+        except (TimeoutError, ConnectionError, AppendRefusedError, UnansweredError) as error:
+            raise LogUnavailableError(f"{self._bucket}: {str(error) or 'timeout'}") from error
+
+    async def put(self, name: str, data: bytes, description: bytes) -> None:
+        await self._in_time(self._put(name, data, description.decode()), PUT_TIMEOUT_S)
+
+    async def get(self, name: str) -> bytes:
+        return await self._in_time(self._get(name), GET_TIMEOUT_S)
+
+    async def listing(self) -> dict[str, bytes]:
+        infos = await self._in_time(self._infos(), ASK_TIMEOUT_S)
+        return {name: (info.description or "").encode() for name, info in infos.items()}
+
+    async def delete(self, name: str) -> None:
+        await self._in_time(self._delete(name), ASK_TIMEOUT_S)
+
+    async def _put(self, name: str, data: bytes, description: str) -> None:
+        await ensure(await self._log.connection(), _config(self._bucket, self._log.replicas))
+        info = ObjectInfo(
+            name=name,
+            bucket=self._bucket,
+            nuid=secrets.token_hex(11),
+            size=len(data),
+            chunks=-(-len(data) // CHUNK_BYTES),
+            digest=_digest(data),
+            description=description,
+            options={"max_chunk_size": CHUNK_BYTES},
+        )
+        for begin in range(0, len(data), CHUNK_BYTES):
+            await self._publish(f"C.{info.nuid}", data[begin : begin + CHUNK_BYTES], {})
+        await self._describe(info)
+
+    async def _describe(self, info: ObjectInfo) -> None:
+        subject = f"M.{base64.urlsafe_b64encode(info.name.encode()).decode()}"
+        await self._publish(subject, msgspec.json.encode(info), {"Nats-Rollup": "sub"})
+
+    async def _publish(self, suffix: str, payload: bytes, headers: dict[str, str]) -> None:
+        connection = await self._log.connection()
+        frame = await connection.request(self._prefix + suffix, payload, headers, ASK_TIMEOUT_S)
+        read_ack(self._prefix + suffix, None, frame.payload)
+
+    async def _end(self) -> int:
+        """Return the last sequence of the bucket's stream, 0 if there is none."""
+        connection = await self._log.connection()
+        answer = await connection.ask(f"$JS.API.STREAM.INFO.{self._stream}")
+        if error := answer.get("error"):
+            if error.get("err_code") == _NOT_FOUND:
+                return 0
+            raise LogUnavailableError(f"{self._bucket}: {error.get('description')}")
+        return int(answer["state"]["last_seq"])
+
+    async def _infos(self) -> dict[str, ObjectInfo]:
+        found: dict[str, ObjectInfo] = {}
+        if end := await self._end():
+            async for entries in read_stream(self._log, self._stream, self._prefix, end, ["M.>"]):
+                for entry in entries:
+                    info = msgspec.json.decode(entry.payload, type=ObjectInfo)
+                    found[info.name] = info
+        return {name: info for name, info in found.items() if not info.deleted}
+
+    async def _get(self, name: str) -> bytes:
+        info = (await self._infos())[name]
+        chunks: list[bytes] = []
+        async for entries in read_stream(
+            self._log, self._stream, self._prefix, await self._end(), [f"C.{info.nuid}"]
+        ):
+            chunks += [entry.payload for entry in entries]
+        data = b"".join(chunks)
+        if _digest(data) != info.digest:
+            raise ValueError(f"object {name}: digest differs: it is damaged")
+        return data
+
+    async def _delete(self, name: str) -> None:
+        info = (await self._infos()).get(name)
+        if info is None:
+            return
+        await self._describe(ObjectInfo(name=name, bucket=self._bucket, nuid=info.nuid, deleted=True))
+        connection = await self._log.connection()
+        await connection.ask(
+            f"$JS.API.STREAM.PURGE.{self._stream}", {"filter": f"{self._prefix}C.{info.nuid}"}
+        )
+
+
+def _digest(data: bytes) -> str:
+    return _DIGEST + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()

@@ -1,0 +1,173 @@
+"""Setting up what a cell needs on the server: its stream, and buckets."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sluice.log.contract import MAX_PAYLOAD
+from sluice.log.errors import AppendRefusedError, LogUnavailableError, StreamMismatchError
+from sluice.protocol.subjects import Cell
+
+from .connection import Connection
+
+NANOS = 1_000_000_000
+DEDUP_WINDOW_S = 120
+
+_NOT_FOUND = 10059
+
+
+def stream_config(cell: Cell, replicas: int = 1) -> dict[str, Any]:
+    """Return the settings of a cell's stream, as JetStream's API has them."""
+    return {
+        "name": cell.stream,
+        "description": f"Event log of the Sluice cell {cell.name}",
+        "subjects": cell.captured(),
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msgs_per_subject": -1,
+        "max_msg_size": MAX_PAYLOAD,
+        "duplicate_window": DEDUP_WINDOW_S * NANOS,
+        "num_replicas": replicas,
+        "allow_direct": True,
+        # The log is the truth: nothing in it is ever taken away.
+        "deny_delete": True,
+        "deny_purge": True,
+    }
+
+
+def bucket_config(
+    bucket: str, replicas: int = 1, *, history: int = 1, memory: bool = False
+) -> dict[str, Any]:
+    """Return the settings of a key-value bucket whose entries may have a TTL of their own."""
+    return {
+        "name": f"KV_{bucket}",
+        "subjects": [f"$KV.{bucket}.>"],
+        "retention": "limits",
+        "storage": "memory" if memory else "file",
+        "discard": "new",
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msgs_per_subject": history,
+        "max_msg_size": -1,
+        # Message ids chain a projection's entries; repeating one is not what they are for.
+        "duplicate_window": 1 * NANOS,
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
+        "deny_delete": True,
+    }
+
+
+WHOLE = "=whole"
+"""A key of a projection's bucket: while it is there, the bucket has everything that there should be.
+
+Its entry is a deletion, so that nobody takes it for a value; it has no time to live. A bucket that was lost
+and is written anew gets it last: until then, that a key is not there says nothing.
+"""
+
+
+_MUST_AGREE = (
+    "retention",
+    "storage",
+    "discard",
+    "max_msgs",
+    "max_bytes",
+    "max_age",
+    "max_msgs_per_subject",
+    "max_msg_size",
+    "duplicate_window",
+)
+"""Settings on which correctness rests. An absent one has the server's zero value."""
+
+
+def differences(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """Return what makes an existing stream unfit, in words."""
+    wrong = [
+        f"{key} is {found.get(key)!r}, must be {wanted[key]!r}"
+        for key in _MUST_AGREE
+        if key in wanted and (found.get(key) or 0) != (wanted[key] or 0)
+    ]
+    if wanted.get("allow_msg_ttl") and not found.get("allow_msg_ttl"):
+        wrong.append("allow_msg_ttl is off, must be on")
+    return wrong
+
+
+async def ensure(connection: Connection, wanted: dict[str, Any]) -> None:
+    """Create the stream, or check that the one that exists is fit; its subjects are brought up to date.
+
+    Raises:
+        StreamMismatchError: it exists with settings that it must not be run on.
+        LogUnavailableError: JetStream is off or not ready.
+    """
+    name = wanted["name"]
+    found = await connection.ask(f"$JS.API.STREAM.INFO.{name}")
+    if (found.get("error") or {}).get("err_code") == _NOT_FOUND:
+        created = await connection.ask(f"$JS.API.STREAM.CREATE.{name}", wanted)
+        # Another service may have created it meanwhile, which is an answer to ask about again.
+        if "error" not in created:
+            return
+        found = await connection.ask(f"$JS.API.STREAM.INFO.{name}")
+        if "error" in found:
+            raise _refusal(name, created)
+    if "error" in found:
+        raise _refusal(name, found)
+    config = found["config"]
+    if wrong := differences(wanted, config):
+        raise StreamMismatchError(name, wrong)
+    missing = [subject for subject in wanted["subjects"] if subject not in config["subjects"]]
+    if missing:
+        config["subjects"] = [*config["subjects"], *missing]
+        updated = await connection.ask(f"$JS.API.STREAM.UPDATE.{name}", config)
+        if "error" in updated:
+            raise _refusal(name, updated)
+
+
+def _refusal(name: str, answer: Mapping[str, Any]) -> Exception:
+    error = answer["error"]
+    if error.get("code") == 503:
+        return LogUnavailableError(f"stream {name}: {error.get('description')}")
+    return AppendRefusedError(name, error.get("err_code", 0), error.get("description", ""))
+
+
+async def ensure_log(connection: Connection, cell: Cell, replicas: int = 1) -> None:
+    """Create or check the stream of *cell*; raises as `ensure`."""
+    await ensure(connection, stream_config(cell, replicas))
+
+
+class Standing(NamedTuple):
+    """Where a bucket stands. *created*: tells it from one made in its place. *whole*: see `WHOLE`."""
+
+    created: str
+    last: int
+    whole: bool
+
+
+async def look_at(connection: Connection, bucket: str) -> Standing | None:
+    """Return where a bucket stands, None if there is none.
+
+    Raises:
+        LogUnavailableError: nobody says.
+    """
+    marker = f"$KV.{bucket}.{WHOLE}"
+    answer = await connection.ask(f"$JS.API.STREAM.INFO.KV_{bucket}", {"subjects_filter": marker})
+    if error := answer.get("error"):
+        if error.get("err_code") == _NOT_FOUND:
+            return None
+        raise LogUnavailableError(f"{bucket}: {error.get('description')}")
+    state = answer["state"]
+    whole = marker in (state.get("subjects") or {})
+    return Standing(answer.get("created", ""), int(state["last_seq"]), whole)
+
+
+async def ensure_bucket(
+    connection: Connection, bucket: str, replicas: int = 1, *, memory: bool = False
+) -> None:
+    """Create or check a key-value bucket; raises as `ensure`."""
+    await ensure(connection, bucket_config(bucket, replicas, memory=memory))

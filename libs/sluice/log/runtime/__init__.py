@@ -1,0 +1,1 @@
+"""What makes a running service of a decider: role, commits, snapshots, projections, health."""

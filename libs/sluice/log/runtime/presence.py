@@ -1,0 +1,134 @@
+"""Who is there: records in the log that somebody has come or gone (law 7), on change only.
+
+Agents and controllers of checks keep a heartbeat with a time to live in the bucket
+`sluice_<cell>_heartbeats`, key `<kind>.<name>`. The leader of the service that owns the kind compares the
+keys with what the log says, and publishes the difference until the log agrees.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from sluice.events.codec import encode_message
+from sluice.log.errors import EventLogError
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.streams import ensure_bucket
+from sluice.protocol.dispatch import key_text
+from sluice.protocol.subjects import presence_suffix
+
+from .hooks import Hooks
+
+REPEAT_S = 5.0
+"""A record that the log did not take in for so long is published again."""
+
+log = structlog.get_logger("sluice.log.presence")
+
+
+class Known[S](Protocol):
+    """What the log says of those that send heartbeats."""
+
+    def present(self, state: S, name: str) -> bool:
+        """Tell whether *name* is there."""
+
+    def expected(self, state: S) -> Iterable[str]:
+        """Return those that must be said to be lost when they have no heartbeat."""
+
+
+class PresenceWatcher[S](Hooks[S]):
+    """Watches the heartbeats of one *kind* ("agent") while this replica leads.
+
+    They are looked at every *poll_s* seconds. An expired one must stay away for *lost_after_s* more, which
+    covers those that only have to find a restarted server again.
+    """
+
+    def __init__(
+        self, kind: str, source: str, known: Known[S], *, poll_s: float, lost_after_s: float
+    ) -> None:
+        self.kind, self.source, self.known = kind, source, known
+        self.poll_s, self.lost_after_s = poll_s, lost_after_s
+        self.target: JetStreamLog | None = None
+        """The log to read and to write; set it before the service runs."""
+        self._state: S | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._absent: dict[str, float] = {}
+        self._told: dict[tuple[str, str], float] = {}
+
+    def leading(self, state: S, own: int) -> None:  # noqa: ARG002
+        self._state = state
+        self._absent, self._told = {}, {}
+        self._task = asyncio.create_task(self._watch(), name="presence")
+
+    def following(self) -> None:
+        self._state = None
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._compare(await self._heartbeats())
+            except (EventLogError, ConnectionError, TimeoutError) as error:
+                # Nobody is lost because we cannot see: the clock starts again when we can.
+                self._absent.clear()
+                log.info("heartbeats not seen", error=str(error) or type(error).__name__)
+            await asyncio.sleep(self.poll_s)
+
+    async def _heartbeats(self) -> dict[str, int]:
+        """Return name -> sequence of its heartbeat."""
+        assert self.target is not None
+        bucket = self.target.cell.bucket("heartbeats")
+        connection = await self.target.connection()
+        subject, prefix = f"$JS.API.STREAM.INFO.KV_{bucket}", f"$KV.{bucket}.{self.kind}."
+        answer = await connection.ask(subject, {"subjects_filter": f"{prefix}>"})
+        if "error" in answer:
+            self._absent.clear()
+            await ensure_bucket(connection, bucket, self.target.replicas, memory=True)
+            return {}
+        subjects: Mapping[str, Any] = answer["state"].get("subjects") or {}
+        return {key_text(key.removeprefix(prefix)): count for key, count in subjects.items()}
+
+    async def _compare(self, there: Mapping[str, int]) -> None:
+        state, now = self._state, time.monotonic()
+        if state is None:
+            return
+        for name in there:
+            self._absent.pop(name, None)
+            if not self.known.present(state, name):
+                await self._tell(name, "Seen", now)
+        for name in list(self.known.expected(state)):
+            if name in there:
+                continue
+            since = self._absent.setdefault(name, now)
+            if now - since >= self.lost_after_s:
+                await self._tell(name, "Lost", now)
+
+    async def _tell(self, name: str, what: str, now: float) -> None:
+        assert self.target is not None
+        if now - self._told.get((name, what), -REPEAT_S) < REPEAT_S:
+            return
+        self._told.pop((name, "Lost" if what == "Seen" else "Seen"), None)
+        at = time.time_ns() // 1000
+        message_id = f"{what}-{self.kind}-{name}-{at}"
+        payload = encode_message(
+            message_id=message_id,
+            source=self.source,
+            event_type=what,
+            subject=name,
+            at=at,
+            data=msgspec.Raw(b"{}"),
+        )
+        log.info("presence", kind=self.kind, name=name, presence=what)
+        await self.target.append(presence_suffix(self.kind, name), payload, msg_id=message_id)
+        self._told[(name, what)] = now
+
+    async def drain(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task

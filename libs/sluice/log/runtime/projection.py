@@ -1,0 +1,314 @@
+"""Projections: what the log makes true now, as key-value buckets for readers in any language.
+
+Written after the commit is acknowledged. Every write names the bucket's sequence that it expects, so a
+leader that was replaced cannot overwrite its successor's values; the entries say which commit they are
+of (`seq`), so a successor knows from the bucket's last entry what may be missing, and writes it again.
+A bucket that was deleted, emptied or written by others is noticed within a second or two, and written anew.
+
+What to write when is decided in `publishing`; this is the shell around it.
+"""
+
+import asyncio
+import base64
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from sluice.events.commit import Step
+from sluice.log.errors import EventLogError, LogUnavailableError, StaleSequenceError
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.jetstream import JetStreamLog, read_ack, read_stream
+from sluice.log.nats.protocol import headers_of, publish_frame
+from sluice.log.nats.streams import WHOLE, ensure_bucket, look_at
+
+from .hooks import Hooks
+from .projection_machine import (
+    Answer,
+    Ask,
+    Confirm,
+    Confirmed,
+    Contents,
+    Item,
+    Look,
+    Missing,
+    Publishing,
+    Question,
+    Read,
+    Refused,
+    Stand,
+    Stood,
+    Unanswered,
+    Write,
+    Written,
+)
+
+ACK_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 10.0
+"""Without anything to read for so long, a bucket is taken for gone."""
+TOMBSTONE_TTL = "1h"
+"""How long a deletion stays visible to readers that were away."""
+
+SEQ_HEADER = "Sluice-Seq"
+
+Change = tuple[str, bytes | None]
+"""Key (tokens encoded) and value, a JSON object; None deletes the key."""
+
+log = structlog.get_logger("sluice.log.projection")
+
+
+class Projection[S](Protocol):
+    """What a service shows in one bucket. Pure."""
+
+    bucket: str
+    """After the cell: "dispatch" is the bucket `sluice_<cell>_dispatch`."""
+
+    def changes(self, state: S, step: Step) -> Iterable[Change]:
+        """Return what *step* has changed; *state* is exactly as of the step."""
+        ...
+
+    def everything(self, state: S) -> Iterable[tuple[str, bytes]]:
+        """Return all keys and values that there should be."""
+        ...
+
+
+def with_seq(value: bytes, seq: int) -> bytes:
+    """Return the JSON object *value* with `"seq": seq` in front."""
+    rest = value[1:].lstrip()
+    return b'{"seq":%d%s%s' % (seq, b"" if rest.startswith(b"}") else b",", rest)
+
+
+class Publisher[S](Hooks[S]):
+    """Keeps one bucket as the projection says, while this replica leads.
+
+    *confirm*: asks whether this replica still leads, after something unexpected was found.
+    """
+
+    def __init__(
+        self,
+        projection: Projection[S],
+        target: JetStreamLog,
+        confirm: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self.projection, self.log, self._confirm = projection, target, confirm
+        self.bucket = target.cell.bucket(projection.bucket)
+        self.stream = f"KV_{self.bucket}"
+        self.prefix = f"$KV.{self.bucket}."
+        self.written = 0
+        """Entries written since the process began."""
+        self._machine: Publishing[S, bytes] = Publishing(projection, _same)
+        self._instance, self._sent = secrets.token_hex(6), 0
+        # A cluster compares message ids with what it has applied, which is behind what is under way: there
+        # every entry is answered for.
+        self._chained = target.replicas == 1
+        self._todo: deque[Ask] = deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+        self._idle = asyncio.Event()
+
+    # Hooks
+
+    def rebuilding(self, upto: int, own: int) -> None:  # noqa: ARG002
+        self._machine.rebuilding(own)
+
+    def replayed(self, state: S, step: Step, seq: int) -> None:
+        self._machine.replayed(state, step, seq)
+
+    def decided(self, state: S, step: Step) -> object:
+        return self._machine.decided(state, step)
+
+    def committed(self, state: S, steps: Sequence[Step], seq: int, effects: Sequence[object]) -> None:  # noqa: ARG002
+        asks = self._machine.committed(seq, effects, time.monotonic())  # type: ignore[arg-type]
+        if asks:
+            self._do(asks)
+
+    def leading(self, state: S, own: int) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"{self.bucket}-projection")
+        self._do(self._machine.leading(state, own, time.monotonic()))
+
+    def following(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._todo.clear()
+        self._machine.following()
+        self._arm()
+
+    async def drain(self) -> None:
+        if self._task is not None:
+            await self._idle.wait()
+
+    # doing what the machine says
+
+    def _do(self, asks: Iterable[Ask]) -> None:
+        self._todo.extend(asks)
+        if self._todo:
+            self._wake.set()
+        if not self._machine.idle:
+            self._idle.clear()
+        elif not self._idle.is_set():
+            self._idle.set()
+        self._arm()
+
+    async def _run(self) -> None:
+        todo, wake = self._todo, self._wake
+        while True:
+            if not todo:
+                wake.clear()
+                await wake.wait()
+                continue
+            ask = todo.popleft()
+            answer: Answer
+            try:
+                answer = await self._asked(ask.question)
+            except (EventLogError, ConnectionError, TimeoutError) as error:
+                answer = Unanswered(str(error) or "timeout")
+            except Exception as error:
+                log.exception("bucket not asked", bucket=self.bucket)
+                answer = Unanswered(type(error).__name__)
+            self._tell(partial(self._machine.answer, ask.number, answer))
+
+    def _tell(self, what: Callable[[float], Iterable[Ask]]) -> None:
+        """Tell the machine, and do what it says."""
+        now = time.monotonic()
+        asks: Iterable[Ask] = ()
+        try:
+            asks = what(now)
+        except Exception:
+            # A fault of ours must not leave readers with what is no longer true.
+            log.exception("projection failed, comparing everything", bucket=self.bucket)
+            self._machine.failed(now)
+        self._do(asks)
+
+    def _arm(self) -> None:
+        due = self._machine.deadline
+        if due == self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = due
+        if due is not None:
+            delay_s = max(0.0, due - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._due = self._timer = None
+        self._tell(self._machine.tick)
+
+    async def _asked(self, question: Question) -> Answer:
+        match question:
+            case Write():
+                return await self._write(await self.log.connection(), question)
+            case Stand():
+                return await self._stand()
+            case Look():
+                found = await look_at(await self.log.connection(), self.bucket)
+                return Missing() if found is None else Stood(*found)
+            case Confirm():
+                return Confirmed(await self._confirm())
+            case Read():
+                return Contents(await self._read(question.end))
+
+    # the server
+
+    async def _write(self, connection: Connection, question: Write[Any]) -> Written | Refused:
+        """Write entries in one go; the acknowledgement of the last one is that of all.
+
+        Each names its predecessor by message id. Sequences would not do: after an entry of another writer
+        as many of these as it wrote are refused, and those behind find the sequence that they expect.
+        """
+        expected, part = question.after, question.items
+        frames, replies = [], []
+        for index, item in enumerate(part):
+            if index == 0 or not self._chained:
+                headers = {"Nats-Expected-Last-Sequence": str(expected + index)}
+            else:
+                headers = {"Nats-Expected-Last-Msg-Id": f"{self._instance}-{self._sent}"}
+            self._sent += 1
+            headers["Nats-Msg-Id"] = f"{self._instance}-{self._sent}"
+            payload = _payload(item, headers)
+            reply = ""
+            if index == len(part) - 1 or not self._chained:
+                reply, future = connection.expect(self.prefix)
+                replies.append((reply, future, expected + index + 1))
+            frames.append(publish_frame(self.prefix + item.key, payload, reply, headers))
+        connection.write(b"".join(frames))
+        try:
+            for reply, future, wanted in replies:
+                frame = await connection.answer(reply, future, ACK_TIMEOUT_S)
+                if read_ack(self.prefix, wanted - 1, frame.payload).seq != wanted:
+                    return Refused()
+        except StaleSequenceError:
+            return Refused()
+        self.written += len(part)
+        return Written(expected + len(part))
+
+    async def _stand(self) -> Stood:
+        """Return the bucket's last sequence, and the commit of its last entry; makes it if need be."""
+        connection = await self.log.connection()
+        await ensure_bucket(connection, self.bucket, self.log.replicas)
+        found = await look_at(connection, self.bucket)
+        if found is None:
+            raise LogUnavailableError(f"{self.stream}: is gone again")
+        if not found.last:
+            return Stood(*found)
+        entry = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", {"seq": found.last})
+        return Stood(*found, _seq_of(entry.get("message") or {}), await self.log.end())
+
+    async def _read(self, end: int) -> dict[str, bytes]:
+        """Return what the bucket holds up to *end*."""
+        found: dict[str, bytes] = {}
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(READ_TIMEOUT_S) as limit:
+            async for entries in read_stream(self.log, self.stream, self.prefix, end):
+                limit.reschedule(loop.time() + READ_TIMEOUT_S)
+                for entry in entries:
+                    if entry.header and "KV-Operation" in headers_of(entry.header):
+                        found.pop(entry.suffix, None)
+                    else:
+                        found[entry.suffix] = entry.payload
+        return found
+
+
+def _payload(item: Item[bytes], headers: dict[str, str]) -> bytes:
+    """Return what is written of *item*; adds to its *headers* what readers must know."""
+    if item.value is not None:
+        if item.of != item.seq:
+            headers[SEQ_HEADER] = str(item.of)
+        return with_seq(item.value, item.seq)
+    headers["KV-Operation"] = "DEL"
+    headers[SEQ_HEADER] = str(item.of)
+    if item.key != WHOLE:
+        headers["Nats-TTL"] = TOMBSTONE_TTL
+    return b""
+
+
+def _same(found: bytes, value: bytes) -> bool:
+    """Tell whether an entry holds *value*, of whichever commit."""
+    if not found.startswith(b'{"seq":'):
+        return False
+    digits = found[7:]
+    end = 0
+    while end < len(digits) and digits[end] in b"0123456789":
+        end += 1
+    return with_seq(value, int(digits[:end] or b"0")) == found
+
+
+def _seq_of(message: dict[str, Any]) -> int:
+    """Return which commit an entry is of, 0 if it does not say."""
+    if header := message.get("hdrs"):
+        fields = headers_of(base64.b64decode(header))
+        if SEQ_HEADER in fields:
+            return int(fields[SEQ_HEADER])
+    data = base64.b64decode(message.get("data") or "")
+    if data.startswith(b'{"seq":'):
+        digits = data[7:27].split(b",")[0].split(b"}")[0]
+        return int(digits) if digits.isdigit() else 0
+    return 0

@@ -1,0 +1,1 @@
+"""What is on the bus and not in the log: subjects, dispatch, requests of checks, questions to the api."""

@@ -1,0 +1,124 @@
+"""The dispatch projection: what each job should be doing now, for executors in any language.
+
+Bucket `sluice_<cell>_dispatch`, key `dispatch_key(job)`, value a `DispatchEntry` as JSON. The protocol is
+level-triggered, so an executor that missed entries needs only the newest:
+
+- no key: nothing to run (the job waits for its first admission, is over, or is unknown);
+- Running: run attempt `attempt`, once among all executors (`claim_key`), and report JobPodsReady,
+  JobFinished or JobStopped with that attempt;
+- Running with the same attempt but other counts, or another workload: an elastic job was resized. Start
+  or end (highest index first) as many pods as it takes, leave the others alone, and report JobPodsReady
+  again (WS7), also if the counts are what they were: an entry with others may have been missed in between;
+- Suspended with `stop`: end attempt `attempt` and report JobStopped, also if nobody had begun it;
+- Suspended without `stop`: the attempt is over, nothing is to be reported.
+
+An executor that finds another attempt or uid than the one it runs has lost the job: it ends its
+processes and reports nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from sluice.api.core_v1 import Toleration
+from sluice.events.base import JobKey, Value, WorkloadKey
+
+
+class DispatchPodSet(Value, frozen=True, kw_only=True):
+    """Pods that are alike. Selector and tolerations are those to add to the template's own."""
+
+    name: str
+    count: int
+    """Pods that may run at once: what was admitted, not what was asked for."""
+    flavors: dict[str, str] = {}
+    """Resource -> flavor."""
+    node_selector: dict[str, str] = {}
+    tolerations: Sequence[Toleration] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    ungated: int = 0
+    """How many of the pods may start now: all that were admitted."""
+    gated: int = 0
+    """How many more the job wants, which must not start before a workload slice is admitted (WS7)."""
+
+
+class DispatchEntry(Value, frozen=True, kw_only=True):
+    """What one job should be doing."""
+
+    job: JobKey
+    uid: str
+    """Of this incarnation of the job."""
+    state: Literal["Running", "Suspended"]
+    attempt: int
+    """Counts the job's starts from 1; fences executors."""
+    workload: WorkloadKey
+    kind: str = ""
+    stop: bool = False
+    """Suspended, and some executor still owes the JobStopped of `attempt`."""
+    reason: str = ""
+    message: str = ""
+    manifest_seq: int = 0
+    """Log sequence of the JobSubmitted message whose manifest is in force."""
+    seq: int = 0
+    """Log sequence of the commit that made it so."""
+    pod_sets: Sequence[DispatchPodSet] = ()
+
+
+class Claim(Value, frozen=True, kw_only=True):
+    """Value of a claim: which executor has taken an attempt.
+
+    Bucket `sluice_<cell>_claims`, key `claim_key`. Created if absent, so that one executor wins; a claim of
+    an executor without a heartbeat may be taken over by an update of the revision seen.
+    """
+
+    executor: str
+    instance: str = ""
+    """The executor's process, so that a restarted one knows its predecessor's claims."""
+    state: Literal["Active", "Done"] = "Active"
+
+
+class Heartbeat(Value, frozen=True, kw_only=True):
+    """Value of `agent.<name>` in the bucket `sluice_<cell>_heartbeats`, whose entries expire."""
+
+    name: str
+    instance: str
+    host: str = ""
+    pid: int = 0
+    flavors: Sequence[str] = ()
+    """Flavors that it serves; none means all."""
+    capacity: int = 0
+    """Most pods at once; 0 means no limit."""
+    jobs: int = 0
+    """How many it runs."""
+
+
+def key_token(text: str) -> str:
+    """Return *text* as one token of a bucket's key: `a.b` -> `a=2Eb`.
+
+    Percent-encoding with `=`, because keys of JetStream buckets may hold `=` but no `%`.
+    """
+    if text.isascii() and text.replace("-", "").isalnum():
+        return text
+    return quote(text, safe="").replace(".", "%2E").replace("_", "%5F").replace("~", "%7E").replace("%", "=")
+
+
+def key_text(token: str) -> str:
+    """Return the text that `key_token` made a token of."""
+    return unquote(token.replace("=", "%")) if "=" in token else token
+
+
+def dispatch_key(job: JobKey) -> str:
+    """Return the bucket key of a job: `<namespace>.<name>`, each part as `key_token`."""
+    namespace, _, name = job.partition("/")
+    return f"{key_token(namespace)}.{key_token(name)}"
+
+
+def job_of_key(key: str) -> JobKey:
+    """Return the job of a `dispatch_key`."""
+    namespace, _, name = key.partition(".")
+    return JobKey(f"{key_text(namespace)}/{key_text(name)}")
+
+
+def claim_key(job: JobKey, uid: str, attempt: int) -> str:
+    """Return the key of the claim on one attempt of one incarnation of a job."""
+    return f"{dispatch_key(job)}.{uid}.{attempt}"

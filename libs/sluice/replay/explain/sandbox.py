@@ -1,0 +1,164 @@
+"""Trying things out on a copy of a scheduler's state, by really deciding. Nothing is written anywhere."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.meta import ObjectMeta
+from sluice.api.quantity import format_value, resource_value
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.events.base import Event, Micros
+from sluice.events.config import ObjectApplied
+from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Preempted, QuotaReserved
+from sluice.events.slices import WorkloadStopped
+from sluice.log.runtime import process_pool
+
+ROUNDS = 1000
+"""Decisions after which a trial gives up; a settled state needs few."""
+
+
+@dataclass
+class Outcome:
+    """What followed from the change. `reserved` is the workload's, if it got quota."""
+
+    reserved: QuotaReserved | None = None
+    admitted: bool = False
+    preempted: list[Preempted] = field(default_factory=list)
+    """By the workload itself."""
+    others: list[str] = field(default_factory=list)
+    """Other workloads that got quota before."""
+    reason: str = ""
+    message: str = ""
+    settled: bool = True
+    variant: str = ""
+    """Of a job that races: the variant whose reservation it is."""
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Of a job that races: variant -> why it has no quota, the most preferred first."""
+    reserving: dict[str, QuotaReserved] = field(default_factory=dict)
+    """Of a job that races: variant -> its reservation that waits for checks."""
+
+
+FEW = 200
+"""Workloads up to which loading a copy of a state is quicker than a child process."""
+
+
+class Laboratory:
+    """Copies of one state, each to be changed and decided on.
+
+    Of a large state a copy is a child process, which has all memory at once.
+    """
+
+    def __init__(self, state: SchedulerState, seq: int, at: Micros, *, forks: bool | None = None) -> None:
+        self.scheduler = Scheduler()
+        self.seq, self.at = seq, at
+        self.trials = 0
+        self._state = state
+        self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
+        self._data = b"" if self._forks else self.scheduler.dump(state)
+
+    def attempt(self, events: Iterable[Event], key: str) -> Outcome:
+        """Fold *events* into a copy, then decide until *key* has quota or nothing more follows.
+
+        Who is evicted stops at once, so what waits for preempted workloads gets its turn.
+        """
+        self.trials += 1
+        if self._forks:
+            return process_pool.in_copy(lambda: self._attempt(self._state, events, key))
+        return self._attempt(self.scheduler.load(self._data), events, key)
+
+    def apart[T](self, searches: Sequence[Callable[[], T]]) -> list[T]:
+        """Return what searches come to that do not depend on each other; at once where that is quicker."""
+        if not self._forks:
+            return [search() for search in searches]
+
+        def counted(search: Callable[[], T]) -> tuple[T, int]:
+            before = self.trials
+            return search(), self.trials - before
+
+        results = process_pool.side_by_side([lambda _, s=search: counted(s) for search in searches])  # type: ignore[misc]
+        self.trials += sum(trials for _, trials in results)
+        return [result for result, _ in results]
+
+    def _attempt(self, state: SchedulerState, events: Iterable[Event], key: str) -> Outcome:
+        scheduler, seq = self.scheduler, self.seq + 1
+        for event in events:
+            scheduler.apply(state, event, seq, self.at)
+        found = Outcome()
+        for _ in range(ROUNDS):
+            decided = scheduler.decide(state, self.at)
+            if not decided:
+                break
+            stopped = self._fold(state, decided, seq, key, found)
+            if found.reserved is not None:
+                return found
+            for event in stopped:
+                seq += 1
+                scheduler.apply(state, event, seq, self.at)
+        else:
+            found.settled = False
+        workload = state.world.workloads.get(key)  # type: ignore[call-overload]
+        if workload is not None and workload.peers is not None:
+            found.reason, found.message = workload.peers.reason, workload.peers.message
+        return found
+
+    def _fold(
+        self, state: SchedulerState, decided: Sequence[Event], seq: int, key: str, found: Outcome
+    ) -> list[Event]:
+        stopped: list[Event] = []
+        for event in decided:
+            self.scheduler.apply(state, event, seq, self.at)
+            match event:
+                case QuotaReserved(workload=workload):
+                    if workload == key:
+                        found.reserved = event
+                    else:
+                        found.others.append(workload)
+                case Admitted(workload=workload) if workload == key:
+                    found.admitted = True
+                case Preempted(preemptor=preemptor) if preemptor == key:
+                    found.preempted.append(event)
+                case Evicted(workload=workload):
+                    stopped.append(WorkloadStopped(cause=seq, workload=workload))
+                case PendingReasonChanged(workloads=keys) if key in keys:
+                    found.reason, found.message = event.reason, event.message
+                case _:
+                    pass
+        return stopped
+
+
+def with_quota(name: str, spec: kueue.ClusterQueueSpec, more: dict[tuple[str, str], int]) -> ObjectApplied:
+    """Return the change that adds to the nominal quota of a cluster queue, in base units."""
+    groups = [
+        msgspec.structs.replace(
+            group,
+            flavors=[
+                msgspec.structs.replace(
+                    flavor,
+                    resources=[
+                        _more(quota, more.get((flavor.name, quota.name), 0)) for quota in flavor.resources
+                    ],
+                )
+                for flavor in group.flavors
+            ],
+        )
+        for group in spec.resource_groups
+    ]
+    changed = msgspec.structs.replace(spec, resource_groups=groups)
+    return applied_queue(name, changed)
+
+
+def applied_queue(name: str, spec: kueue.ClusterQueueSpec) -> ObjectApplied:
+    manifest = kueue.ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+    return ObjectApplied(
+        cause=0, kind="ClusterQueue", name=name, object=msgspec.Raw(msgspec.json.encode(manifest))
+    )
+
+
+def _more(quota: kueue.ResourceQuota, amount: int) -> kueue.ResourceQuota:
+    if not amount:
+        return quota
+    nominal = resource_value(quota.name, quota.nominal_quota) + amount
+    return msgspec.structs.replace(quota, nominal_quota=format_value(quota.name, nominal))

@@ -1,0 +1,314 @@
+"""What would admit a pending workload: each change is tried on a copy of the state, by really deciding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sluice.api.quantity import format_value
+from sluice.core.flavors.eligibility import FlavorRule
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_checks import checks_for
+from sluice.core.workload.charges import beyond
+from sluice.core.world.model import ClusterQueue
+from sluice.core.world.variants import allowed_flavors
+from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import replaced_slice
+from sluice.events.base import Event
+from sluice.events.slices import (
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+from sluice.replay.views.pending_preemptions import at_hand, imposed
+
+from .activity import activate_command
+from .sandbox import Laboratory, with_quota
+from .suggestions_outside import outside_changes
+
+PROBES = 24
+"""Decisions spent on finding one smallest number."""
+SHOWN = 3
+HOLDERS = 8
+"""Workloads whose end is tried."""
+
+
+@dataclass
+class Remedy:
+    """A change that admits the workload. `amounts`: of quota, in base units (cpu in milli-units)."""
+
+    kind: str
+    text: str
+    smallest: bool = False
+    """The least change of its kind, and the first to be considered."""
+    amounts: dict[str, int] | None = None
+    preempts: int = 0
+
+
+def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Return the changes that were found to admit the workload, the smallest first."""
+    key = workload.key
+    now = laboratory.attempt((), key)
+    if now.reserved is not None:
+        names = ", ".join(event.workload for event in now.preempted)
+        text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
+        return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
+    leaving = _leaving(state, workload)
+    if leaving:
+        stops = [WorkloadStopped(cause=0, workload=holder.key) for holder in leaving]
+        names = ", ".join(holder.key for holder in leaving[:SHOWN])
+        rest = f" and {len(leaving) - SHOWN} more" if len(leaving) > SHOWN else ""
+        waiting = _if(laboratory, key, "stop", f"nothing but time: {names}{rest} must stop first", *stops)
+        if waiting:
+            waiting[0].smallest = True
+            return waiting
+    found: list[Remedy] = []
+    if not workload.active:
+        found += _activation(laboratory, state, workload)
+    found += _constraints(laboratory, state, workload)
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    for kind, text, events in outside_changes(state, workload, cq):
+        found += _if(laboratory, key, kind, text, *events)
+    if cq is not None:
+        for more in laboratory.apart(
+            [
+                lambda: _quota(laboratory, state, workload, cq),
+                lambda: _priority(laboratory, state, workload),
+                lambda: _ends(laboratory, state, workload, cq),
+            ]
+        ):
+            found += more
+    if found:
+        found[0].smallest = True
+    return found
+
+
+def _leaving(state: SchedulerState, workload: Workload) -> list[Workload]:
+    """Return who is evicted and has not stopped yet, in the workload's tree."""
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if cq is None:
+        return []
+    holders = (w for queue in _tree(state, cq) for w in queue.workloads.values())
+    return [w for w in holders if w.evicted_at is not None and not w.stopped]
+
+
+def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) -> list[Remedy]:
+    outcome = laboratory.attempt(events, key)
+    if outcome.reserved is None:
+        return []
+    victims = len(outcome.preempted)
+    suffix = f" (it would preempt {victims})" if victims else ""
+    return [Remedy(kind, text + suffix, preempts=victims)]
+
+
+def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Try it as an active workload; quota is not yet all that it needs where checks have a say."""
+    outcome = laboratory.attempt((_updated(workload.key, active=True),), workload.key)
+    if outcome.reserved is None:
+        return []
+    text = activate_command(workload) or "setting spec.active to true"
+    if outcome.preempted:
+        text += f" (it would preempt {len(outcome.preempted)})"
+    queue = state.world.cluster_queues.get(outcome.reserved.cluster_queue)
+    names = [] if queue is None else checks_for(queue.spec, outcome.reserved.pod_sets)
+    if names:
+        text += f", and Ready from its checks ({', '.join(names)})"
+    return [Remedy("active", text, preempts=len(outcome.preempted))]
+
+
+def _updated(key: str, *, priority: int | None = None, active: bool | None = None) -> Event:
+    return WorkloadUpdated(cause=0, workload=key, priority=priority, active=active)  # type: ignore[arg-type]
+
+
+def _recreated(workload: Workload, **changes: object) -> tuple[Event, ...]:
+    record = msgspec.structs.replace(workload.record, **changes)
+    return WorkloadDeleted(cause=0, workload=workload.key), WorkloadCreated(cause=0, workload=record)
+
+
+def _constraints(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Try it without what it imposes on itself (AX1)."""
+    found: list[Remedy] = []
+    record = workload.record
+    for name in imposed(state, record):
+        events = _recreated(workload, **{name.replace("-", "_"): False})
+        found += _if(laboratory, workload.key, name, f"removing {name} from it", *events)
+    if record.allowed_flavors and record.parent is None:
+        # A variant is made for its flavors; nobody can take that from it.
+        events = _recreated(workload, allowed_flavors=())
+        text = "removing its allowedResourceFlavors"
+        found += _if(laboratory, workload.key, "allowedResourceFlavors", text, *events)
+    return found
+
+
+def least(admits: Callable[[int], bool], guess: int, most: int, probes: int = PROBES) -> int | None:
+    """Return a number that admits while the one below it does not; None if none up to *most* does.
+
+    Starts at *guess*, which usually is the answer.
+    """
+    low, high = 0, max(1, guess)
+    while not admits(high):
+        if high >= most or probes <= 0:
+            return None
+        low, high = high, min(most, high * 2)
+        probes -= 1
+    if high - 1 > low and not admits(high - 1):
+        return high
+    high = max(low + 1, high - 1) if high - 1 > low else high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if admits(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _quota(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
+) -> list[Remedy]:
+    """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
+    found = []
+    for flavors in _choices(state, workload, cq):
+        amounts = _least_quota(laboratory, state, workload, cq, flavors)
+        if amounts is None:
+            continue
+        outcome = laboratory.attempt((with_quota(cq.name, cq.spec, amounts),), workload.key)
+        parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
+        text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
+        if outcome.preempted:
+            text += f" (it would preempt {len(outcome.preempted)})"
+        plain = {f"{f}/{r}": a for (f, r), a in amounts.items()}
+        found.append(Remedy("quota", text, amounts=plain, preempts=len(outcome.preempted)))
+    # Amounts of different resources cannot be compared; fewer kinds come first, then less.
+    found.sort(key=lambda remedy: (len(remedy.amounts or ()), sum((remedy.amounts or {}).values())))
+    return found
+
+
+def _choices(state: SchedulerState, workload: Workload, cq: ClusterQueue) -> list[tuple[str, ...]]:
+    """Return one tuple of flavors per alternative: one flavor of each resource group."""
+    choices: list[tuple[str, ...]] = [()]
+    for group in cq.groups:
+        usable = [f for f in group.flavors if _usable(state, workload, f)]
+        needed = any(
+            r in group.covered_resources for ps in workload.record.pod_sets for r in (*ps.requests, "pods")
+        )
+        if needed:
+            choices = [(*chosen, flavor) for chosen in choices for flavor in usable]
+    return [choice for choice in choices if choice][:16]
+
+
+def _usable(state: SchedulerState, workload: Workload, flavor: str) -> bool:
+    manifest = state.world.flavors.get(flavor)
+    allowed = allowed_flavors(state.world.config, workload.record)
+    if manifest is None or (allowed and flavor not in allowed):
+        return False
+    rule = FlavorRule(manifest)
+    return all(not rule.obstacle(pod_set) for pod_set in workload.record.pod_sets)
+
+
+def _needs(
+    state: SchedulerState, workload: Workload, cq: ClusterQueue, flavors: Sequence[str]
+) -> dict[FlavorResource, int]:
+    """Return what it would be charged; a slice only what it has beyond the one that it replaces (WS3)."""
+    needs: dict[FlavorResource, int] = {}
+    for pod_set in workload.record.pod_sets:
+        requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
+        if "pods" in cq.group_of:
+            requests["pods"] = pod_set.count
+        for resource, amount in requests.items():
+            group = cq.group_of.get(resource)
+            flavor = next((f for f in flavors if group is not None and f in group.flavors), None)
+            if flavor is not None:
+                needs[flavor, resource] = needs.get((flavor, resource), 0) + amount
+    old = replaced_slice(state.world, workload)
+    return needs if old is None else beyond(needs, old.usage)
+
+
+def _least_quota(
+    laboratory: Laboratory,
+    state: SchedulerState,
+    workload: Workload,
+    cq: ClusterQueue,
+    flavors: Sequence[str],
+) -> dict[FlavorResource, int] | None:
+    """Return the least amounts to add: no single one of them can be made smaller."""
+    needs = _needs(state, workload, cq, flavors)
+    short = {
+        fr: max(0, amount - at_hand(state, workload, cq, fr, cq.node.available(fr)))
+        for fr, amount in needs.items()
+    }
+    short = {fr: amount for fr, amount in short.items() if amount}
+    if not short:
+        # Enough for it, but others come first: it takes more of everything that it needs.
+        short = dict.fromkeys(needs, 1)
+
+    def admits(amounts: dict[FlavorResource, int]) -> bool:
+        event = with_quota(cq.name, cq.spec, amounts)
+        return laboratory.attempt((event,), workload.key).reserved is not None
+
+    if not admits(short):
+        base = {fr: max(short.get(fr, 0), amount) for fr, amount in needs.items()}
+        factor = least(lambda n: admits({fr: a * n for fr, a in base.items()}), 1, 1 << 12, 12)
+        if factor is None:
+            return None
+        short = {fr: a * factor for fr, a in base.items()}
+    for fr in sorted(short):
+        if admits({**short, fr: 0}):
+            short[fr] = 0
+            continue
+        guess = short[fr]
+        rest = dict(short)
+        found = least(lambda n, fr=fr, rest=rest: admits({**rest, fr: n}), guess, guess)  # type: ignore[misc]
+        short[fr] = guess if found is None else found
+    return {fr: amount for fr, amount in short.items() if amount}
+
+
+def _priority(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Find the lowest of the priorities in use, or one above, that admits it."""
+    values = {w.priority for w in state.world.workloads.values() if not w.finished}
+    steps = sorted({p for value in values for p in (value, value + 1) if p > workload.priority})
+    low, high = 0, len(steps)
+    best: Remedy | None = None
+    while low < high:
+        middle = (low + high) // 2
+        text = f"priority {steps[middle]} instead of {workload.priority}"
+        event = _updated(workload.key, priority=steps[middle])
+        tried = _if(laboratory, workload.key, "priority", text, event)
+        if tried:
+            best, high = tried[0], middle
+        else:
+            low = middle + 1
+    return [] if best is None else [best]
+
+
+def _ends(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
+) -> list[Remedy]:
+    """Find one workload, the smallest, whose end would make room."""
+    wanted = {(f, r) for group in cq.groups for f in group.flavors for r in group.covered_resources}
+    holders = [
+        (sum(a for fr, a in w.usage.items() if fr in wanted), w.uid, w)
+        for queue in _tree(state, cq)
+        for w in queue.workloads.values()
+        if any(fr in wanted for fr in w.usage)
+        and w.key != workload.record.replaces
+        and (w.record.parent is None or w.record.parent != workload.record.parent)
+    ]
+    holders.sort(key=lambda item: item[:2])
+    step = max(1, len(holders) // HOLDERS)
+    for _, _, holder in [*holders[::step], *holders[-1:]]:
+        # A job ends, and its variants with it; no variant ends by itself.
+        ends = holder.record.parent or holder.key
+        text = f"the end of {ends} (in {holder.cluster_queue})"
+        tried = _if(laboratory, workload.key, "finish", text, WorkloadFinished(cause=0, workload=ends))
+        if tried:
+            return tried
+    return []
+
+
+def _tree(state: SchedulerState, cq: ClusterQueue) -> list[ClusterQueue]:
+    root = cq.node.root()
+    return [q for _, q in sorted(state.world.cluster_queues.items()) if q.node.root() is root]

@@ -1,0 +1,65 @@
+"""What would admit a workload that has quota, and waits for checks or for those it preempts (AC6, AC7)."""
+
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event
+from sluice.events.checks import ChecksReady, ChecksRejected
+from sluice.events.slices import WorkloadStopped
+from sluice.replay.views.pending_preemptions import checks_wait, claims_in, leaving_sibling
+
+from .sandbox import Laboratory
+from .suggestions import Remedy
+
+TRIED = 3
+"""Reservations whose end is tried."""
+
+
+def passing(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Return what its admission takes, decided on a copy; [] when not even that would admit it.
+
+    Its checks must all be Ready, and whom it preempts must stop: neither alone is enough, so there is no
+    smaller change.
+    """
+    key = workload.key
+    world = state.world
+    leaves = leaving_sibling(world, workload)
+    leaving = [*sorted(workload.victims), *([leaves.key] if leaves is not None else [])]
+    events: list[Event] = [
+        WorkloadStopped(cause=0, workload=one)
+        for one in leaving
+        if world.workloads[one].evicted_at is not None and not world.workloads[one].stopped
+    ]
+    waits = checks_wait(world, workload)
+    if waits:
+        ready = ChecksReady(cause=0, workload=workload.key, attempt=workload.reservations)
+        events.append(ready)
+    outcome = laboratory.attempt(events, key)
+    victims = ", ".join(leaving)
+    if not outcome.admitted:
+        # Looked at again when all is ready, it gives its quota up (AC7).
+        return []
+    if not waits:
+        text = f"nothing but time: {victims} must stop first" if victims else "nothing but the next decisions"
+        return [Remedy("stop", text, smallest=True, preempts=len(outcome.preempted))]
+    after = f"; then {victims} must stop" if victims else ""
+    return [Remedy("check", f"Ready from its checks{after}", smallest=True, preempts=len(outcome.preempted))]
+
+
+def giving_up(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Find a reservation with pending preemptions whose end would let the workload in."""
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if cq is None:
+        return []
+    claimants = [w for w in claims_in(state, cq) if w is not workload]
+    for claimant in claimants[:TRIED]:
+        event = ChecksRejected(
+            cause=0, workload=claimant.key, attempt=claimant.reservations, checks=("rejected",)
+        )
+        outcome = laboratory.attempt((event,), workload.key)
+        if outcome.reserved is not None:
+            text = f"{claimant.key} giving up the quota that is promised to it (its checks reject it)"
+            return [Remedy("claim", text, preempts=len(outcome.preempted))]
+    return []
+
+
+__all__ = ["giving_up", "passing"]

@@ -1,0 +1,83 @@
+"""Changes that let a workload be considered at all: stopped queues, missing objects, gates, checks, time."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from sluice.api import kueue
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.api.meta import ObjectMeta
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.inadmissible import stopped
+from sluice.core.world.model import ClusterQueue
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event
+from sluice.events.checks import AdmissionCheckStatusChanged
+from sluice.events.codec import rfc3339
+from sluice.events.config import ObjectApplied
+from sluice.events.slices import WorkloadUpdated
+from sluice.events.variants import PreemptionGateOpened
+
+from .sandbox import applied_queue
+
+Change = tuple[str, str, tuple[Event, ...]]
+"""What kind of change it is, in words, and as events."""
+
+
+def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue | None) -> Iterator[Change]:
+    """Yield the changes that are worth a trial, beside those of quota and rank."""
+    closed = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
+    if closed:
+        parent = workload.record.parent or workload.key
+        opened = (PreemptionGateOpened(cause=0, workload=workload.key, parent=parent, gate=g) for g in closed)
+        own = [gate for gate in closed if gate != GATE_CONCURRENT_ADMISSION]
+        if own:
+            yield "preemptionGates", f"opening its preemption gate {', '.join(own)}", tuple(opened)
+        else:
+            # Nobody opens it but the variant-controller, for one variant after the other (CA11).
+            yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
+    if workload.record.misconfigured:
+        text = f"resources within the limit ranges of namespace {workload.record.namespace}"
+        yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    if local is not None and stopped(local.stop_policy):
+        resumed = kueue.LocalQueueSpec(cluster_queue=local.cluster_queue)
+        event = _applied("LocalQueue", workload.record.queue_name, resumed, workload.record.namespace)
+        yield "stopPolicy", f"resuming LocalQueue {local.key}", (event,)
+    if cq is None:
+        return
+    if cq.spec.stop_policy not in (None, "", "None"):
+        spec = msgspec.structs.replace(cq.spec, stop_policy="None")
+        yield "stopPolicy", f"resuming {cq.name}", (applied_queue(cq.name, spec),)
+    missing = sorted({f for group in cq.groups for f in group.flavors if f not in state.world.flavors})
+    if missing:
+        events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
+        yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
+    yield from _checks(state, cq)
+
+
+def _checks(state: SchedulerState, cq: ClusterQueue) -> Iterator[Change]:
+    """A check whose controller is away keeps its queue from admitting anybody (AC8)."""
+    strategy = cq.spec.admission_checks_strategy
+    names = [] if strategy is None else [rule.name for rule in strategy.admission_checks]
+    away = [n for n in names if n in state.world.checks and not state.world.checks[n].active]
+    if away:
+        who = ", ".join(f"{n} ({state.world.checks[n].controller_name})" for n in away)
+        events = tuple(
+            AdmissionCheckStatusChanged(cause=0, check=name, active=True, reason="Active") for name in away
+        )
+        yield "controller", f"the controller of its admission check {who} coming back", events
+
+
+def waits_until(workload: Workload) -> str:
+    """Return until when it is held back, "" if it is not."""
+    return rfc3339(workload.requeue_at) if workload.held_for and workload.requeue_at else ""
+
+
+def _applied(kind: str, name: str, spec: object, namespace: str = "") -> ObjectApplied:
+    manifest = {"metadata": ObjectMeta(name=name, namespace=namespace), "spec": spec}
+    raw = msgspec.Raw(msgspec.json.encode(manifest))
+    return ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw)
+
+
+__all__ = ["Change", "outside_changes", "waits_until"]

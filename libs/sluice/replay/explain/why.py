@@ -1,0 +1,370 @@
+"""Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help.
+
+report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sluice.api.quantity import format_value, resource_value
+from sluice.core.checks.state import State as ChecksState
+from sluice.core.cycle.entry import Entry
+from sluice.core.cycle.nomination import matches_namespace, nominate
+from sluice.core.flavors.assignment import Mode
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.variants.state import State as VariantState
+from sluice.core.workload.admission_checks import READY
+from sluice.core.world.inadmissible import without_other_flavors
+from sluice.core.world.model import ClusterQueue
+from sluice.core.world.workload import Workload
+from sluice.core.world.workload_slices import replaced_slice
+from sluice.events.base import Micros
+from sluice.events.codec import rfc3339
+from sluice.replay.source.errors import UnknownWorkloadError
+from sluice.replay.views.pending_preemptions import (
+    at_hand,
+    available,
+    checks_wait,
+    claim_of,
+    claims_in,
+    imposed,
+    leaving_sibling,
+    reservation_words,
+    used,
+    victim_words,
+)
+from sluice.replay.views.queues import phase_of
+
+from .activity import deactivated_words, queue_words
+from .checks import checks_of
+from .quota import SHOWN, add_candidates, add_numbers
+from .report import Report
+from .sandbox import Laboratory
+from .suggestions import Remedy, remedies
+from .suggestions_checks import giving_up, passing
+from .suggestions_outside import waits_until
+from .variants import VariantNote, notes
+
+HELPED = 4
+"""Variants for which changes are tried."""
+
+CHECKS_MESSAGE = "It has quota and waits for its admission checks."
+
+
+def find(state: SchedulerState, name: str) -> Workload:
+    """Return a workload by its own key or by its job's; without a namespace it is `default`.
+
+    Raises:
+        UnknownWorkloadError: none is meant.
+    """
+    key = name if "/" in name else f"default/{name}"
+    world = state.world
+    if (found := world.workloads.get(key)) is not None:  # type: ignore[call-overload]
+        return found  # type: ignore[no-any-return]
+    of_job = [w for w in world.workloads.values() if w.record.job is not None and w.record.job.key == key]
+    if of_job:
+        return max(of_job, key=lambda w: w.uid)
+    known = [*world.workloads, *(w.record.job.key for w in world.workloads.values() if w.record.job)]
+    raise UnknownWorkloadError(name, [str(k) for k in known])
+
+
+@dataclass
+class Others:
+    """What other services know at the same sequence, for jobs with variants or checks."""
+
+    families: VariantState | None = None
+    checks: ChecksState | None = None
+
+
+def explain(
+    state: SchedulerState,
+    name: str,
+    seq: int,
+    at: Micros,
+    *,
+    help_: bool = True,
+    others: Others | None = None,
+) -> Report:
+    """Explain what keeps the workload from being admitted, and find what would help.
+
+    Raises:
+        UnknownWorkloadError: there is none of this name.
+    """
+    workload = find(state, name)
+    record = workload.record
+    others = others or Others()
+    of = record.parent or workload.key
+    said = notes(others.families, of, at) if others.families is not None else {}
+    members = state.world.families.get(workload.key)
+    if not members:
+        report = _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
+        _add_checks(report, others)
+        return report
+    report = _blank(state, workload, seq, at)
+    variants = sorted(members.values(), key=lambda v: (v.record.preference, v.uid))
+    for number, variant in enumerate(variants):
+        # The better ones matter most, and each trial takes time.
+        helped = help_ and number < HELPED
+        report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
+        _add_checks(report.variants[-1], others)
+    _family(state, workload, report)
+    return report
+
+
+def _add_checks(report: Report, others: Others) -> None:
+    """Say which checks it waits for, by their own states where those are known."""
+    if others.checks is None:
+        return
+    report.checks = checks_of(others.checks, report.workload)
+    waiting = [check for check in report.checks if check.state != "Ready"]
+    if report.rule != "UnsatisfiedAdmissionChecks" or not waiting:
+        return
+    names = ", ".join(f"{check.name} ({check.state})" for check in waiting)
+    report.message = report.message.replace(
+        CHECKS_MESSAGE, f"It has quota, and waits for its admission checks: {names}."
+    )
+    for remedy in report.remedies:
+        if remedy.kind == "check":
+            who = " and ".join(f"{check.name} ({check.controller})" for check in waiting)
+            remedy.text = remedy.text.replace("its checks", who, 1)
+
+
+def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
+    """Sum up what its variants say: the parent is what the one is that got furthest (CA7)."""
+    report.trials = sum(variant.trials for variant in report.variants)
+    if parent.finished or not parent.active:
+        report.rule, report.message = _outside(state, parent, 0)
+        return
+    for phase in ("Admitted", "Evicted", "QuotaReserved"):
+        best = next((v for v in report.variants if v.phase == phase), None)
+        if best is not None:
+            report.phase, report.rule = phase, best.rule
+            report.message = f"Its variant {_called(best)} is the one."
+            if phase != "Admitted":
+                report.message += f" {best.message}"
+            if phase == "QuotaReserved":
+                _reserving(report)
+            return
+    waiting = [v for v in report.variants if v.phase == "Pending"]
+    report.rule = waiting[0].rule if waiting else "Deactivated"
+    report.message = f"None of its {len(report.variants)} variants has quota; see each."
+    _collect(report, waiting)
+
+
+def _reserving(report: Report) -> None:
+    """Sum up a race whose variants have quota: the first to be admitted wins it (CA7)."""
+    racing = [v for v in report.variants if v.phase == "QuotaReserved"]
+    if len(racing) > 1:
+        names = ", ".join(_called(variant) for variant in racing)
+        report.message = f"Its variants {names} have quota; whichever passes its checks first is admitted."
+    _collect(report, racing)
+
+
+def _collect(report: Report, variants: Sequence[Report]) -> None:
+    """Take over the best remedy of each variant; what happens by itself comes first, then the least."""
+    for variant in variants:
+        for remedy in variant.remedies[:1]:
+            better = replace(remedy, text=f"{remedy.text} (as variant {_called(variant)})", smallest=False)
+            report.remedies.append(better)
+    report.remedies.sort(key=_effort)
+    if report.remedies:
+        report.remedies[0].smallest = True
+
+
+def _effort(remedy: Remedy) -> tuple[int, int, int]:
+    """Nothing at all, nothing but time, then changes: of quota, the smaller one."""
+    rank = {"none": 0, "stop": 1, "turn": 1, "time": 1}.get(remedy.kind, 2)
+    amounts = (remedy.amounts or {}).values()
+    return (rank, len(amounts), sum(amounts))
+
+
+def _called(variant: Report) -> str:
+    return variant.note.name if variant.note is not None else variant.workload
+
+
+def _blank(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> Report:
+    record = workload.record
+    return Report(
+        workload=workload.key,
+        job="" if record.job is None else record.job.key,
+        seq=seq,
+        at=rfc3339(at),
+        phase=phase_of(workload),
+        cluster_queue=workload.cluster_queue or _queue_of(state, workload),
+        local_queue=f"{record.namespace}/{record.queue_name}",
+        rule="",
+        message="",
+    )
+
+
+def _queue_of(state: SchedulerState, workload: Workload) -> str:
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    return "" if local is None else local.cluster_queue
+
+
+def _single(
+    state: SchedulerState, workload: Workload, seq: int, at: Micros, *, help_: bool, note: VariantNote | None
+) -> Report:
+    record = workload.record
+    report = _blank(state, workload, seq, at)
+    report.note = note
+    report.rule, report.message = _outside(state, workload, at)
+    if note is not None and note.inactive_because and report.rule == "Deactivated":
+        report.message = f"It is not active: {note.inactive_because}."
+    report.constraints = imposed(state, record)
+    old = replaced_slice(state.world, workload)
+    report.replaces = "" if old is None else old.key
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if workload.assignment is None and cq is not None and not workload.finished:
+        _place(state, workload, report)
+        add_numbers(state, workload, cq, report)
+        if workload.peers is not None and not report.rule:
+            _verdict(state, workload, cq, report)
+        add_candidates(state, workload, cq, report)
+        _claims(state, workload, cq, report)
+    if workload.preemptions:
+        report.claims.append(claim_of(state.world, workload))
+    if record.parent is not None:
+        report.message = without_other_flavors(report.message)
+    if help_ and _reserved(workload):
+        laboratory = Laboratory(state, seq, at)
+        report.remedies = passing(laboratory, state, workload)
+        report.trials = laboratory.trials
+    if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
+        laboratory = Laboratory(state, seq, at)
+        report.remedies = remedies(laboratory, state, workload)
+        if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
+            report.remedies += giving_up(laboratory, state, workload)
+        report.trials = laboratory.trials
+        if not report.remedies and (until := waits_until(workload)):
+            report.remedies.append(Remedy("time", f"waiting: it is queued again at {until}", smallest=True))
+    return report
+
+
+def _reserved(workload: Workload) -> bool:
+    return (
+        workload.assignment is not None
+        and workload.admitted_at is None
+        and workload.evicted_at is None
+        and not workload.finished
+    )
+
+
+def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    """Name the reservations that hold what it lacks, and tell numbers with what is promised to them (AC6).
+
+    The tree is overdrawn by what is promised: who waits for checks is charged, and so are those who run on
+    meanwhile.
+    """
+    claimants = [w for w in claims_in(state, cq) if w is not workload]
+    if not claimants:
+        return
+    left = available(state, cq, claimants)
+    short = set()
+    for numbers in report.numbers:
+        fr = (numbers.flavor, numbers.resource)
+        if fr not in left or numbers.obstacle:
+            continue
+        resource = numbers.resource
+        in_use = used(cq, claimants, fr)
+        requested = resource_value(resource, numbers.requested)
+        numbers.used = format_value(resource, in_use)
+        numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
+        mine = at_hand(state, workload, cq, fr, left[fr])
+        numbers.available = format_value(resource, mine)
+        free = max(0, cq.node.nominal(fr) - cq.node.used(fr))
+        numbers.borrowable = format_value(resource, max(0, left[fr] - free))
+        numbers.short = format_value(resource, max(0, requested - mine))
+        if numbers.short != "0":
+            short.add(fr)
+    report.claims = [claim_of(state.world, w) for w in claimants if any(fr in short for fr in w.usage)]
+    to_go = {key: claim.claimant for claim in report.claims for key in claim.victims}
+    for candidate in report.candidates:
+        if candidate.workload in to_go:
+            whose = to_go[candidate.workload]
+            candidate.allowed, candidate.why = False, f"its quota is promised to {whose} already"
+    recorded = workload.peers
+    if report.claims and recorded is not None and recorded.reason:
+        # Looked at by itself, it would be judged by an overdrawn tree; the scheduler knew better.
+        report.rule, report.message = recorded.reason, recorded.message
+
+
+def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str, str]:
+    """Return what keeps it from being considered at all; ("", "") if nothing does."""
+    world, record = state.world, workload.record
+    if workload.finished:
+        return "Finished", "It has finished."
+    if workload.evicted_at is not None:
+        return "Evicted", f"It was evicted ({workload.evicted_reason}) and has not stopped yet."
+    if workload.admitted_at is not None:
+        return "Admitted", f"It is not pending: it was admitted. {victim_words(world, workload)}".rstrip()
+    if workload.assignment is not None:
+        claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
+        sibling = leaving_sibling(world, workload)
+        if sibling is not None and not checks_wait(world, workload):
+            text = f"It has quota, and takes over when {sibling.key} has stopped. {claim}"
+            return "WaitingForPreemptedWorkloads", text.rstrip()
+        if workload.checks == READY and workload.preemptions:
+            return "WaitingForPreemptedWorkloads", f"It has quota, and its checks are Ready. {claim}"
+        return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
+    if not workload.active:
+        return "Deactivated", deactivated_words(workload)
+    queue_closed = queue_words(state, record)
+    if queue_closed is not None:
+        return queue_closed
+    if workload.held_for:
+        when = f" until {rfc3339(workload.requeue_at)}" if workload.requeue_at else ""
+        return "OnHold", f"It was evicted ({workload.held_for}) and is held back{when}."
+    if workload.peers is None:
+        return "AdmissionGated", "It is not queued: its admission is gated."
+    local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
+    cq = world.cluster_queues[local.cluster_queue]
+    if not matches_namespace(world, workload, cq.spec.namespace_selector):
+        return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
+    if record.misconfigured:
+        return "Misconfigured", record.misconfigured
+    del at
+    return "", ""
+
+
+def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
+    queue = state.pending.queues.get(workload.cluster_queue)
+    if queue is None or workload.peers is None:
+        return
+    for index, other in enumerate(queue.in_order(), 1):
+        report.queue_size = index
+        if other.key == workload.key:
+            report.position = index
+        elif not report.position and index <= SHOWN:
+            report.ahead.append(other.key)
+
+
+def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
+    """Look at it as its turn in a cycle would: the blocking rule as things are."""
+    assert workload.peers is not None
+    queue = state.pending.queues[workload.cluster_queue]
+    if report.position > 1 and queue.strict:
+        report.rule = "StrictFIFO"
+        report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
+    entry = Entry(workload, queue, cq)
+    nominate(state.world, entry)
+    recorded = workload.peers
+    found = entry.assignment
+    reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
+    if entry.targets:
+        victims = ", ".join(t.workload.key for t in entry.targets)
+        reason = reason or "WaitingForPreemptedWorkloads"
+        message = f"It needs the preemption of {victims}."
+        gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
+        if gates:
+            reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
+    elif found is not None and found.mode is Mode.FIT:
+        ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
+        reason, message = "PendingEvaluation", f"It would fit by itself, and has not had its turn{ahead}."
+    else:
+        message = (found.message if found is not None else entry.message) or recorded.message
+    if report.rule:
+        report.message += f" {message}" if message else ""
+        return
+    report.rule = reason or "PendingEvaluation"
+    report.message = message

@@ -1,0 +1,1 @@
+"""Logs cut down, made fit to share, decided anew (DB3)."""

@@ -1,0 +1,182 @@
+"""What happened, one event after the other: the history of one object, and who preempted it (DB1)."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sluice.core.slices.intake import job_of
+from sluice.events.base import Event, Micros
+from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.scheduler import Preempted
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from sluice.events.variants import VariantCreated
+from sluice.log.contract import Entry
+from sluice.protocol.subjects import COMMITS
+from sluice.replay.source.source import Source
+from sluice.replay.source.time_travel import Progress
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One event, or one message from outside, at its place."""
+
+    seq: int
+    writer: str
+    at: Micros
+    cause: int
+    type: str
+    data: dict[str, Any]
+
+    def about(self) -> frozenset[str]:
+        """Return the keys of workloads and jobs, and the names of queues, that it speaks of."""
+        found = [
+            str(self.data[name])
+            for name in ("workload", "job", "preemptor", "parent", "by", "clusterQueue", "localQueue")
+            if isinstance(self.data.get(name), str)
+        ]
+        found += [key for name in ("workloads", "victims") for key in self.data.get(name, ())]
+        record = self.data.get("workload")
+        if isinstance(record, dict):
+            found.append(f"{record['namespace']}/{record['name']}")
+            if record.get("job"):
+                found.append(record["job"]["key"])
+            if record.get("parent"):
+                found.append(record["parent"])
+        return frozenset(found)
+
+
+def happenings(entries: Iterable[Entry]) -> Iterator[Happening]:
+    """Yield what entries hold, in order; what cannot be read as one happening of type `Unreadable`."""
+    for entry in entries:
+        if entry.suffix in COMMITS:
+            try:
+                steps = decode_commit(entry.payload).steps
+            except CommitDecodeError as error:
+                yield Happening(entry.seq, entry.suffix, entry.at, 0, "Unreadable", {"detail": str(error)})
+                continue
+            for step in steps:
+                for event in step.events:
+                    yield of_event(entry.seq, entry.suffix, step.at, event)
+        else:
+            yield of_message(entry)
+
+
+def of_event(seq: int, writer: str, at: Micros, event: Event) -> Happening:
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    return Happening(seq, writer, at, event.cause, type(event).__name__, data)
+
+
+def of_message(entry: Entry) -> Happening:
+    message = decode_message(entry.payload)
+    root = entry.suffix.partition(".")[0]
+    if isinstance(message, tuple):
+        return Happening(entry.seq, root, entry.at, 0, "Unreadable", {"detail": "; ".join(map(str, message))})
+    data: dict[str, Any] = {"subject": entry.suffix}
+    if root == "job" and (job := job_of(entry.suffix)) is not None:
+        data["job"] = job
+    elif root == "verdict":
+        with contextlib.suppress(msgspec.DecodeError):
+            said = msgspec.json.decode(message.data)
+            data |= {k: said[k] for k in ("workload", "check", "state", "attempt") if k in said}
+    return Happening(entry.seq, root, entry.at, 0, message.type, data)
+
+
+def preemptions_of(source: Source, key: str, progress: Progress | None = None) -> list[Happening]:
+    """Return the Preempted events of a workload, or of any workload of a job, in order."""
+    keys = {key}
+    found = []
+    for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+        for entry in entries:
+            if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
+                continue
+            for step in decode_commit(entry.payload).steps:
+                for event in step.events:
+                    if isinstance(event, WorkloadCreated | VariantCreated):
+                        job, parent = event.workload.job, event.workload.parent
+                        if (job is not None and job.key == key) or parent in keys:
+                            keys.add(event.workload.key)
+                    elif isinstance(event, Preempted) and event.workload in keys:
+                        found.append(of_event(entry.seq, entry.suffix, step.at, event))
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found
+
+
+def history(source: Source, keys: Iterable[str], progress: Progress | None = None) -> list[Happening]:
+    """Return all that happened to jobs, workloads or queues; a job's workloads are found on the way."""
+    wanted = set(keys)
+    found = []
+    for entries in source.read():
+        marks = [key.encode() for key in wanted]
+        for entry in entries:
+            if entry.suffix in COMMITS:
+                if not any(mark in entry.payload for mark in marks):
+                    continue
+            elif entry.suffix.startswith("job.") and job_of(entry.suffix) not in wanted:
+                continue
+            for happening in _marked(entry, marks):
+                about = happening.about()
+                if about & wanted:
+                    found.append(happening)
+                    if happening.type in ("WorkloadCreated", "VariantCreated"):
+                        wanted |= {key for key in about if "/" in key}
+                        marks = [key.encode() for key in wanted]
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found
+
+
+def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
+    """Yield the happenings of an entry that hold one of *marks*."""
+    if entry.suffix not in COMMITS:
+        yield of_message(entry)
+        return
+    with contextlib.suppress(CommitDecodeError):
+        for step in decode_commit(entry.payload).steps:
+            for event in step.events:
+                data = msgspec.json.encode(event)
+                if any(mark in data for mark in marks):
+                    yield of_event(entry.seq, entry.suffix, step.at, event)
+
+
+def history_of_queues(
+    source: Source, locals_: Iterable[str], queues: Iterable[str], progress: Progress | None = None
+) -> list[Happening]:
+    """Return all that happened to cluster queues and to whoever queued in them.
+
+    *locals_*: the local queues (`namespace/name`) that lead there.
+    """
+    names, wanted = frozenset(locals_), set(queues)
+    found = []
+    for entries in source.read():
+        for entry in entries:
+            if entry.suffix not in COMMITS:
+                if job_of(entry.suffix) in wanted:
+                    found.append(of_message(entry))
+                continue
+            with contextlib.suppress(CommitDecodeError):
+                for step in decode_commit(entry.payload).steps:
+                    about = (event for event in step.events if _of_queues(event, names, wanted))
+                    found += [of_event(entry.seq, entry.suffix, step.at, event) for event in about]
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    return found
+
+
+def _of_queues(event: Event, names: frozenset[str], wanted: set[str]) -> bool:
+    """Tell whether the event is about one of *wanted*, which grows by what comes to the queues."""
+    record = getattr(event, "workload", None)
+    if isinstance(record, WorkloadRecord):
+        if f"{record.namespace}/{record.queue_name}" not in names:
+            return False
+        wanted.add(record.key)
+        if record.job is not None:
+            wanted.add(record.job.key)
+        return True
+    about = (record, getattr(event, "job", None), getattr(event, "cluster_queue", None))
+    if any(one in wanted for one in about if isinstance(one, str)):
+        return True
+    return any(key in wanted for key in getattr(event, "workloads", ()))

@@ -1,0 +1,144 @@
+"""What must hold of admission checks in any log (DB6), as the scheduler saw it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.pending_reasons import SUSPENDED
+from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
+from sluice.core.world.activity import CHECK_INACTIVE, why_inactive
+from sluice.core.world.inadmissible import why_reservation_ends
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.codec import rfc3339
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    PendingReasonChanged,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+)
+from sluice.events.slices import WorkloadDeleted, WorkloadFinished, WorkloadUpdated
+
+from .observer import Observer
+
+
+class ApprovalObserver(Observer):
+    """A complete set of Ready verdicts is not taken back because a controller is away (AC9)."""
+
+    name = "approval-kept"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.approved: dict[WorkloadKey, None] = {}
+        """With quota that was never admitted, and all checks Ready."""
+        self.given_up: dict[WorkloadKey, None] = {}
+        """Of those, who gave it up in this step, not because of an eviction."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            ChecksReady: self._ready,
+            QuotaReleased: self._released,
+            PendingReasonChanged: self._said,
+            **dict.fromkeys(
+                (Admitted, ChecksPending, ChecksRejected, ChecksRetry, Evicted, WorkloadDeleted,
+                 WorkloadFinished),
+                self._over,
+            ),
+        }  # fmt: skip
+
+    def _ready(self, state: SchedulerState, event: ChecksReady) -> Iterable[str]:
+        if _current(state, event) is not None:
+            self.approved[event.workload] = None
+        return ()
+
+    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+        self.approved.pop(event.workload, None)
+        return ()
+
+    def _released(self, _: SchedulerState, event: QuotaReleased) -> Iterable[str]:
+        if event.workload in self.approved:
+            del self.approved[event.workload]
+            self.given_up[event.workload] = None
+        return ()
+
+    def _said(self, state: SchedulerState, event: PendingReasonChanged) -> Iterator[str]:
+        for key in event.workloads if event.reason == SUSPENDED else ():
+            workload = state.world.workloads.get(key)
+            if key not in self.given_up or workload is None:
+                continue
+            local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+            queue = state.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+            if queue is None or why_reservation_ends(state.world, workload) is not None:
+                continue
+            if [reason for reason, _ in why_inactive(state.world, queue)] == [CHECK_INACTIVE]:
+                yield f"{key} gave its quota up with all checks Ready, because a controller is away"
+
+    def settled(self, state: SchedulerState) -> Iterable[str]:  # noqa: ARG002
+        self.given_up.clear()
+        return ()
+
+
+class RetryObserver(Observer):
+    """Who was sent back by its checks has no quota before the longest of their delays is over (AC3)."""
+
+    name = "retry-waits"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.until: dict[WorkloadKey, Micros] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            ChecksRetry: self._retry,
+            Evicted: self._evicted,
+            QuotaReserved: self._reserved,
+            **dict.fromkeys(
+                (ChecksPending, ChecksRejected, WorkloadDeactivated, WorkloadDeleted, WorkloadFinished),
+                self._over,
+            ),
+            WorkloadUpdated: self._updated,
+        }
+
+    def _retry(self, state: SchedulerState, event: ChecksRetry) -> Iterable[str]:
+        workload = _current(state, event)
+        if workload is not None and workload.active and workload.held_for in ("", ADMISSION_CHECK, PREEMPTED):
+            self.until[event.workload] = max(event.requeue_at, self.until.get(event.workload, 0))
+        return ()
+
+    def _evicted(self, _: SchedulerState, event: Evicted) -> Iterable[str]:
+        # What ends for another reason begins anew when that is over.
+        if event.reason not in (ADMISSION_CHECK, PREEMPTED):
+            self.until.pop(event.workload, None)
+        return ()
+
+    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+        self.until.pop(event.workload, None)
+        return ()
+
+    def _updated(self, _: SchedulerState, event: WorkloadUpdated) -> Iterable[str]:
+        if event.active is not None:
+            self.until.pop(event.workload, None)
+        return ()
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        until = self.until.pop(event.workload, None)
+        workload = state.world.workloads.get(event.workload)
+        at = workload.reserved_at if workload is not None else None
+        if until is not None and at is not None and at < until:
+            text = f"{event.workload} has quota since {rfc3339(at)}"
+            yield f"{text}, but a check had asked for {rfc3339(until)}"
+
+
+def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workload | None:
+    """Return the workload if the event is about its latest reservation."""
+    workload = state.world.workloads.get(event.workload)
+    return workload if workload is not None and event.attempt in (0, workload.reservations) else None
+
+
+CHECK_OBSERVERS: tuple[type[Observer], ...] = (ApprovalObserver, RetryObserver)
+
+__all__ = ["CHECK_OBSERVERS", "ApprovalObserver", "RetryObserver"]

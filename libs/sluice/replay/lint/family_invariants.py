@@ -1,0 +1,342 @@
+"""What must hold of families of variants in any log (DB6), as the variant-controller saw it.
+
+It answers what others write: the scheduler admits a variant, and only then can its parent be. So a family is
+judged when the controller has gone on to later inputs, twice, as one leader may have crashed in between.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from sluice.api.features import enabled
+from sluice.api.labels import GATE_CONCURRENT_ADMISSION
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.variants.decide import family_deadline
+from sluice.core.variants.decider import VariantController
+from sluice.core.variants.state import Family, State, restricted, within
+from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
+from sluice.core.world.variants import policy_in_force, siblings
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
+from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentEvicted,
+    ParentMarked,
+    ParentUnmarked,
+    VariantCreated,
+    VariantStopped,
+)
+
+from .observer import Observer
+
+GRACE = 2
+"""So often the controller must have gone on before what it has left as it was counts as wrong."""
+
+
+class _Settling(Observer):
+    """Looks at families that something has happened to, when the controller has had its say."""
+
+    decider = VariantController
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, int] = {}
+        """Family -> how often the controller went on and left it wrong."""
+        self._decided = False
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        hears: dict[type[Event], Callable[[Any, Any], Iterable[str]]] = dict.fromkeys(
+            (
+                Admitted,
+                Evicted,
+                QuotaReleased,
+                WorkloadCreated,
+                WorkloadDeactivated,
+                WorkloadStopped,
+                WorkloadUpdated,
+            ),
+            self._came,
+        )
+        return {**hears, ObjectApplied: self._changed, ObjectDeleted: self._changed}
+
+    @abstractmethod
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        """Say what is wrong with a family that the controller has nothing to add to."""
+
+    def settled(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        self._decided = True
+        return ()
+
+    def ended(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        """The log may end before the controller has answered."""
+        return ()
+
+    def _came(self, state: State, event: Any) -> Iterator[str]:
+        key = event.workload.key if isinstance(event, WorkloadCreated) else event.workload
+        family = state.families.get(key) or state.of_variant.get(key)
+        if self._decided:
+            # The first input since: whatever came before it was decided on, but not this.
+            self._decided = False
+            yield from self._look(state, family.key if family is not None else None)
+        if family is not None:
+            self.due.setdefault(family.key, 0)
+
+    def _changed(self, _: State, __: ObjectApplied | ObjectDeleted) -> Iterable[str]:
+        """Other rules hold for any of them now, by which the controller has not decided yet."""
+        self._decided = False
+        return ()
+
+    def _look(self, state: State, changed: WorkloadKey | None) -> Iterator[str]:
+        for key in [key for key in self.due if key != changed]:
+            family = state.families.get(key)
+            texts = list(self.wrong(state, family)) if family is not None else []
+            self.due[key] += 1
+            if texts and self.due[key] < GRACE:
+                continue
+            del self.due[key]
+            yield from texts
+
+
+class ParentObserver(_Settling):
+    """A parent is admitted exactly when one of its variants is, and as that one (CA7)."""
+
+    name: ClassVar[str] = "parent-admitted"
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {**super().hears(), ParentAdmitted: self._parent_admitted}
+
+    def _parent_admitted(self, state: State, event: ParentAdmitted) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        variant = family.variants.get(event.variant) if family is not None else None
+        if variant is None or variant.admitted_at is None:
+            yield f"{event.workload} was admitted as {event.variant}, which is not admitted"
+        elif variant.evicted or variant.stopped:
+            # Told to go, or stopped already: the scheduler gives its quota to others when it hears of that.
+            yield f"{event.workload} was admitted as {event.variant}, whose stop was not settled"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        if state.policy_of(family) is None or not family.active:
+            return  # what runs is on its way out, or stays until it is known where it belongs
+        running = family.variants.get(family.running) if family.running is not None else None
+        if family.running is None:
+            for variant in family.variants.values():
+                if variant.runs:
+                    yield f"{variant.key} is admitted, but its parent {family.key} is not"
+        elif not family.leaving and (running is None or not running.runs):
+            yield f"{family.key} is admitted as {family.running}, which is not (any more)"
+
+
+class OrphanObserver(Observer):
+    """No variant is made for a parent that is over: variants end with their parents (CA4)."""
+
+    name: ClassVar[str] = "no-orphan"
+    decider = VariantController
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {VariantCreated: self._created}
+
+    def _created(self, state: State, event: VariantCreated) -> Iterator[str]:
+        if event.workload.parent not in state.families:
+            yield f"{event.workload.key} is a variant of {event.workload.parent}, which is over or never was"
+
+
+class AllowedObserver(Observer):
+    """A job's own allowed flavors hold for its variants, and quota is of flavors that are allowed (CA4)."""
+
+    name: ClassVar[str] = "allowed-flavors"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {VariantCreated: self._created, QuotaReserved: self._reserved}
+
+    def _created(self, state: SchedulerState, event: VariantCreated) -> Iterator[str]:
+        record = event.workload
+        parent = state.world.workloads.get(record.parent) if record.parent is not None else None
+        allowed = parent.record.allowed_flavors if parent is not None else ()
+        if allowed and not set(record.allowed_flavors) <= set(allowed):
+            yield f"{record.key} may use {list(record.allowed_flavors)}, its job allows {list(allowed)}"
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        """By the flavors that the scheduler knew of: an edit may have been on its way."""
+        workload = state.world.workloads.get(event.workload)
+        # Not as the scheduler works it out: it could be wrong.
+        gates = state.world.config.feature_gates
+        allowed: Sequence[str] = workload.record.allowed_flavors if workload is not None else ()
+        if workload is not None and workload.record.parent is None:
+            allowed = allowed if enabled(gates, "ConcurrentAdmission") else ()
+        if allowed and not within(event.pod_sets, allowed):
+            given = sorted({name for pods in event.pod_sets for name in pods.flavors.values()})
+            yield f"{event.workload} has quota of {given}, it may use {list(allowed)}"
+
+
+class MigrationObserver(Observer):
+    """Jobs migrate only where they race: not without a policy, nor without the gate (CA1, CA10)."""
+
+    name: ClassVar[str] = "migration"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {Evicted: self._evicted}
+
+    def _evicted(self, state: SchedulerState, event: Evicted) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        if event.reason != FLAVOR_MIGRATION or workload is None:
+            return
+        # It may leave a queue that is its local queue's no more: what counts is where the other one races.
+        names = [other.cluster_queue for other in siblings(state.world, workload)]
+        queues = [queue for name in names if (queue := state.world.cluster_queues.get(name)) is not None]
+        if all(policy_in_force(state.world.config, queue.spec) is None for queue in queues):
+            yield f"{event.workload} was evicted to migrate, and its job races nowhere"
+
+
+class MarkObserver(Observer):
+    """What has quota, or runs, neither becomes a parent nor stops being one (CA4)."""
+
+    name: ClassVar[str] = "stopped-first"
+    decider = VariantController
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {ParentMarked: self._marked, ParentUnmarked: self._unmarked}
+
+    def _marked(self, state: State, event: ParentMarked) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        if family is not None and family.holds:
+            yield f"{event.workload} became a parent while it had quota of its own"
+
+    def _unmarked(self, state: State, event: ParentUnmarked) -> Iterator[str]:
+        family = state.families.get(event.workload)
+        if family is not None and family.running is not None:
+            yield f"{event.workload} runs as {family.running}, and is no parent any more"
+
+
+class ChanceObserver(_Settling):
+    """A family that waits has an active variant, or a delay or a failure that says why not (CA9, CA12)."""
+
+    name: ClassVar[str] = "has-a-chance"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        policy = state.policy_of(family)
+        if policy is None or not policy.wanted or not family.active or family.running is not None:
+            return
+        if family.holds or not restricted(policy, family.record.allowed_flavors):
+            return  # it is to stop first; or it can never run
+        variants = family.variants.values()
+        if any(v.active or v.failed or v.admitted_at is not None for v in variants):
+            return
+        if family_deadline(state, family) is None:
+            yield f"{family.key} waits, but none of its variants is active, and nothing says why"
+
+
+class WantedObserver(_Settling):
+    """A family has the variants that its queue asks for, of the flavors that its job allows (CA4, CA13)."""
+
+    name: ClassVar[str] = "wanted-variants"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        policy = state.policy_of(family)
+        if policy is None or family.holds or family.leaving:
+            return
+        allowed = family.record.allowed_flavors
+        for wanted in policy.wanted:
+            flavors = tuple(name for name in wanted.flavors if not allowed or name in allowed)
+            variant = family.named(wanted.name)
+            if variant is None and flavors:
+                yield f"{family.key} has no variant {wanted.name}, which its queue asks for"
+            elif variant is not None and tuple(variant.record.allowed_flavors) != flavors:
+                have = list(variant.record.allowed_flavors)
+                yield f"{variant.key} may use {have}, its queue and its job say {list(flavors)}"
+        names = [wanted.name for wanted in policy.wanted]
+        for variant in family.variants.values():
+            if variant.name not in names:
+                yield f"{variant.key} is there, and its queue asks for none of its name"
+
+
+class StopObserver(Observer):
+    """What runs is stopped for an edit of its queue only if its flavors are not allowed any more (CA13), and
+    the scheduler hears why it was."""
+
+    name: ClassVar[str] = "stopped-for-cause"
+    decider = VariantController
+
+    def __init__(self) -> None:
+        self.reasons: dict[WorkloadKey, str] = {}
+        """Variant -> why its parent was told to stop, until it has."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {ParentEvicted: self._evicted, VariantStopped: self._stopped}
+
+    def _evicted(self, state: State, event: ParentEvicted) -> Iterator[str]:
+        self.reasons[event.variant] = event.reason
+        family = state.families.get(event.workload)
+        policy = state.policy_of(family) if family is not None else None
+        variant = family.variants.get(event.variant) if family is not None else None
+        if event.reason != CONCURRENT_ADMISSION or policy is None or family is None or variant is None:
+            return
+        wanted = policy.named(variant.name)
+        allowed = family.record.allowed_flavors
+        if variant.assignment is None or wanted is None:
+            return
+        if within(variant.assignment, wanted.flavors) and (
+            not allowed or within(variant.assignment, allowed)
+        ):
+            yield f"{variant.key} was stopped for its flavors, which are all allowed"
+
+    def _stopped(self, _: State, event: VariantStopped) -> Iterator[str]:
+        reason = self.reasons.pop(event.workload, "")
+        if reason and not event.reason:
+            yield f"{event.workload} was stopped for {reason}, and the scheduler does not hear of that"
+
+
+class OpenGateObserver(_Settling):
+    """The gate of a variant is closed once it is admitted: its turn at preempting is over (CA11)."""
+
+    name: ClassVar[str] = "open-gate"
+
+    def wrong(self, state: State, family: Family) -> Iterator[str]:
+        if state.policy_of(family) is None or family.leaving or family.holds or not family.active:
+            return
+        for variant in family.variants.values():
+            if variant.gate_at is not None and variant.runs:
+                yield f"{variant.key} is admitted, and its gate is still open"
+
+
+class TurnObserver(Observer):
+    """No variant gets in before a better one has had its turn at preempting (CA11, decision 0017)."""
+
+    name: ClassVar[str] = "turns"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {QuotaReserved: self._reserved}
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is None or workload.record.parent is None:
+            return
+        for other in state.world.families.get(workload.record.parent, {}).values():
+            record = other.record
+            gated = any(
+                gate != GATE_CONCURRENT_ADMISSION and gate not in other.open_gates
+                for gate in record.preemption_gates
+            )
+            waits = (other.tries or other.blocked_on_gates) and other.active and not other.spent
+            if waits and not gated and record.preference < workload.record.preference:
+                yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
+
+
+FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
+    ParentObserver,
+    OrphanObserver,
+    AllowedObserver,
+    MigrationObserver,
+    MarkObserver,
+    ChanceObserver,
+    WantedObserver,
+    StopObserver,
+    OpenGateObserver,
+    TurnObserver,
+)
+
+__all__ = ["FAMILY_OBSERVERS"]

@@ -1,0 +1,176 @@
+"""Nobody waits for quota that is free: looked at when the scheduler has nothing more to decide (SC1, SC2).
+
+What fits is worked out here once more, in the plainest way, and with none of the scheduler's shortcuts: what
+is free in the tree with everything in it that is in use or promised to anybody. It is asked only of those
+whose answer is beyond doubt.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from sluice.api.features import enabled
+from sluice.core.cycle.admission import blocks_admission
+from sluice.core.cycle.nomination import matches_namespace
+from sluice.core.flavors.eligibility import FlavorRule
+from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.variants import Standing, standing, yields
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, PodSet
+
+from .observer import Observer
+
+
+def idle(state: SchedulerState, *, settled: bool = False) -> Iterator[str]:
+    """Say who waits for quota that is free; nobody while the scheduler has something to decide.
+
+    `settled`: it has been asked, and has not.
+    """
+    pending, world = state.pending, state.world
+    if not settled and (pending.busy or state.lifecycle.due or world.claims.due):
+        return
+    if blocks_admission(world.config) and state.not_ready:
+        return
+    for tree in pending.trees.values():
+        yield from _in_tree(world, tree)
+
+
+def _in_tree(world: World, tree: TreeQueues) -> Iterator[str]:
+    waiting = [queue for queue in tree.members.values() if queue.classes and not queue.stopped]
+    if not waiting:
+        return
+    mark = world.tree.mark()
+    for queue in tree.waiting.values():
+        for one in queue.holding():
+            world.tree.add(queue.node, one.usage)
+    for queue in waiting:
+        cq = world.cluster_queues[queue.name]
+        # Who cannot be sure to get back what it lends keeps what it waits for.
+        if any(other is not queue and not _lends(world, other) for other in waiting):
+            continue
+        for peers in _asked(queue):
+            flavors = _could_have(world, cq, peers.head())
+            if flavors:
+                yield f"{peers.head().key} waits in {queue.name}, and {', '.join(flavors)} is free for it"
+    world.tree.rollback(mark)
+
+
+def _lends(world: World, queue: Queue) -> bool:
+    policy = world.cluster_queues[queue.name].spec.preemption
+    return policy is not None and policy.reclaim_within_cohort == "Any"
+
+
+def _asked(queue: Queue) -> Iterable[Peers]:
+    """Return the classes that may be served now: behind a StrictFIFO head nobody is."""
+    classes = [peers for peers in queue.classes.values() if peers.waiting is None]
+    if not queue.strict:
+        return classes
+    if queue.waiting:
+        return ()
+    return sorted(classes, key=lambda peers: peers.rank or (0, 0, ""))[:1]
+
+
+def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]:
+    """Return the flavors that the workload could have at once, [] if it cannot, or that is not sure."""
+    record = workload.record
+    if len(record.pod_sets) != 1 or record.replaces is not None or not cq.active or record.misconfigured:
+        return []
+    if not matches_namespace(world, workload, cq.spec.namespace_selector):
+        return []
+    fungibility = cq.spec.flavor_fungibility
+    if fungibility is not None and fungibility.when_can_preempt not in ("", "TryNextFlavor"):
+        return []
+    if record.parent is not None:
+        how = standing(world, workload)[0]
+        if how is Standing.BARRED or yields(world, workload):
+            return []
+    (pods,) = record.pod_sets
+    count = pods.count - workload.reclaimable.get(pods.name, 0)
+    requests = {**pods.requests, **({"pods": 1} if "pods" in cq.group_of else {})}
+    # With none of a resource, too, the pods must be able to run on one of its flavors.
+    wanted = {resource: amount * count for resource, amount in requests.items()}
+    if count <= 0 or not any(wanted.values()) or any(resource not in cq.group_of for resource in wanted):
+        return []
+    found = []
+    for group in cq.groups:
+        part = {resource: amount for resource, amount in wanted.items() if group is cq.group_of[resource]}
+        if part:
+            flavor = next((f for f in group.flavors if _fits(world, cq, workload, pods, f, part)), None)
+            if flavor is None:
+                return []
+            found.append(flavor)
+    return found
+
+
+def _fits(
+    world: World, cq: ClusterQueue, workload: Workload, pods: PodSet, flavor: str, wanted: Mapping[str, int]
+) -> bool:
+    record, node = workload.record, cq.node
+    known = world.flavors.get(flavor)
+    if known is None or FlavorRule(known).obstacle(pods):
+        return False
+    gates = world.config.feature_gates
+    # A variant keeps to its flavors whatever the gate says.
+    bound = record.parent is not None or enabled(gates, "ConcurrentAdmission")
+    if bound and record.allowed_flavors and flavor not in record.allowed_flavors:
+        return False
+    cannot_borrow = record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")
+    for resource, amount in wanted.items():
+        fr = (flavor, resource)
+        more = amount - _of_siblings(world, workload, fr)
+        if more > 0 and (node.available(fr) < more or node.potential_available(fr) < amount):
+            return False
+        if (
+            more > 0
+            and cannot_borrow
+            and (node.used(fr) + more > node.nominal(fr) or amount > node.nominal(fr))
+        ):
+            return False
+    return True
+
+
+def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
+    """Return what siblings of a variant are charged for in its queue: only one of them will run (CA10)."""
+    parent = workload.record.parent
+    if parent is None:
+        return 0
+    return sum(
+        other.usage.get(fr, 0)
+        for other in world.families.get(parent, {}).values()
+        if other.assignment is not None
+        and other is not workload
+        and other.cluster_queue == workload.cluster_queue
+        and not other.preemptions
+    )
+
+
+class IdleObserver(Observer):
+    """Nobody waits for quota that is free (SC1, SC2).
+
+    All that wait are looked at, which takes long where many do, so ever more rarely as the log goes on.
+    """
+
+    name: ClassVar[str] = "idle-quota"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.steps = self._due = 0
+        self._growth, self._least = 0.5, 16
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {}
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        self.steps += 1
+        if self.steps >= self._due and not state.pending.busy:
+            self._due = self.steps + max(self._least, int(self.steps * self._growth))
+            yield from idle(state)
+
+    def ended(self, state: SchedulerState) -> Iterator[str]:
+        yield from idle(state)
+
+
+__all__ = ["IdleObserver", "idle"]

@@ -1,0 +1,117 @@
+"""No preemptions go round in a circle, in any log (SC5, decision 0018)."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.preemption_history import IN_VAIN, actor
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.checks import AdmissionCheckStatusChanged
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.scheduler import Preempted, QuotaReserved
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadStopped,
+    WorkloadUpdated,
+)
+
+from .observer import Observer
+
+MOST = 8
+"""So often at most one preempts another with no input in between, however often it loses its place."""
+
+
+class CircleObserver(Observer):
+    """Nobody preempts those that have preempted it, nor the same ones over and over.
+
+    What the scheduler remembers of past preemptions says so; and so does what is kept here, which rests on
+    inputs alone and uses nothing that the scheduler uses: its memory could be too short, or wrong.
+    """
+
+    name = "no-circles"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[WorkloadKey, WorkloadKey], int] = {}
+        """Preemptor and victim -> how often since the last input."""
+        self._vain: dict[tuple[WorkloadKey, WorkloadKey], int] = {}
+        """The same -> how often since the preemptor had quota, too."""
+        self._by: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """Victim -> who preempted it since the last input."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        inputs = (
+            AdmissionCheckStatusChanged,
+            ObjectApplied,
+            ObjectDeleted,
+            ReclaimablePodsUpdated,
+            WorkloadCreated,
+            WorkloadDeleted,
+            WorkloadFinished,
+            WorkloadUpdated,
+        )
+        return {
+            **dict.fromkeys(inputs, self._input),
+            WorkloadStopped: self._stopped,
+            QuotaReserved: self._reserved,
+            Preempted: self._preempted,
+        }
+
+    def _input(self, _: SchedulerState, _event: Event) -> Iterable[str]:
+        self._forget()
+        return ()
+
+    def _forget(self) -> None:
+        if self._by:
+            self._times.clear()
+            self._vain.clear()
+            self._by.clear()
+
+    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> Iterable[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.assignment is not None and workload.evicted_at is None:
+            self._forget()
+        return ()
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+        """What it has preempted for was not in vain, unless it has the quota on a promise only (AC6)."""
+        workload = state.world.workloads.get(event.workload)
+        if self._vain and workload is not None and not event.preemptions_pending:
+            key = actor(workload)
+            self._vain = {pair: times for pair, times in self._vain.items() if pair[0] != key}
+        return ()
+
+    def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
+        preemptor = state.world.workloads.get(event.preemptor)
+        victim = state.world.workloads.get(event.workload)
+        if preemptor is None or victim is None:
+            return
+        pair = (actor(preemptor), actor(victim))
+        times = self._times[pair] = self._times.get(pair, 0) + 1
+        vain = self._vain[pair] = self._vain.get(pair, 0) + 1
+        before = pair[1] in self._who_preempted(pair[0])
+        self._by.setdefault(pair[1], {})[pair[0]] = None
+        circles = state.world.circles
+        if before or circles.has_preempted(pair[1], pair[0]):
+            yield f"{event.preemptor} preempted {event.workload}, which had preempted it or those who did"
+        elif max(vain, circles.times(*pair)) > IN_VAIN or times > MOST:
+            times = max(times, circles.times(*pair))
+            yield f"{event.preemptor} preempted {event.workload} {times} times, and nothing came of it"
+
+    def _who_preempted(self, key: WorkloadKey) -> dict[WorkloadKey, None]:
+        """Return who preempted it since the last input, directly or through others."""
+        found: dict[WorkloadKey, None] = {}
+        todo = [key]
+        while todo:
+            for other in self._by.get(todo.pop(), ()):
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return found
+
+
+__all__ = ["CircleObserver"]

@@ -1,0 +1,187 @@
+"""What must hold of preemption and of partial admission in any log (DB6), as the scheduler saw it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar
+
+import msgspec
+
+from sluice.api.features import enabled
+from sluice.core.cycle.nomination import Oracle
+from sluice.core.flavors.assigner import assign
+from sluice.core.flavors.assignment import Mode
+from sluice.core.quota.tree import FlavorResource, Node
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.reservations import without
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, PreemptionIssued, QuotaReserved
+
+from .observer import Observer
+
+
+class NeededObserver(Observer):
+    """Nobody is preempted for capacity that the preemptor does not need: with any one of its victims still
+    there it would not fit (SC5, Kueue's fill-back).
+
+    Judged where nothing else plays a part: for the first decision of a step in its tree, in which nobody
+    waits for victims of others, and nobody keeps what it waits for. A set that leaves its preemptor within
+    its own quota may be what the rules ask for although fewer would do if it borrowed.
+    """
+
+    name: ClassVar[str] = "needed-victims"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.victims: dict[WorkloadKey, list[WorkloadKey]] = {}
+        """Preemptor -> whom it has preempted in this step."""
+        self.decided: set[Node] = set()
+        """Roots of trees in which something was given in this step."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            Preempted: self._preempted,
+            PreemptionIssued: self._issued,
+            PendingPreemptionsIssued: self._claimed,
+            QuotaReserved: self._reserved,
+        }
+
+    def settled(self, state: SchedulerState) -> Iterable[str]:  # noqa: ARG002
+        if self.victims:
+            self.victims.clear()
+        if self.decided:
+            self.decided.clear()
+        return ()
+
+    def _preempted(self, _: SchedulerState, event: Preempted) -> Iterable[str]:
+        self.victims.setdefault(event.preemptor, []).append(event.workload)
+        return ()
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+        queue = state.world.cluster_queues.get(event.cluster_queue)
+        if queue is not None:
+            self.decided.add(queue.node.root())
+        return ()
+
+    def _issued(self, state: SchedulerState, event: PreemptionIssued) -> Iterator[str]:
+        usage: dict[FlavorResource, int] = {}
+        for name, amount in event.usage.items():
+            flavor, _, resource = name.partition("/")
+            usage[flavor, resource] = amount
+        yield from self._judge(state, event.workload, event.victims, usage, charged=False)
+
+    def _claimed(self, state: SchedulerState, event: PendingPreemptionsIssued) -> Iterator[str]:
+        claimant = state.world.workloads.get(event.workload)
+        if claimant is not None:
+            yield from self._judge(state, event.workload, event.victims, claimant.usage, charged=True)
+
+    def _judge(
+        self,
+        state: SchedulerState,
+        key: WorkloadKey,
+        all_victims: Sequence[WorkloadKey],
+        usage: Mapping[FlavorResource, int],
+        *,
+        charged: bool,
+    ) -> Iterator[str]:
+        world = state.world
+        preemptor = world.workloads.get(key)
+        mine = self.victims.pop(key, [])
+        queue = world.cluster_queues.get(preemptor.cluster_queue) if preemptor is not None else None
+        if preemptor is None or queue is None:
+            return
+        root = queue.node.root()
+        first = root not in self.decided
+        self.decided.add(root)
+        record = preemptor.record
+        if not first or not mine or record.parent is not None or record.replaces is not None:
+            return
+        if not _undisturbed(state, preemptor, queue):
+            return
+        victims = [found for name in all_victims if (found := world.workloads.get(name)) is not None]
+        for victim in victims:
+            if victim.record.parent is not None or victim.record.replaces is not None:
+                return  # what it is charged depends on who else of its job has quota
+        if charged:
+            victims.append(preemptor)  # out of the tree, as it is to be tried
+        with without(world, victims):
+            within = _fits(queue.node, usage, borrowing=False)
+        constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
+        may_borrow = not (constrained and record.cannot_borrow)
+        borrowing = may_borrow and (world.config.fair_sharing.enable or not within)
+        for name in mine:
+            with without(world, [other for other in victims if other.key != name]):
+                if _fits(queue.node, usage, borrowing=borrowing):
+                    yield f"{key} preempted {name}, and would fit without that"
+
+
+def _undisturbed(state: SchedulerState, preemptor: Workload, queue: ClusterQueue) -> bool:
+    """Does nobody else of the tree wait for victims, or keep what it waits for?"""
+    pending, world = state.pending.queues.get(queue.name), state.world
+    tree = pending.tree if pending is not None else None
+    if tree is None:
+        return False
+    for waits in tree.waiting.values():
+        if any(one.workload is not preemptor for one in waits.holding()):
+            return False
+    for name, other in tree.members.items():
+        if any(claimant != preemptor.key for claimant in world.claims.by_queue.get(name, ())):
+            return False
+        policy = world.cluster_queues[name].spec.preemption
+        if other.classes and (policy is None or policy.reclaim_within_cohort != "Any"):
+            waiting = [each for each in other.classes.values() if each.waiting is None]
+            if waiting or name != queue.name:
+                return False
+    return True
+
+
+def _fits(node: Node, usage: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
+    return all(
+        amount <= node.available(fr) and (borrowing or node.used(fr) + amount <= node.subtree_quota(fr))
+        for fr, amount in usage.items()
+    )
+
+
+class PartialObserver(Observer):
+    """A constraint never leads to fewer pods than the workload would have had without it (AX4)."""
+
+    name: ClassVar[str] = "constraints-keep-pods"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {QuotaReserved: self._reserved}
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        world = state.world
+        workload = world.workloads.get(event.workload)
+        if workload is None or not (workload.record.cannot_borrow or workload.record.cannot_preempt):
+            return
+        given = {pods.name: pods.count for pods in event.pod_sets}
+        asked = {
+            pods.name: pods.count - workload.reclaimable.get(pods.name, 0)
+            for pods in workload.record.pod_sets
+        }
+        queue = world.cluster_queues.get(event.cluster_queue)
+        if queue is None or all(given.get(name, 0) >= count for name, count in asked.items()):
+            return
+        if workload.record.replaces is None and _undisturbed(state, workload, queue):
+            with without(world, [workload]):
+                if _free(world, workload, queue):
+                    had = ", ".join(f"{count} of {asked[name]} {name}" for name, count in given.items())
+                    yield f"{workload.key} has {had}, and would have all without its constraints"
+
+
+def _free(world: World, workload: Workload, queue: ClusterQueue) -> bool:
+    """Would all of the workload fit, or get in by preemption, if it had no constraints?"""
+    free = copy(workload)
+    free.record = msgspec.structs.replace(workload.record, cannot_borrow=False, cannot_preempt=False)
+    oracle = Oracle(world, may_defer=False)
+    found = assign(world, free, queue, oracle)
+    return found.mode is Mode.FIT or (found.mode is Mode.PREEMPT and bool(oracle.targets(free, found)))
+
+
+PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver)
+
+__all__ = ["PREEMPTION_OBSERVERS"]

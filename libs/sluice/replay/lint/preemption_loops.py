@@ -1,0 +1,147 @@
+"""Preemption loops and thrashing: work that is begun and stopped again and again, found and explained.
+
+Nothing of it need be wrong, each decision may be by the rules. It costs work all the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
+from sluice.events.base import Event, Micros, WorkloadKey
+from sluice.events.codec import decode_commit
+from sluice.events.scheduler import Admitted, Evicted, Preempted
+from sluice.events.slices import WorkloadCreated
+from sluice.events.variants import VariantCreated
+from sluice.replay.source.source import Source
+from sluice.replay.source.time_travel import Progress
+
+from .invariants import Violation
+
+THRASHING = 3
+"""Evictions of one job after which it is reported."""
+SHOWN = 5
+
+RULES = {
+    "InClusterQueue": "withinClusterQueue of its queue lets it",
+    "InCohortReclamation": "its queue took back what it had lent (reclaimWithinCohort)",
+    "InCohortFairSharing": "the other queue had more than its fair share",
+    "InCohortReclaimWhileBorrowing": "borrowWithinCohort lets it, though its own queue borrows",
+}
+
+
+@dataclass
+class _Life:
+    """What was lost of one job."""
+
+    evictions: list[tuple[int, Micros, str]] = field(default_factory=list)
+    """(sequence, time, reason)."""
+    since: Micros | None = None
+    lost_us: int = 0
+
+
+@dataclass
+class _Finder:
+    pairs: dict[tuple[str, str], list[tuple[int, Micros, str]]] = field(default_factory=dict)
+    """(preemptor, victim) -> when, and by which rule."""
+    lives: dict[str, _Life] = field(default_factory=dict)
+    job_of: dict[WorkloadKey, str] = field(default_factory=dict)
+    """A workload's job; a variant's is its parent's."""
+
+    def take(self, event: Event, seq: int, at: Micros) -> None:
+        match event:
+            case WorkloadCreated() if event.workload.job is not None:
+                self.job_of[event.workload.key] = event.workload.job.key
+            case VariantCreated() if event.workload.parent is not None:
+                parent = event.workload.parent
+                self.job_of[event.workload.key] = self.job_of.get(parent, parent)
+            case Admitted():
+                self._life(event.workload).since = at
+            case Evicted():
+                life = self._life(event.workload)
+                if life.since is not None:
+                    life.evictions.append((seq, at, event.reason))
+                    life.lost_us += at - life.since
+                    life.since = None
+            case Preempted():
+                pair = (self._name(event.preemptor), self._name(event.workload))
+                self.pairs.setdefault(pair, []).append((seq, at, event.rule))
+            case _:
+                pass
+
+    def _name(self, key: WorkloadKey) -> str:
+        return self.job_of.get(key, key)
+
+    def _life(self, key: WorkloadKey) -> _Life:
+        return self.lives.setdefault(self._name(key), _Life())
+
+    def loops(self) -> Iterator[Violation]:
+        """Yield pairs that preempt each other, each once, where the second of them struck back."""
+        told: dict[tuple[str, str], None] = {}
+        # In the order of their first strikes, so that who began comes first.
+        for (one, other), there in self.pairs.items():
+            back = self.pairs.get((other, one))
+            if back is None or (other, one) in told:
+                continue
+            told[one, other] = None
+            seq, at, _ = back[0]
+            text = (
+                f"{one} and {other} preempt each other: {one} did {_times(there)}, {other} {_times(back)}. "
+                f"{_because(one, there)}; {_because(other, back)}."
+            )
+            yield Violation("loops", seq, at, text)
+
+    def thrashing(self) -> Iterator[Violation]:
+        for name, life in self.lives.items():
+            if len(life.evictions) < THRASHING:
+                continue
+            reasons: dict[str, int] = {}
+            for _, _, reason in life.evictions:
+                reasons[reason] = reasons.get(reason, 0) + 1
+            causes = ", ".join(f"{count} x {reason}" for reason, count in reasons.items())
+            seqs = ", ".join(str(seq) for seq, _, _ in life.evictions[:SHOWN])
+            more = ", ..." if len(life.evictions) > SHOWN else ""
+            text = (
+                f"{name} was stopped {len(life.evictions)} times ({causes}), at {seqs}{more}; it had run for "
+                f"{life.lost_us / 1e6:.1f} s in all by then. {_advice(reasons)}"
+            )
+            seq, at, _ = life.evictions[THRASHING - 1]
+            yield Violation("thrashing", seq, at, text)
+
+
+def _times(strikes: list[tuple[int, Micros, str]]) -> str:
+    seqs = ", ".join(str(seq) for seq, _, _ in strikes[:SHOWN])
+    return f"{len(strikes)} times (at {seqs}{', ...' if len(strikes) > SHOWN else ''})"
+
+
+def _because(name: str, strikes: list[tuple[int, Micros, str]]) -> str:
+    rules = dict.fromkeys(rule for _, _, rule in strikes)
+    return f"{name} because " + " and ".join(f"{RULES.get(rule, rule)} ({rule})" for rule in rules)
+
+
+def _advice(reasons: dict[str, int]) -> str:
+    most, *others = (reason for reason, count in reasons.items() if count == max(reasons.values()))
+    if others:
+        return f"See what {', '.join([most, *others[:-1]])} and {others[-1]} come from with `sluice trace`."
+    if most == PREEMPTED:
+        return "A higher priority, less borrowing, or a quota of its own would keep it running."
+    if most == FLAVOR_MIGRATION:
+        return "A lastAcceptableFlavorName, deleteDelaySeconds or RetainFirstAdmission would keep it there."
+    if most == "PodsReadyTimeout":
+        return "Its pods are not ready in time: see waitForPodsReady, or its image."
+    return f"See what {most} comes from with `sluice trace`."
+
+
+def find(source: Source, progress: Progress | None = None) -> Iterator[Violation]:
+    """Yield loops and thrashing, in the order in which they could be told."""
+    finder = _Finder()
+    for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+        for entry in entries:
+            for step in decode_commit(entry.payload).steps:
+                for event in step.events:
+                    finder.take(event, entry.seq, step.at)
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+    yield from sorted([*finder.loops(), *finder.thrashing()], key=lambda found: (found.seq, found.text))
+
+
+__all__ = ["THRASHING", "find"]

@@ -1,0 +1,174 @@
+"""What must hold of workload slices, as the deciders saw them. See `invariants`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.resize import out_of
+from sluice.core.slices.state import State
+from sluice.core.workload.charges import counts, given_back
+from sluice.core.world.workload_slices import asks_for_more
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced, WorkloadSliceWithdrawn
+from sluice.events.slices import (
+    JobResumed,
+    ReclaimablePodsUpdated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadUpdated,
+)
+
+from .observer import Observer
+
+
+class GrowthObserver(Observer):
+    """A slice takes the place of another one for more pods only; growth that was taken back ends (WS3)."""
+
+    name = "growth"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.withdrawn: dict[WorkloadKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            Admitted: self._admitted,
+            WorkloadSliceWithdrawn: self._withdrawn,
+            QuotaReserved: self._reserved,
+            WorkloadDeleted: self._gone,
+            WorkloadFinished: self._gone,
+        }
+
+    def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:
+        new = state.world.workloads.get(event.workload)
+        old = new and new.record.replaces and state.world.workloads.get(new.record.replaces)
+        if not new or not old or old.assignment is None or old.evicted_at is not None or old.stopped:
+            return
+        if not asks_for_more(new, old):
+            yield f"{new.key} takes the place of {old.key} and asks for no more pods than that has"
+
+    def _withdrawn(self, _: SchedulerState, event: WorkloadSliceWithdrawn) -> Iterable[str]:
+        self.withdrawn[event.workload] = None
+        return ()
+
+    def _reserved(self, _: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        if event.workload in self.withdrawn:
+            yield f"{event.workload} has quota, but it was withdrawn"
+
+    def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> Iterable[str]:
+        self.withdrawn.pop(event.workload, None)
+        return ()
+
+
+class EndedPodsObserver(Observer):
+    """Quota is given back only for pods that are sure not to run: fewer, when a slice has shrunk (SC7, WS7).
+
+    When a slice shrinks, executors end its highest indexes, and nobody knows which pods had ended by
+    themselves. So of the pods given back before, as many are taken to be among those that go as can be.
+    """
+
+    name = "ended-pods"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.sure: dict[WorkloadKey, dict[str, int]] = {}
+        """Workload -> pod set -> how many of its pods have ended; only workloads of which some have."""
+        self.sizes: dict[WorkloadKey, dict[str, int]] = {}
+        """Workload -> pod set -> out of how many."""
+        self.due: dict[WorkloadKey, bool] = {}
+        """What this step is about; whether it shrinks: then what it says of ended pods is no report."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            ReclaimablePodsUpdated: self._reported,
+            WorkloadUpdated: self._resized,
+            JobResumed: self._began,
+            WorkloadSliceReplaced: self._gone,
+            WorkloadFinished: self._gone,
+            WorkloadDeleted: self._gone,
+        }
+
+    def settled(self, state: State) -> Iterator[str]:
+        for key in self.due:
+            job, sure = state.by_workload.get(key), self.sure.get(key)
+            if job is None or sure is None or job.record.key != key or not job.reserved:
+                continue
+            ended = given_back(state.config, job.reclaimable)
+            for name, size in counts(job.record.pod_sets).items():
+                most, said = sure.get(name, 0), ended.get(name, 0)
+                if said > most:
+                    charged = max(0, size - said)
+                    yield f"{key} is charged for {charged} pods of {name}, and {size - most} may run"
+        self.due.clear()
+
+    def _reported(self, state: State, event: ReclaimablePodsUpdated) -> Iterable[str]:
+        job = state.by_workload.get(event.workload)
+        if job is not None and not self.due.get(event.workload):
+            self.sure[event.workload] = dict(event.pods)
+            self.sizes[event.workload] = counts(job.record.pod_sets)
+        self.due.setdefault(event.workload, False)
+        return ()
+
+    def _resized(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+        sure = self.sure.get(event.workload)
+        if sure is not None and event.pod_sets is not None:
+            had, now = self.sizes[event.workload], counts(event.pod_sets)
+            self.sure[event.workload] = {
+                name: out_of(n, had.get(name, 0), now.get(name, 0)) for name, n in sure.items()
+            }
+            self.sizes[event.workload] = now
+            self.due[event.workload] = True
+        return ()
+
+    def _began(self, state: State, event: JobResumed) -> Iterable[str]:
+        """With a new attempt all pods run again."""
+        job = state.jobs.get(event.job)
+        if job is not None:
+            self.sure.pop(job.record.key, None)
+            self.sizes.pop(job.record.key, None)
+        return ()
+
+    def _gone(
+        self, _: State, event: WorkloadSliceReplaced | WorkloadFinished | WorkloadDeleted
+    ) -> Iterable[str]:
+        self.sure.pop(event.workload, None)
+        self.sizes.pop(event.workload, None)
+        return ()
+
+
+class AskedAgainObserver(Observer):
+    """Growth that a check has rejected is tried again when somebody asks for another size (WS6)."""
+
+    name = "asked-again"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {WorkloadUpdated: self._updated}
+
+    def _updated(self, _: State, event: WorkloadUpdated) -> Iterable[str]:
+        if event.pod_sets is not None:
+            self.due[event.workload] = None
+        return ()
+
+    def settled(self, state: State) -> Iterator[str]:
+        for key in self.due:
+            job = state.by_workload.get(key)
+            if job is None or job.pending is None or job.pending.key != key:
+                continue
+            grown = any(
+                n > counts(job.record.pod_sets).get(name, n)
+                for name, n in counts(job.pending.pod_sets).items()
+            )
+            if grown and job.record.active and not job.pending.active:
+                yield f"{key} has another size, and is still switched off"
+        self.due.clear()
+
+
+SLICE_OBSERVERS: tuple[type[Observer], ...] = (GrowthObserver, EndedPodsObserver, AskedAgainObserver)
+
+__all__ = ["SLICE_OBSERVERS"]

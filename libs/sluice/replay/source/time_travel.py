@@ -1,0 +1,210 @@
+"""The state at any point of a log: folded from the nearest snapshot, or from the start."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.checks.decider import AdmissionChecks
+from sluice.core.checks.state import State as ChecksState
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.variants.decider import VariantController
+from sluice.core.variants.state import State as VariantState
+from sluice.log.contract import Entry
+from sluice.log.decider import Decider
+from sluice.log.fold import Fold
+from sluice.log.runtime import process_pool
+from sluice.protocol.subjects import COMMITS
+
+from .source import FileSource, Source
+
+if TYPE_CHECKING:
+    # What people see of a cell takes a while to import, and most commands do not ask for it.
+    from sluice.log.cell import CellState
+
+Progress = Callable[[int], None]
+"""Told the last sequence that was worked on."""
+
+
+LONG = 10_000
+"""Messages from which on passes over a log are worth a process each."""
+
+
+class RangeError(ValueError):
+    """A sequence or time that the log does not have."""
+
+
+def is_long(source: Source) -> bool:
+    return source.end - source.first > LONG
+
+
+def deciders() -> list[Decider[Any]]:
+    """Return all services' deciders, in the order in which a job meets them."""
+    return [SliceAggregator(), VariantController(), Scheduler(), AdmissionChecks()]
+
+
+def decider_of(writer: str) -> Decider[Any] | None:
+    return next((decider for decider in deciders() if decider.writer == writer), None)
+
+
+def patterns_of(decider: Decider[Any]) -> tuple[str, ...]:
+    """Return the subjects that the decider reads or writes."""
+    return (*sorted(decider.reads), decider.writer)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Put off the collection of cycles: folding makes many objects and few cycles.
+
+    What was made meanwhile counts as old afterwards: the next collection does not begin by looking through
+    all of it, but a full one some day will.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+
+def check_range(source: Source, seq: int) -> None:
+    """Raise RangeError unless the log has come to *seq*."""
+    if not source.first <= seq <= source.end:
+        raise RangeError(f"there is no sequence {seq}: {source.name} has {source.first} to {source.end}")
+
+
+def fold_at[S](
+    source: Source, decider: Decider[S], seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[S]:
+    """Return the state after *seq*, what the decider had not yet answered included.
+
+    Raises:
+        RangeError: the log has no such sequence.
+    """
+    check_range(source, seq)
+    with unhurried():
+        fold = (source.snapshot(decider, seq) if snapshots else None) or Fold(decider)
+        for _ in steps(source, fold, seq, progress):
+            pass
+    fold.release()
+    return fold
+
+
+def steps(
+    source: Source, fold: Fold[Any], until: int, progress: Progress | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Fold on to *until*; yields own steps with their commit's seq, inputs after the last one held back."""
+    start = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
+    decides = fold.decider.writer in COMMITS
+    for entries in source.read(start, until, patterns_of(fold.decider)):
+        yield from fold.take_in(entries)
+        if not decides:
+            fold.release()
+        if progress is not None and entries:
+            progress(entries[-1].seq)
+
+
+def scheduler_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[SchedulerState]:
+    return fold_at(source, Scheduler(), seq, snapshots=snapshots, progress=progress)
+
+
+def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Progress | None = None) -> S:
+    """Return a state that knows the configuration as of *seq*, and nothing else."""
+    fold = Fold(decider)
+    with unhurried():
+        for entries in source.read(1, seq, ("config",)):
+            for entry in entries:
+                fold.fold(entry)
+            if progress is not None and entries:
+                progress(entries[-1].seq)
+    return fold.state
+
+
+def variants_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[VariantState]:
+    return fold_at(source, VariantController(), seq, snapshots=snapshots, progress=progress)
+
+
+def checks_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> Fold[ChecksState]:
+    return fold_at(source, AdmissionChecks(), seq, snapshots=snapshots, progress=progress)
+
+
+def cell_at(
+    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
+) -> "Fold[CellState]":
+    """Return what people saw of the cell after *seq*."""
+    from sluice.log.cell import CellFold
+
+    return fold_at(source, CellFold(), seq, snapshots=snapshots, progress=progress)
+
+
+def index(source: FileSource, every: int, progress: Progress | None = None) -> int:
+    """Store snapshots beside the file, of the scheduler one for about *every* events; return how many.
+
+    Of what people see of the cell half as many, of the other services a quarter: fewer questions are
+    about their states.
+    """
+    from sluice.log.cell import CellFold
+
+    works = [partial(_index, source, decider, every) for decider in (*deciders(), CellFold())]
+    return sum(process_pool.each(works, progress, apart=is_long(source)))
+
+
+def _spacing(decider: Decider[Any]) -> int:
+    if decider.writer not in COMMITS:
+        return 2
+    return 1 if decider.writer == Scheduler.writer else 4
+
+
+def _index(source: FileSource, decider: Decider[Any], every: int, progress: Progress | None) -> int:
+    fold: Fold[Any] = Fold(decider)
+    decides = decider.writer in COMMITS
+    distance = every * _spacing(decider)
+    count, due = 0, distance
+    with unhurried():
+        for entries in source.read(1, None, patterns_of(decider)):
+            for part in _commits(entries, decider.writer):
+                for _ in fold.take_in(part):
+                    pass
+                if not decides:
+                    fold.release()
+                # Only a settled state can be stored: what waits to be decided is no part of it.
+                if (
+                    fold.folded >= due
+                    and (fold.own or not decides)
+                    and not decider.decide(fold.state, fold.at)
+                ):
+                    data = source.sidecar.put(fold)
+                    if not decides:
+                        # From here on only what an event touches is read, and written anew the next time.
+                        fold.state = decider.load(data)
+                        # The state that was has cycles, and nobody else looks for those here.
+                        gc.collect()
+                    count += 1
+                    due = fold.folded + distance
+            if progress is not None and entries:
+                progress(entries[-1].seq)
+    return count
+
+
+def _commits(entries: Sequence[Entry], writer: str) -> Iterator[Sequence[Entry]]:
+    """Cut entries behind each commit of *writer*."""
+    begin = 0
+    for index_, entry in enumerate(entries):
+        if entry.suffix == writer:
+            yield entries[begin : index_ + 1]
+            begin = index_ + 1
+    if begin < len(entries):
+        yield entries[begin:]

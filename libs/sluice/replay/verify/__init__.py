@@ -1,0 +1,1 @@
+"""Deciding a log again (DB4)."""

@@ -1,0 +1,80 @@
+"""What only the scheduler's state can say, as plain data for people: queues and their quota."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluice.api.quantity import format_value
+from sluice.core.queueing.pending_queue import Queue
+from sluice.core.quota.tree import Node
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue
+from sluice.core.world.workload import Workload
+
+from .pending_preemptions import used as in_use
+
+
+def phase_of(workload: Workload) -> str:
+    """Return where in its life a workload is, in one word."""
+    if workload.finished:
+        return "Finished"
+    if workload.evicted_at is not None:
+        return "Evicted"
+    if workload.admitted_at is not None:
+        return "Admitted"
+    if workload.assignment is not None:
+        return "QuotaReserved"
+    return "Pending" if workload.active else "Deactivated"
+
+
+def amounts(usage: Mapping[tuple[str, str], int]) -> dict[str, str]:
+    """Return `{"flavor/resource": quantity}`."""
+    return {f"{f}/{r}": format_value(r, amount) for (f, r), amount in sorted(usage.items()) if amount}
+
+
+def queue_summary(state: SchedulerState, queue: ClusterQueue) -> dict[str, Any]:
+    """Return a cluster queue's numbers per flavor and resource."""
+    waiting = state.pending.queues.get(queue.name)
+    node = queue.node
+    claimants = list(state.world.claims.by_queue.get(queue.name, {}).values())
+    rows = {}
+    for fr in sorted(node.quotas):
+        flavor, resource = fr
+        quota = node.quotas[fr]
+        used = in_use(queue, claimants, fr)
+        rows[f"{flavor}/{resource}"] = {
+            "nominal": format_value(resource, quota.nominal),
+            "used": format_value(resource, used),
+            "borrowed": format_value(resource, max(0, used - quota.nominal)),
+            "available": format_value(resource, node.available(fr)),
+        }
+        if promised := node.used(fr) - used:
+            rows[f"{flavor}/{resource}"]["promised"] = format_value(resource, promised)
+    admitted = sum(1 for workload in queue.workloads.values() if workload.admitted_at is not None)
+    found = {
+        "path": node.path(),
+        "pending": 0 if waiting is None else waiting.size,
+        "reserving": len(queue.workloads),
+        "admitted": admitted,
+        "quota": rows,
+    }
+    if not queue.active:
+        status = state.statuses.get(queue.name)
+        found["inactive"] = "" if status is None else status[1]
+    return found
+
+
+def node_quota(node: Node) -> dict[str, Any]:
+    """Return, per flavor and resource, what a cohort's subtree has, uses, and could still have."""
+    return {
+        f"{flavor}/{resource}": {
+            "subtree": format_value(resource, total),
+            "used": format_value(resource, node.used((flavor, resource))),
+            "available": format_value(resource, node.available((flavor, resource))),
+        }
+        for (flavor, resource), total in sorted(node.subtree.items())
+    }
+
+
+def order_of(queue: Queue) -> list[str]:
+    """Return the keys of the pending workloads, in the order of the queue."""
+    return [workload.key for workload in queue.in_order()]

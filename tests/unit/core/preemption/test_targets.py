@@ -1,0 +1,287 @@
+"""Who is preempted, by which rule, and what the victim is told (SC5, SC6, AX)."""
+
+import pytest
+from msgspec import structs
+
+from sluice.api.kueue import BorrowWithinCohort
+from sluice.core.preemption.targets import (
+    Possibility,
+    PreemptionOracle,
+    get_targets,
+    preemption_message,
+    preemption_possibility,
+)
+from sluice.core.quota.tree import WEIGHT_SCALE, Quota
+from sluice.core.world.reservations import Trial, without
+from sluice.events.slices import JobReference
+from tests.preemption_worlds import CPU, GPU, names, pending, queue, running, world
+
+
+def ask(w, workload, cpu: int):
+    return get_targets(w, workload, {CPU: cpu}, (CPU,))
+
+
+def test_lower_priority_goes_first_and_newest_before_oldest():
+    """Of equal priority, the one that was given quota last goes; higher ones are spared."""
+    w = world()
+    queue(w, "a", "", cpu=4)
+    running(w, "high", "a", 1, priority=2, at=9)
+    running(w, "old", "a", 1, priority=1, at=1)
+    running(w, "new", "a", 1, priority=1, at=2)
+    running(w, "low", "a", 1, priority=0, at=1)
+
+    targets = ask(w, pending("in", "a", priority=3), 2)
+
+    assert sorted(names(targets)) == ["low", "new"]
+    assert {t.reason for t in targets} == {"InClusterQueue"}
+
+
+def test_what_is_not_needed_is_spared():
+    """The small one was taken first, but the big one alone makes room enough."""
+    w = world()
+    queue(w, "a", "", cpu=4)
+    running(w, "small", "a", 1, priority=0)
+    running(w, "big", "a", 3, priority=1)
+
+    assert names(ask(w, pending("in", "a", priority=2), 3)) == ["big"]
+
+
+def test_who_is_leaving_anyway_is_taken_first():
+    w = world()
+    queue(w, "a", "", cpu=2)
+    running(w, "low", "a", 1, priority=0)
+    running(w, "leaving", "a", 1, priority=1, evicted=True)
+
+    assert names(ask(w, pending("in", "a", priority=2), 1)) == ["leaving"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "victims"),
+    [("Never", []), ("LowerPriority", []), ("LowerOrNewerEqualPriority", ["newer"])],
+)
+def test_equal_priority_goes_only_if_newer_and_allowed(policy, victims):
+    w = world()
+    queue(w, "a", "", cpu=2, within=policy)
+    running(w, "newer", "a", 1, created_at=9)
+    running(w, "older", "a", 1, created_at=1)
+
+    assert names(ask(w, pending("in", "a", created_at=5), 1)) == victims
+
+
+def test_quota_is_reclaimed_from_borrowers_whatever_their_priority():
+    """Own quota is taken back; queues within theirs are left alone."""
+    w = world()
+    queue(w, "a", cpu=4)
+    queue(w, "b", cpu=2)
+    queue(w, "c", cpu=2)
+    running(w, "b1", "b", 2, priority=9, at=1)
+    running(w, "b2", "b", 3, priority=9, at=2)
+    running(w, "c1", "c", 2, priority=0)
+
+    targets = ask(w, pending("in", "a"), 4)
+
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("b2", "InCohortReclamation")]
+
+
+def test_a_queue_gives_only_until_it_is_within_its_quota():
+    """After one victim the lender has nothing to give back any more; that is not enough, so nobody goes."""
+    w = world()
+    queue(w, "a", cpu=1)
+    queue(w, "b", cpu=4)
+    running(w, "b1", "b", 2)
+    running(w, "b2", "b", 3)
+
+    assert ask(w, pending("in", "a", priority=9), 4) == []
+
+
+def test_who_would_borrow_does_not_reclaim_without_a_policy():
+    w = world()
+    queue(w, "a", cpu=1)
+    queue(w, "b", cpu=1)
+    queue(w, "lender", cpu=2)
+    running(w, "b1", "b", 3, priority=0)
+
+    assert ask(w, pending("in", "a", priority=9), 2) == []
+
+
+@pytest.mark.parametrize(("threshold", "victims"), [(None, ["b1"]), (3, ["b1"]), (2, [])])
+def test_borrowing_while_reclaiming_stops_at_the_threshold(threshold, victims):
+    """borrowWithinCohort reaches up to its threshold, and below the preemptor's priority in any case."""
+    w = world()
+    policy = BorrowWithinCohort(policy="LowerPriority", max_priority_threshold=threshold)
+    queue(w, "a", cpu=1, borrow=policy)
+    queue(w, "b", cpu=1)
+    queue(w, "lender", cpu=2)
+    running(w, "b1", "b", 3, priority=3)
+
+    targets = ask(w, pending("in", "a", priority=9), 2)
+
+    assert names(targets) == victims
+    assert all(t.reason == "InCohortReclaimWhileBorrowing" for t in targets)
+
+
+def test_position_in_the_tree_beats_priority():
+    """Quota of the left subtree comes back to it from the right, whose workloads have higher priority."""
+    w = world()
+    w.tree.set_cohort("left", "root", {CPU: Quota(4)})
+    w.tree.set_cohort("right", "root", {})
+    queue(w, "a", "left", cpu=0, reclaim="LowerPriority")
+    queue(w, "any", "left", cpu=0)
+    queue(w, "b", "right", cpu=0)
+    running(w, "b1", "b", 4, priority=9)
+
+    assert ask(w, pending("in", "a", priority=5), 4) == [], "LowerPriority still protects it"
+    targets = ask(w, pending("in", "any", priority=5), 4)
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("b1", "InCohortReclamation")]
+
+
+def test_only_users_of_what_is_short_are_candidates():
+    w = world()
+    queue(w, "a", "", quotas={CPU: Quota(2), GPU: Quota(1)})
+    running(w, "cpu", "a", {CPU: 2}, priority=0)
+    running(w, "gpu", "a", {GPU: 1}, priority=1)
+
+    assert names(get_targets(w, pending("in", "a", priority=2), {CPU: 0, GPU: 1}, (GPU,))) == ["gpu"]
+
+
+def test_who_must_not_preempt_has_no_targets():
+    """AX1; but it can be a victim itself (AX3)."""
+    w = world()
+    queue(w, "a", "", cpu=1)
+    running(w, "low", "a", 1)
+
+    assert ask(w, pending("in", "a", priority=1, cannot_preempt=True), 1) == []
+    assert names(ask(w, pending("in", "a", priority=1), 1)) == ["low"]
+    oracle = PreemptionOracle(w)
+    bound = pending("in", "a", priority=1, cannot_preempt=True)
+    assert oracle.possibility(w.cluster_queues["a"], bound, CPU, 1)[0] is Possibility.NO_CANDIDATES
+
+
+def test_constraints_count_only_with_their_gate():
+    w = world(WorkloadAdmissionConstraints=False)
+    queue(w, "a", "", cpu=1)
+    running(w, "low", "a", 1)
+
+    assert names(ask(w, pending("in", "a", priority=1, cannot_preempt=True), 1)) == ["low"]
+
+
+def test_who_must_not_borrow_makes_room_in_its_own_queue():
+    """AX6: borrowing would fit after one victim, its own quota only after two."""
+    w = world()
+    queue(w, "a", cpu=2)
+    queue(w, "lender", cpu=1)
+    running(w, "a1", "a", 1)
+    running(w, "a2", "a", 2)
+
+    assert names(ask(w, pending("in", "a", priority=1), 2)) == ["a2"]
+    assert names(ask(w, pending("in", "a", priority=1, cannot_borrow=True), 2)) == ["a1", "a2"]
+
+
+def test_victims_of_a_trial_are_not_chosen_again():
+    """Of two preemptors in one cycle, the second looks past what the first has taken."""
+    w = world()
+    queue(w, "a", "", cpu=2)
+    first = running(w, "first", "a", 1, priority=0)
+    running(w, "second", "a", 1, priority=1)
+    workload = pending("in", "a", priority=5)
+
+    with Trial(w) as trial:
+        trial.remove(first)
+        trial.charge(w.cluster_queues["a"].node, {CPU: 1})
+        assert names(ask(w, workload, 1)) == ["second"]
+    assert names(ask(w, workload, 1)) == ["first"]
+    assert not w.absent
+
+
+def test_possibility_and_height_after_preemption():
+    """Reclaiming own quota leaves nothing borrowed; preempting in the own queue borrows as before."""
+    w = world()
+    a = queue(w, "a", cpu=2)
+    queue(w, "b", cpu=0)
+    running(w, "b1", "b", 2)
+    workload = pending("in", "a", priority=1)
+    assert preemption_possibility(w, a, workload, CPU, 2) == (Possibility.RECLAIM, 0)
+    assert preemption_possibility(w, a, workload, CPU, 3) == (Possibility.NO_CANDIDATES, 1)
+
+    running(w, "a1", "a", 2)
+    with without(w, [w.workloads["ns/b1"]]):
+        assert preemption_possibility(w, a, workload, CPU, 2) == (Possibility.PREEMPT, 0)
+
+
+# Fair sharing
+
+
+def test_the_largest_share_gives_first():
+    w = world(fair=True)
+    queue(w, "a", cpu=3, weight=WEIGHT_SCALE)
+    queue(w, "b", cpu=3)
+    queue(w, "c", cpu=3)
+    for i in range(4):
+        running(w, f"b{i}", "b", 1)
+    for i in range(5):
+        running(w, f"c{i}", "c", 1)
+
+    targets = ask(w, pending("in", "a"), 1)
+
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("c0", "InCohortReclamation")]
+
+
+def test_shares_are_evened_out_and_no_further():
+    """A borrower takes from one that borrows more, not from one that would end up with less than itself."""
+    w = world(fair=True)
+    queue(w, "lender", cpu=6)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0)
+    for i in range(2):
+        running(w, f"a{i}", "a", 1)
+    for i in range(4):
+        running(w, f"b{i}", "b", 1)
+
+    targets = ask(w, pending("in", "a"), 1)
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("b0", "InCohortFairSharing")]
+    assert ask(w, pending("in", "a"), 2) == []
+
+
+def test_weight_zero_always_gives():
+    w = world(fair=True)
+    queue(w, "lender", cpu=2)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0, weight=0)
+    running(w, "a1", "a", 1)
+    running(w, "b1", "b", 1)
+
+    assert names(ask(w, pending("in", "a"), 1)) == ["b1"]
+    assert ask(w, pending("in", "b"), 1) == []
+
+
+# Messages
+
+
+def test_the_victim_is_told_who_why_and_where():
+    w = world()
+    w.tree.set_cohort("left", "root", {})
+    a = queue(w, "a", "left", cpu=1)
+    b = queue(w, "b", "root", cpu=0)
+    workload = pending("in", "a")
+
+    message = preemption_message(workload, "InCohortReclamation", a.node, b.node)
+
+    assert message == (
+        "Preempted to accommodate a workload (UID: in, JobUID: UNKNOWN) "
+        "due to reclamation within the cohort; "
+        "preemptor path: /root/left/a; preemptee path: /root/b"
+    )
+
+
+def test_the_job_uid_is_the_label_or_the_job():
+    w = world()
+    a = queue(w, "a", "", cpu=1)
+    workload = pending("in", "a")
+    job = JobReference(api_version="batch/v1", kind="Job", key="ns/job", uid="j-1")  # type: ignore[arg-type]
+    workload.record, workload.uid = structs.replace(workload.record, job=job), ""
+
+    message = preemption_message(workload, "InCohortFairSharing", a.node, a.node)
+
+    assert message.startswith(
+        "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: j-1) due to Fair Sharing"
+    )

@@ -1,0 +1,252 @@
+"""Preemptors that wait for their victims: what they wait for is theirs, and nothing else waits (CA6, SC5)."""
+
+from typing import Any
+
+import pytest
+
+from sluice.core.scheduler.decider import Scheduler
+from sluice.events.base import PodSet
+from sluice.events.scheduler import TreesSettled
+from sluice.events.slices import WorkloadUpdated
+from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
+
+
+def preempting_cell(**extra: int) -> Cell:
+    """Return a cell in which `m` waits for `low`, which is told to stop, and does not."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 4, **extra}, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    for flavor, amount in extra.items():
+        cell.submit(f"low-{flavor}", "a", cpu=amount)
+    cell.settle()
+    cell.submit("m", "a", cpu=3, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    return cell
+
+
+def test_others_of_the_queue_get_what_is_free() -> None:
+    """A job of any priority goes to an empty flavor, for however long the preemptor waits."""
+    cell = preempting_cell(two=3)
+    cell.queue("a", cpu={"one": 4, "two": 5}, preemption=RECLAIMS)
+    cell.submit("urgent", "a", cpu=1, priority=20)
+    cell.submit("late", "a", cpu=1, priority=0)
+    cell.submit("too-late", "a", cpu=1, priority=0)
+    assert admitted(cell.settle()) == ["urgent", "late"]
+    assert cell.flavor("urgent") == cell.flavor("late") == "two"
+    assert cell.waits_for("a") == ["low"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["m", "too-late"]
+
+
+def test_what_is_kept_is_nobody_elses() -> None:
+    """Not even one that comes before the preemptor in its queue, nor one of another queue, takes it."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=0, cohort="c", preemption=RECLAIMS)
+    cell.submit("low-1", "a", cpu=2)
+    cell.submit("low-2", "a", cpu=2)
+    cell.settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    assert sorted(evicted(cell.settle())) == ["low-1", "low-2"]
+    cell.stopped("low-1")
+    cell.submit("borrower", "b", cpu=1, priority=99)
+    cell.submit("first", "a", cpu=1, priority=20)
+    assert admitted(cell.settle()) == []
+    cell.stopped("low-2")
+    assert admitted(cell.settle()) == ["m"]
+
+
+def test_preemptors_of_one_queue_wait_side_by_side_for_different_flavors() -> None:
+    """One whose victim never stops keeps no other from preempting for another flavor (CA6)."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 2, "two": 4}, preemption=RECLAIMS)
+    for name, cpu in (("stuck", 2), ("fine", 4)):
+        cell.submit(name, "a", cpu=cpu)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    assert preempting(cell.settle()) == {"first": ["stuck"]}
+    cell.submit("second", "a", cpu=4, priority=10)
+    assert preempting(cell.settle()) == {"second": ["fine"]}
+    cell.stopped("fine")
+    assert admitted(cell.settle()) == ["second"]
+
+
+def test_preemptors_of_one_queue_go_one_after_the_other_for_the_same_capacity() -> None:
+    """What the second one lacks may be there when the first one runs: nobody is preempted for nothing."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    cell.submit("second", "a", cpu=2, priority=10)
+    ((preemptor, (victim,)),) = preempting(cell.settle()).items()
+    assert preemptor == "first"
+    (other,) = {"one", "two"} - {victim}
+    cell.finish(other)
+    cell.stopped(victim)
+    assert sorted(admitted(cell.settle())) == ["first", "second"]
+
+
+def test_who_preempts_next_is_asked_when_the_first_one_runs() -> None:
+    """With nothing freed but what the first one got, the second one preempts in its turn."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    for name in ("first", "second"):
+        cell.submit(name, "a", cpu=2, priority=10)
+        cell.settle()
+    (victim,) = cell.waits_for("a")
+    cell.stopped(victim)
+    events = cell.settle()
+    assert admitted(events) == ["first"]
+    assert list(preempting(events)) == ["second"]
+
+
+def test_a_preemptor_that_comes_first_does_not_wait_for_one_behind_it() -> None:
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    cell.submit("first", "a", cpu=2, priority=10)
+    assert list(preempting(cell.settle())) == ["first"]
+    cell.submit("urgent", "a", cpu=2, priority=20)
+    assert list(preempting(cell.settle())) == ["urgent"]
+
+
+def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
+    cell = preempting_cell(two=4)
+    cell.finish("low-two")
+    assert admitted(cell.settle())[0] == "m"
+    assert cell.waits_for("a") == []
+
+
+def test_who_could_preempt_it_is_asked_again_when_the_preemptor_runs() -> None:
+    """What it waits for cannot be taken from it; when it runs it can be preempted like others."""
+    cell = preempting_cell()
+    cell.submit("urgent", "a", cpu=4, priority=20)
+    assert parked(cell.settle()) == ["urgent"]
+    cell.stopped("low")
+    events = cell.settle()
+    assert admitted(events) == ["m"]
+    assert preempting(events) == {"urgent": ["m"]}
+
+
+def test_those_behind_a_preemptor_are_not_looked_at_in_vain() -> None:
+    """A queue whose head waits for victims has no more to consider before these have gone."""
+    cell = Cell()
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    for name in ("one", "two"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    for name, priority in (("first", 30), ("second", 20), ("third", 10), ("fourth", 10)):
+        cell.submit(name, "a", cpu=2, priority=priority)
+    ((victim,),) = preempting(cell.settle()).values()
+    cell.stopped(victim)
+    steps = []
+    while events := cell.decide():
+        steps.append(events)
+    assert list(preempting(steps[-1])) == ["second"]
+    assert [event.open for event in steps[-1] if isinstance(event, TreesSettled)] == [[]]
+    cell.finish("first")
+    assert admitted(cell.settle()) == ["second"]
+
+
+def test_a_woken_class_that_fits_is_not_left_behind() -> None:
+    """Capacity freed beside what a preemptor waits for goes to those who wait for it."""
+    cell = Cell()
+    for name in ("a", "b"):
+        cell.queue(name, cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    cell.submit("small", "b", cpu=2)
+    cell.submit("other", "b", cpu=2)
+    cell.settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    cell.submit("waits", "b", cpu=2)
+    cell.submit("waits-too", "a", cpu=1)
+    cell.settle()
+    assert cell.waits_for("a") == ["low"]
+    cell.finish("small")
+    assert admitted(cell.settle()) == ["waits"]
+    cell.finish("other")
+    assert "waits-too" in admitted(cell.settle())
+    assert cell.waits_for("a") == ["low"]
+
+
+def test_preemptors_that_wait_survive_a_snapshot() -> None:
+    cell = Cell()
+    flavors = {"one": 1, "two": 2, "three": 3}
+    cell.queue("a", cpu=flavors, preemption=RECLAIMS)
+    for cpu in flavors.values():
+        cell.submit(f"low-{cpu}", "a", cpu=cpu)
+    cell.settle()
+    for cpu in flavors.values():
+        cell.submit(f"high-{cpu}", "a", cpu=cpu, priority=10)
+        cell.settle()
+    scheduler = Scheduler()
+    data = scheduler.dump(cell.state)
+    cell.state = scheduler.load(data)
+    assert scheduler.dump(cell.state) == data
+    assert len(cell.waits_for("a")) == 3
+    assert cell.settle() == []
+
+
+@pytest.mark.parametrize("queue", ["a", "b"])
+@pytest.mark.parametrize("lowered", [True, False])
+def test_who_runs_with_a_lower_priority_may_be_preempted(queue: str, lowered: bool) -> None:
+    """Its priority class is edited: those that wait, and that it came before, are looked at again (SC2)."""
+    cell = Cell()
+    policy = {**RECLAIMS, "reclaimWithinCohort": "LowerPriority"}
+    cell.queue("a", 4, "c", preemption=policy)
+    cell.queue("b", 0, "c", preemption=policy)
+    cell.submit("runs", queue, 4, priority=10)
+    assert admitted(cell.settle()) == ["runs"]
+    cell.submit("waits", "a", 4, priority=5)
+    cell.settle()
+    assert cell.workload("waits").peers is not None
+    cell.put(WorkloadUpdated(cause=0, workload=key("runs"), priority=0 if lowered else 7))
+    assert preempting(cell.settle()) == ({"waits": ["runs"]} if lowered else {})
+    assert cell.settle() == []
+
+
+@pytest.mark.parametrize("others", [(), ("spare",)])
+def test_a_class_that_waits_is_looked_at_when_one_behind_it_is_admitted(others: tuple[str, ...]) -> None:
+    """An admission can make room for who could not preempt before: more queues borrow what it lacks now.
+
+    `x` borrows gpus only, and nobody lacked any. When `late` has taken the rest of them, `x` may go for
+    `first`, and its cpus with it.
+    """
+    cell = Cell()
+    policy = {"reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerPriority"}
+
+    def queue(name: str, cpu: int, gpu: int) -> None:
+        flavors = [_flavor("default", cpu, gpu), *(_flavor(other, 0, 0) for other in others)]
+        groups = [{"coveredResources": ["cpu", "gpu"], "flavors": flavors}]
+        quotas = {"default": 0, **dict.fromkeys(others, 0)}
+        cell.queue(name, quotas, "all", resourceGroups=groups, preemption=policy)
+
+    def submit(name: str, queue: str, priority: int, *, cpu: int = 0, gpu: int = 0) -> None:
+        wanted = {"cpu": cpu * 1000, "gpu": gpu}
+        pods = PodSet(name="main", count=1, requests={name: n for name, n in wanted.items() if n})
+        cell.submit(name, queue, priority=priority, pod_sets=(pods,))
+
+    queue("a", 4, 4)
+    queue("b", 0, 0)
+    queue("c", 4, 0)
+    submit("y", "b", 20, cpu=4)
+    submit("x", "c", 0, cpu=2, gpu=1)
+    assert sorted(admitted(cell.settle())) == ["x", "y"]
+    submit("first", "a", 10, cpu=4, gpu=1)
+    assert parked(cell.settle()) == ["first"]
+    submit("late", "a", 5, gpu=3)
+    events = cell.settle()
+    assert admitted(events) == ["late"]
+    assert preempting(events) == {"first": ["x"]}
+
+
+def _flavor(name: str, cpu: int, gpu: int) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "gpu": gpu}
+    return {"name": name, "resources": [{"name": r, "nominalQuota": n} for r, n in amounts.items()]}

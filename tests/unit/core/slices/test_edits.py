@@ -1,0 +1,246 @@
+"""A job submitted again, or resized: what may change when, and how."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sluice.core.slices.naming import workload_name
+from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
+from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
+from sluice.events.variants import ParentAdmitted
+from tests.unit.core.slices_world import QUEUE, World, created, manifest, names, refused
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.check()
+
+
+def running(world: World, **fields: Any) -> World:
+    world.submit(**fields)
+    world.admit()
+    return world
+
+
+@pytest.mark.parametrize("state", ["pending", "running", "finished"])
+def test_the_same_message_again_changes_nothing(world: World, state: str) -> None:
+    """A CloudEvent that is delivered twice is taken once, whatever has become of its job."""
+    world.submit(message_id="m")
+    if state != "pending":
+        world.admit()
+    if state == "finished":
+        world.job("JobFinished", {})
+    (event,) = world.submit(message_id="m")
+    assert event == InputsIgnored(cause=world.seq, seqs=(world.seq,), reason="Duplicate")
+
+
+def test_the_same_manifest_again_changes_nothing(world: World) -> None:
+    """Also with another message id, other spacing, and another `suspend`, which is not the user's."""
+    world.submit()
+    assert names(world.submit()) == ["InputsIgnored"]
+    again = manifest()
+    again["spec"]["suspend"] = False
+    assert names(world.job("JobSubmitted", again)) == ["InputsIgnored"]
+    assert len(world.state.jobs) == 1
+
+
+def test_pending_job_changes_in_place(world: World) -> None:
+    """Size, queue, priority, command: without quota nothing has to make way."""
+    world.apply_object("WorkloadPriorityClass", "high", value=7)
+    world.submit()
+    workload = world.workload()
+    (event,) = world.submit(parallelism=5, queue="other", priority_class="high", cpu=3)
+    assert isinstance(event, WorkloadUpdated)
+    assert (event.queue_name, event.priority, event.priority_class) == ("other", 7, "high")
+    assert event.pod_sets is not None
+    assert (event.pod_sets[0].count, event.pod_sets[0].requests) == (5, {"cpu": 3000})
+    assert world.workload() == workload
+    (event,) = world.submit(parallelism=5, queue="other", priority_class="high", cpu=3, command=["false"])
+    assert event == WorkloadUpdated(cause=world.seq, workload=workload)
+    assert world.state_of().manifest_seq == world.seq
+
+
+def test_reserved_job_gets_a_new_workload(world: World) -> None:
+    """Quota was reserved for another size: the workload is exchanged, under a new name."""
+    world.submit()
+    world.reserve()
+    old = world.workload()
+    events = world.submit(parallelism=2)
+    assert names(events) == ["WorkloadCreated", "WorkloadDeleted"]
+    assert world.workload() != old
+
+
+def test_edit_that_crosses_a_reservation(world: World) -> None:
+    """Quota reserved for the old size after the edit: the scheduler had not seen it, so the workload goes."""
+    world.submit()
+    before = world.state_of().record
+    world.submit(parallelism=3)
+    old = PodSetAssignment(name="main", count=1, flavors={"cpu": "f"}, usage={"cpu": 1000})
+    world.fold(QuotaReserved(cause=1, workload=before.key, cluster_queue="cq", pod_sets=(old,)))
+    world.fold(Admitted(cause=1, workload=before.key))
+    events = world.settle()
+    assert names(events) == ["WorkloadCreated", "WorkloadDeleted"]
+    assert created(events).workload.pod_sets[0].count == 3
+    assert world.dispatch() is None
+
+
+def test_running_job_restarts_for_another_size(world: World) -> None:
+    """Stopped, its workload exchanged, queued again; the old attempt's number is not used again."""
+    running(world)
+    old = world.workload()
+    (event,) = world.submit(parallelism=2)
+    assert event == JobSuspended(
+        cause=world.seq,
+        job=JobKey("default/a"),
+        workload=old,
+        attempt=1,
+        reason="NoMatchingWorkload",
+        message="No matching Workload",
+    )
+    events = world.job("JobStopped", {"attempt": 1})
+    assert names(events) == ["WorkloadCreated", "WorkloadDeleted"]
+    assert created(events).workload.pod_sets[0].count == 2
+    world.admit()
+    entry = world.dispatch()
+    assert entry is not None
+    assert (entry.attempt, entry.pod_sets[0].count) == (2, 2)
+
+
+def test_scaling(world: World) -> None:
+    """JobScaled is an edit of the counts: in place, or by restart; older generations are stale."""
+    world.submit()
+    (event,) = world.job("JobScaled", {"podSets": {"main": 4}, "generation": 2})
+    assert isinstance(event, WorkloadUpdated)
+    assert names(world.job("JobScaled", {"podSets": {"main": 4}})) == ["InputsIgnored"]
+    (event,) = world.job("JobScaled", {"podSets": {"main": 1}, "generation": 1})
+    assert isinstance(event, InputsIgnored)
+    assert event.reason == "Stale"
+    world.admit()
+    assert names(world.job("JobScaled", {"podSets": {"main": 2}})) == ["JobSuspended"]
+    events = world.job("JobStopped", {"attempt": 1})
+    assert created(events).workload.pod_sets[0].count == 2
+    assert not world.state.inbox
+
+
+def test_several_edits_while_stopping(world: World) -> None:
+    """They are taken in order when the job has stopped: the last one counts."""
+    running(world)
+    world.evict()
+    assert world.submit(parallelism=2) == []
+    assert world.submit(parallelism=3) == []
+    assert world.job("JobScaled", {"podSets": {"main": 4}}) == []
+    world.check()
+    world.job("JobStopped", {"attempt": 1})
+    assert world.state_of().record.pod_sets[0].count == 4
+    assert not world.state.inbox
+
+
+def test_a_flood_of_edits_while_stopping(world: World) -> None:
+    """What waits is bounded: a job that never stops must not fill the memory."""
+    running(world)
+    world.evict()
+    for number in range(32):
+        assert world.submit(parallelism=2 + number % 2) == []
+    (error,) = refused(world.submit(parallelism=9))
+    assert "32 changes wait" in error
+    assert names(world.job("JobStopped", {"attempt": 1}))[0] == "WorkloadStopped"
+    assert not world.state.inbox
+
+
+def test_finish_while_an_edit_waits(world: World) -> None:
+    """The job is over: the edit is not taken for a new job."""
+    running(world)
+    world.submit(parallelism=2)
+    assert names(world.job("JobFinished", {"attempt": 1})) == ["InputsIgnored", "WorkloadFinished"]
+    assert not world.state.inbox
+
+
+def test_priority_of_a_running_job_may_change(world: World) -> None:
+    world.apply_object("WorkloadPriorityClass", "high", value=7)
+    running(world)
+    (event,) = world.submit(priority_class="high")
+    assert isinstance(event, WorkloadUpdated)
+    assert (event.priority, event.pod_sets) == (7, None)
+
+
+def test_what_must_not_change(world: World) -> None:
+    """Queue with quota, pods and kind while running, constraints with quota: refused with the field."""
+    running(world)
+    assert refused(world.submit(queue="other")) == [
+        f'metadata.labels[{QUEUE}]: Invalid value: "other": field is immutable'
+    ]
+    assert refused(world.submit(command=["false"])) == [
+        "spec.template: Forbidden: field is immutable while the job is running"
+    ]
+    constrained = manifest()
+    constrained["metadata"]["annotations"] = {"kueue.x-k8s.io/cannot-preempt": "true"}
+    assert refused(world.job("JobSubmitted", constrained)) == [
+        'metadata.annotations[kueue.x-k8s.io/cannot-preempt]: Invalid value: "true": field is immutable'
+    ]
+    own = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "a"},
+        "spec": {"queueName": "main", "command": ["true"]},
+    }
+    assert any(error.startswith("spec.template") for error in refused(world.job("JobSubmitted", own)))
+    entry = world.dispatch()
+    assert entry is not None
+    assert entry.state == "Running"
+
+
+def test_deactivated_job_is_submitted_again(world: World) -> None:
+    """What the system has deactivated runs again when its owner says so, by another submission."""
+    world.submit()
+    world.fold(WorkloadDeactivated(cause=1, workload=world.workload(), reason="RequeuingLimitExceeded"))
+    assert world.settle() == []
+    (event,) = world.submit()
+    assert event == WorkloadUpdated(cause=world.seq, workload=world.workload(), active=True)
+    assert names(world.submit()) == ["InputsIgnored"]
+
+
+def test_a_new_workload_never_has_the_old_ones_name() -> None:
+    """Five digits collide now and then; the old workload's deletion would then take the new one away."""
+    old = workload_name("Job", "batch", "a", "uid")
+    assert workload_name("Job", "batch", "a", "uid", taken=old) != old
+    assert len({workload_name("Job", "batch", "a", "uid", revision) for revision in range(1, 50)}) == 49
+    assert len(workload_name("Job", "batch", "x" * 300, "uid")) == 253
+
+
+@pytest.mark.parametrize("through_variant", [False, True])
+def test_elastic_job_with_the_quota_of_a_variant_is_stopped_to_grow(
+    world: World, through_variant: bool
+) -> None:
+    """Concurrent admission and workload slices do not go together; with its own quota the job goes on."""
+
+    def elastic(parallelism: int) -> dict[str, Any]:
+        job = manifest(parallelism=parallelism)
+        job["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        return job
+
+    gates = {"featureGates": {"ElasticJobsViaWorkloadSlices": True}}
+    world.apply_object("Configuration", "default", spec=gates)
+    world.job("JobSubmitted", elastic(1))
+    if through_variant:
+        assigned = PodSetAssignment(name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": 1000})
+        world.fold(
+            ParentAdmitted(
+                cause=world.seq,
+                workload=world.workload(),
+                variant=WorkloadKey("default/variant"),
+                cluster_queue="cq",
+                pod_sets=(assigned,),
+            )
+        )
+        world.settle()
+    else:
+        world.admit()
+    events = world.job("JobSubmitted", elastic(2))
+    if through_variant:
+        assert names(events) == ["JobSuspended"]
+    else:
+        assert created(events).workload.replaces == world.workload()

@@ -1,0 +1,120 @@
+"""Why a job, or its queue, is switched off; and whom a job that is not there yet would preempt."""
+
+from typing import Any
+
+import pytest
+
+from sluice.cli.commands.replay.why import told
+from sluice.events.ids import uid
+from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from sluice.replay.explain.sandbox import Laboratory
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import explain
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at
+from tests.checked_cell import CheckedCell, checked_cell
+from tests.unit.replay.lint.test_invariants import events_of
+from tests.unit.replay.simulate.test_what_if import claiming
+
+GATED = {"kueue.x-k8s.io/admission-gated-by": "example.com/one"}
+
+
+def why(cell: CheckedCell, name: str) -> str:
+    source = ListSource(cell.log)
+    fold = scheduler_at(source, source.end)
+    return "\n".join(plain_words(explain(fold.state, name, source.end, fold.at)))
+
+
+def simulated(source: ListSource, seq: int, **changes: Any) -> str:
+    """Return what is said of a job like the newest one, submitted after *seq*."""
+    fold = scheduler_at(source, seq)
+    like = max(fold.state.world.workloads.values(), key=lambda w: w.uid).record
+    fields = {
+        "namespace": like.namespace,
+        "queue_name": like.queue_name,
+        "pod_sets": like.pod_sets,
+        **changes,
+    }
+    record = WorkloadRecord(name="job-s-simulated", uid=uid(seq + 1), created_at=fold.at, **fields)
+    laboratory = Laboratory(fold.state, seq, fold.at)
+    outcome = laboratory.attempt((WorkloadCreated(cause=seq, workload=record),), record.key)
+    return "\n".join(told(fold.state, record, outcome))
+
+
+def waiting_cell() -> CheckedCell:
+    cell = checked_cell("a")
+    cell.submit("w", cpu=4)
+    cell.settle()
+    return cell
+
+
+@pytest.mark.parametrize("inactive", [False, True], ids=["open", "inactive"])
+@pytest.mark.parametrize("stopped", [False, True], ids=["evicted", "stopped"])
+def test_a_rejected_job_says_by_whom_and_what_to_do(inactive: bool, stopped: bool) -> None:
+    """At every moment after the verdict, and whether activating it would be enough or not."""
+    cell = waiting_cell()
+    if inactive:
+        cell.presence("ctl-a", there=False)
+        cell.settle()
+        cell.run_until(60)
+    cell.say("w", "a", "Rejected", message="not this year")
+    (cell.settle_all if stopped else cell.settle)()
+    text = why(cell, "w")
+    assert 'It was deactivated: AdmissionCheck in Rejected state: "a" (not this year).' in text
+    assert "queued again with `sluice job activate w`" in text
+    assert "spec.active" not in text
+    if stopped and not inactive:
+        assert "`sluice job activate w`, and Ready from its checks (a)" in text
+
+
+def test_a_job_that_people_stopped_says_so() -> None:
+    """Also when a check had sent it back before: that is not why it does not come again."""
+    cell = waiting_cell()
+    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300)
+    cell.settle_all()
+    cell.message("job.default.w", "JobDeactivated", {})
+    cell.settle_all()
+    text = why(cell, "w")
+    assert "It was deactivated by people" in text
+    assert "later" not in text
+    assert "queued again with `sluice job activate w`" in text
+
+
+def test_a_job_for_an_inactive_queue_is_told_why_it_is() -> None:
+    cell = waiting_cell()
+    cell.presence("ctl-a", there=False)
+    cell.settle()
+    cell.run_until(60)
+    source = ListSource(cell.log)
+    text = simulated(source, source.end)
+    assert "would wait: Suspended: ClusterQueue main is inactive: AdmissionCheckInactive " in text
+    assert text.endswith("inactive AdmissionCheck(s): a.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"queue_name": "nowhere"}, "Misconfigured: LocalQueue nowhere doesn't exist"),
+        ({"annotations": GATED}, "AdmissionGated: Admission is gated by: example.com/one"),
+    ],
+)
+def test_what_keeps_a_job_from_queueing_is_told(changes: dict[str, Any], expected: str) -> None:
+    cell = waiting_cell()
+    source = ListSource(cell.log)
+    assert f"would wait: {expected}" in simulated(source, source.end, **changes)
+
+
+def test_a_pending_preemption_names_the_victim() -> None:
+    """It runs on until the checks allow it (AC6)."""
+    source = ListSource(claiming())
+    at = next(seq for seq, event in events_of(source.entries) if getattr(event, "preemptions_pending", False))
+    before = next(
+        seq
+        for seq, event in events_of(source.entries)
+        if type(event).__name__ == "WorkloadCreated" and seq > at - 3
+    )
+    fold = scheduler_at(source, before - 1)
+    (victim,) = fold.state.world.workloads
+    text = simulated(source, before - 1, priority=1_000)
+    assert "have quota reserved, and wait for its admission checks" in text
+    assert f"would preempt {victim}, once its admission checks allow it" in text

@@ -1,0 +1,180 @@
+"""What why and simulate say of jobs that race: only what can be done, and what then comes true."""
+
+from typing import Any
+
+import msgspec
+
+from sluice.events.slices import WorkloadRecord
+from sluice.replay.explain.racing_sandbox import Race, policy_for
+from sluice.replay.explain.report import Report
+from sluice.replay.explain.sandbox import Outcome
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import Others, explain
+from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.unit.replay.lint.test_invariants import CLASSES
+
+CHECK = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "AdmissionCheck",
+    "metadata": {"name": "slow"},
+    "spec": {"controllerName": "sluice.dev/external"},
+}
+PREEMPTS = {"withinClusterQueue": "LowerPriority"}
+
+
+def checked(*flavors: str) -> dict[str, Any]:
+    return {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": list(flavors)}]}}
+
+
+def told(world: FamilyWorld, name: str) -> tuple[Report, str]:
+    scheduler, variants = world.services["scheduler"], world.services["variants"]
+    report = explain(scheduler.state, name, scheduler.upto, world.now, others=Others(families=variants.state))
+    return report, "\n".join(plain_words(report))
+
+
+def simulated(world: FamilyWorld, priority: int = 0) -> Outcome:
+    """Return what would become of one more job like those of the world."""
+    scheduler, variants = world.services["scheduler"], world.services["variants"]
+    like = next(w.record for w in scheduler.state.world.workloads.values() if w.record.parent is None)
+    record: WorkloadRecord = msgspec.structs.replace(
+        like,
+        name="job-new",
+        uid=f"{like.uid[:-1]}z",
+        created_at=world.now,
+        job=None,
+        priority=priority,
+        labels={},
+    )
+    assert policy_for(scheduler.state, record) is not None
+    before = scheduler.decider.dump(scheduler.state), variants.decider.dump(variants.state)
+    found = Race(scheduler.state, variants.state, scheduler.upto, world.now).run(record)
+    assert before == (scheduler.decider.dump(scheduler.state), variants.decider.dump(variants.state))
+    return found
+
+
+# why
+
+
+def test_variants_that_wait_for_checks_are_not_said_to_give_up() -> None:
+    """What admits a variant admits its parent, so the parent says what its variants say."""
+    world = cell(cluster_queue({"res": 1, "od": 1}, **checked("res", "od")), CHECK)
+    world.submit("a")
+    world.settle_all()
+    report, text = told(world, "a")
+    assert (report.phase, report.rule) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
+    assert "give its quota up" not in text
+    assert "res, od have quota" in report.message
+    assert [remedy.kind for remedy in report.remedies] == ["check", "check"]
+    assert report.remedies[0].text.endswith("(as variant res)")
+    world.checks_say(world.variants("a")["res"].key, "Ready")
+    world.settle_all()
+    assert world.flavor_of("a") == "res"
+
+
+def test_nobody_is_told_to_do_what_only_the_system_does() -> None:
+    """A variant's flavors, its gate and the end of another variant are nobody's to change."""
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}, preemption=PREEMPTS), *CLASSES)
+    for name in ("a", "b", "c"):
+        world.submit(name, priority_class="low")
+        world.settle_all()
+    world.submit("d", priority_class="low")
+    world.settle_all()
+    world.submit("e", priority_class="high")
+    world.settle()  # the victim is told to stop, and does not
+    for name in ("d", "e"):
+        report, text = told(world, name)
+        assert report.phase == "Pending"
+        assert "allowedResourceFlavors" not in text
+        assert "WorkloadAllowedResourceFlavorAnnotation" not in text
+        kinds = {remedy.kind for variant in report.variants for remedy in variant.remedies}
+        assert "preemptionGates" not in kinds
+        for variant in report.variants:
+            for remedy in variant.remedies:
+                if remedy.kind == "finish":
+                    assert "-variant-" not in remedy.text
+
+
+def test_the_least_change_of_all_variants_comes_first() -> None:
+    world = cell(cluster_queue({"res": 1, "od": 3}))
+    world.submit("a", cpu=5)
+    world.settle_all()
+    report, _ = told(world, "a")
+    assert [remedy.smallest for remedy in report.remedies] == [True, False]
+    assert [remedy.text for remedy in report.remedies] == [
+        "2 more cpu of od in the nominal quota of main (as variant od)",
+        "4 more cpu of res in the nominal quota of main (as variant res)",
+    ]
+
+
+def test_a_variant_that_takes_over_says_for_whom_it_waits() -> None:
+    """CA10: with its quota beside the sibling's, it waits for that one's job to stop, for no check."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("a")
+    world.submit("b")
+    world.settle_all()
+    assert world.flavor_of("b") == "od"
+    world.report("a", "JobFinished", success=True)
+    world.settle()  # told to stop, and does not
+    report, _ = told(world, "b")
+    res = report.variants[0]
+    assert (res.phase, res.rule) == ("QuotaReserved", "WaitingForPreemptedWorkloads")
+    assert "takes over when default/job-b-variant-od-" in res.message
+    assert [remedy.kind for remedy in res.remedies] == ["stop"]
+
+
+# simulate
+
+
+def test_a_job_that_would_race_is_simulated_with_its_variants() -> None:
+    """On the first flavor with room; then by preemption; or it waits, and each variant says why."""
+    world = cell(cluster_queue({"res": 1, "od": 1}, preemption=PREEMPTS), *CLASSES)
+    world.submit("a", priority_class="low")
+    world.settle_all()
+    found = simulated(world)
+    assert (found.admitted, found.variant, found.preempted) == (True, "od", [])
+    assert found.waiting["res"].startswith("WaitingForQuota: ")
+    world.submit("b", priority_class="low")
+    world.settle_all()
+    found = simulated(world)
+    assert (found.reserved, found.admitted) == (None, False)
+    assert list(found.waiting) == ["res", "od"]
+    assert (found.reason, found.message[:8]) == ("WaitingForQuota", "couldn't")
+    found = simulated(world, priority=1000)
+    assert (found.admitted, found.variant) == (True, "res")
+    (preempted,) = found.preempted
+    assert preempted.workload == world.variants("a")["res"].key
+
+
+def test_a_race_of_checks_is_simulated() -> None:
+    world = cell(cluster_queue({"res": 1, "od": 1}, **checked("res", "od")), CHECK)
+    world.submit("a")
+    world.settle_all()
+    world.report("a", "JobFinished", success=True)
+    world.message("job.default.a", "JobDeleted", {})
+    world.submit("b", cpu=2)
+    world.settle_all()
+    found = simulated(world)
+    assert not found.admitted
+    assert found.reserved is None  # as wide as b, which fits nowhere
+    world.apply(cluster_queue({"res": 2, "od": 4}, **checked("res", "od")))
+    world.settle_all()
+    found = simulated(world)
+    assert not found.admitted
+    assert (found.variant, found.waiting["res"].partition(":")[0]) == ("od", "WaitingForQuota")
+
+
+def test_a_create_delay_is_told() -> None:
+    """Time stands still: what is let in later says so."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {"name": "best", "allowedResourceFlavors": ["res"]},
+            {"name": "rest", "allowedResourceFlavors": ["od"], "createDelaySeconds": 60},
+        ],
+    }
+    world = cell(cluster_queue({"res": 1, "od": 1}, policy))
+    world.submit("a")
+    world.settle_all()
+    found = simulated(world)
+    assert found.reserved is None
+    assert found.waiting["rest"] == "createDelaySeconds: 60"

@@ -1,0 +1,522 @@
+"""Each invariant has a log that breaks it; sound logs break none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from sluice.events.base import Event
+from sluice.events.checks import ChecksReady, ChecksRetry
+from sluice.events.codec import encode_commit
+from sluice.events.commit import Step
+from sluice.events.config import ObjectApplied
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    PendingReasonChanged,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import ReclaimablePodsUpdated, Rejected, WorkloadCreated
+from sluice.events.variants import (
+    ParentAdmitted,
+    ParentMarked,
+    ParentReleased,
+    ParentUnmarked,
+    PreemptionGateOpened,
+    VariantCreated,
+    VariantDeactivated,
+    VariantStopped,
+)
+from sluice.log.contract import Entry
+from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
+from sluice.replay.source.source import ListSource
+from tests.checked_cell import checked_cell
+from tests.family_world import cell, cluster_queue, configuration, job, local_queue
+from tests.held import wrong_with
+from tests.property.elastic_cell import Cell
+from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
+from tests.unit.replay.damage import altered, events_of, first, followed, without
+
+CLASSES = [
+    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+     "metadata": {"name": name}, "value": value}
+    for name, value in (("low", 1), ("high", 100))
+]  # fmt: skip
+
+
+def families() -> list[Entry]:
+    """Two families race for two flavors; the later one preempts behind a gate that is opened for it."""
+    world = cell(
+        cluster_queue({"res": 1, "od": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES
+    )
+    for name in ("a", "b"):
+        world.submit(name, priority_class="low")
+        world.settle_all()
+    world.submit("c", priority_class="high")
+    world.settle_all()
+    world.message("job.default.bad", "JobSubmitted", {"kind": "Nonsense"})
+    world.settle_all()
+    world.report("c", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+def elastic() -> list[Entry]:
+    """A job grows by a second slice."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 2)
+    world.settle()
+    world.scale("a", 5)
+    world.settle()
+    world.submit("b", "left", 1)
+    world.settle()
+    return world.entries()
+
+
+def twice_the_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, QuotaReserved)
+    sets = [
+        msgspec.structs.replace(ps, usage={r: a * 9 for r, a in ps.usage.items()}) for ps in event.pod_sets
+    ]
+    larger = msgspec.structs.replace(event, pod_sets=sets)
+    return altered(entries, lambda e: (larger,) if e == event else (e,)), seq
+
+
+def released_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The victim's quota is given back a second time."""
+    seq, event = first(entries, QuotaReleased)
+    return followed(entries, event, event), seq
+
+
+def admitted_without_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+    _, event = first(entries, QuotaReserved)
+    seq, _ = first(entries, Admitted)
+    return without(entries, event), seq
+
+
+def two_variants(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A sibling is admitted beside the one that runs."""
+    seq, admitted = first(entries, Admitted)
+    _, reserved = first(entries, QuotaReserved)
+    marks = [e for _, e in events_of(entries) if type(e).__name__ == "VariantCreated"]
+    sibling = next(
+        e.workload.key  # type: ignore[attr-defined]
+        for e in marks
+        if e.workload.key != admitted.workload  # type: ignore[attr-defined]
+    )
+    more = (
+        msgspec.structs.replace(reserved, workload=sibling),
+        msgspec.structs.replace(admitted, workload=sibling),
+    )
+    return followed(entries, admitted, *more), seq
+
+
+def two_gates(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, opened = first(entries, PreemptionGateOpened)
+    siblings = [
+        e.workload.key  # type: ignore[attr-defined]
+        for _, e in events_of(entries)
+        if type(e).__name__ == "VariantCreated" and e.workload.parent == opened.parent  # type: ignore[attr-defined]
+    ]
+    other = next(key for key in siblings if key != opened.workload)
+    return followed(entries, opened, msgspec.structs.replace(opened, workload=other)), seq
+
+
+def closed_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Who preempts was never let."""
+    _, opened = first(entries, PreemptionGateOpened)
+    seq, _ = first(entries, Preempted)
+    return without(entries, opened), seq
+
+
+def three_slices(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The old slice stays when the new one is admitted."""
+    seq, replaced = first(entries, WorkloadSliceReplaced)
+    return without(entries, replaced), seq
+
+
+def no_growth(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The new slice asks for no more than the old one has."""
+    seq, _ = first(entries, WorkloadSliceReplaced)
+
+    def change(event: Event) -> Sequence[Event]:
+        if not isinstance(event, WorkloadCreated) or event.workload.replaces is None:
+            return (event,)
+        fewer = [msgspec.structs.replace(pods, count=2) for pods in event.workload.pod_sets]
+        return (WorkloadCreated(cause=0, workload=msgspec.structs.replace(event.workload, pod_sets=fewer)),)
+
+    return altered(entries, change), seq
+
+
+def shrunk() -> list[Entry]:
+    """Of five pods three have ended when the job is to have two; another one would need the rest."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 6)
+    world.submit("a", "left", 5)
+    world.settle()
+    world.message("a", "JobPodsReclaimable", {"pods": {"main": 3}, "counts": {"main": 5}})
+    world.settle()
+    world.scale("a", 2)
+    world.settle()
+    world.submit("b", "left", 6)
+    world.settle()
+    return world.entries()
+
+
+def given_back_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Nobody says that of the two pods none has ended for sure."""
+    seq, said = first(entries, ReclaimablePodsUpdated, 1)
+    return without(entries, said), seq
+
+
+def given_back_once_more(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """What is said with the new size is what was said of the old one."""
+    seq, said = first(entries, ReclaimablePodsUpdated, 1)
+    _, old = first(entries, ReclaimablePodsUpdated)
+    wrong = msgspec.structs.replace(said, pods=old.pods)
+    return altered(entries, lambda event: (wrong,) if event == said else (event,)), seq
+
+
+def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Quota that was taken back is run on."""
+    resumed = next((seq, e) for seq, e in events_of(entries) if type(e).__name__ == "JobResumed")
+    _, reserved = first(entries, QuotaReserved)
+    _, admitted = first(entries, Admitted)
+    gone = QuotaReleased(cause=0, workload=reserved.workload)
+    return followed(entries, admitted, gone), resumed[0]
+
+
+def no_answer(entries: list[Entry]) -> tuple[list[Entry], int]:
+    _, rejected = first(entries, Rejected)
+    return without(entries, rejected), rejected.cause
+
+
+def cause_in_the_future(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, Admitted)
+    return altered(entries, lambda e: (msgspec.structs.replace(e, cause=10**6),) if e == event else (e,)), seq
+
+
+def charged_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, reserved = first(entries, QuotaReserved)
+    return followed(entries, reserved, reserved), seq
+
+
+def parent_without_variant(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The variant as which the parent is admitted never was."""
+    _, reserved = first(entries, QuotaReserved)
+    _, admitted = first(entries, Admitted)
+    seq, _ = first(entries, ParentAdmitted)
+    return without(without(entries, reserved), admitted), seq
+
+
+def crashed() -> list[Entry]:
+    """An executor crashes under a family."""
+    world = cell(cluster_queue({"res": 1, "od": 0}))
+    world.submit("a")
+    world.settle_all()
+    world.report("a", "JobStopped")
+    world.settle_all()
+    return world.log
+
+
+def admitted_before_settled(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The parent is admitted again in the step that says that its variant has stopped."""
+    seq, stopped = first(entries, VariantStopped)
+    _, admitted = first(entries, ParentAdmitted)
+    return followed(entries, stopped, admitted), seq
+
+
+def gated() -> list[Entry]:
+    """A job runs while the gate is closed; then it is opened."""
+    world = cell(
+        cluster_queue({"res": 1, "od": 1}), configuration(featureGates={"ConcurrentAdmission": False})
+    )
+    world.submit("a")
+    world.settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": True}))
+    world.settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": False}))
+    world.settle_all()
+    return world.log
+
+
+def picky() -> list[Entry]:
+    """A job restricts itself to one flavor of its queue."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    manifest = job("a")
+    manifest["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "od"}
+    world.message("job.default.a", "JobSubmitted", manifest)
+    world.settle_all()
+    return world.log
+
+
+def not_asked(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Its variant may use the other one."""
+    seq, made = first(entries, VariantCreated)
+    record = msgspec.structs.replace(made.workload, allowed_flavors=("res", "od"))
+    other = msgspec.structs.replace(made, workload=record)
+    return altered(entries, lambda event: (other,) if event == made else (event,)), seq
+
+
+def migrates() -> list[Entry]:
+    """A job moves up to the flavor that another one leaves."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle_all()
+    world.report("a", "JobFinished", success=True)
+    world.settle_all()
+    return world.log
+
+
+def another_flavor(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A variant has quota of a flavor that it was not made for, and the gate is off."""
+    seq, reserved = first(entries, QuotaReserved)
+    pods = [msgspec.structs.replace(pods, flavors={"cpu": "od"}) for pods in reserved.pod_sets]
+    other = msgspec.structs.replace(reserved, pod_sets=pods)
+    return without_gate(altered(entries, lambda e: (other,) if e == reserved else (e,))), seq
+
+
+def migrates_without_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """There was no concurrent admission when it was told to go."""
+    return without_gate(entries), first(entries, Evicted)[0]
+
+
+def without_gate(entries: list[Entry]) -> list[Entry]:
+    """Return the log with the gate off when its first local queue came."""
+    off = configuration(featureGates={"ConcurrentAdmission": False})
+    found = ObjectApplied(
+        cause=0, kind="Configuration", name="default", object=msgspec.Raw(msgspec.json.encode(off))
+    )
+    _, applied = next(
+        (s, e) for s, e in events_of(entries) if isinstance(e, ObjectApplied) and e.kind == "LocalQueue"
+    )
+    return followed(entries, applied, found)
+
+
+def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The controller does not wait until the job has stopped."""
+    _, marked = first(entries, ParentMarked)
+    seq, _ = first(entries, QuotaReleased)
+    return without(entries, first(entries, QuotaReleased)[1]), next(
+        s for s, e in events_of(entries) if e == marked and s > seq
+    )
+
+
+def unmarked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The controller does not wait until the job has stopped."""
+    _, released = first(entries, ParentReleased)
+    seq, _ = first(entries, ParentUnmarked)
+    return without(entries, released), seq
+
+
+def quota_of_both(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """A variant gets quota beside the job's own."""
+    seq, _ = first(entries, QuotaReserved, 1)
+    return without(entries, first(entries, QuotaReleased)[1]), seq
+
+
+def variant_without_parent(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Nobody says that the parent is admitted, though the controller goes on and on."""
+    seq, event = first(entries, ParentAdmitted)
+    return without(entries, event), seq
+
+
+def variant_of_nobody(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The parent was never there, as far as the controller can know."""
+    _, made = first(entries, WorkloadCreated)
+    seq, _ = first(entries, VariantCreated)
+    return without(entries, made), seq
+
+
+def all_switched_off(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The variants of a job that waits are deactivated as soon as they are there."""
+    name = first(entries, WorkloadCreated, 1)[1].workload.key
+    seq, _ = first(entries, VariantCreated, 2)
+
+    def change(event: Event) -> Sequence[Event]:
+        if not isinstance(event, VariantCreated) or event.workload.parent != name:
+            return (event,)
+        return (event, VariantDeactivated(cause=0, workload=event.workload.key, parent=name))
+
+    return altered(entries, change), seq
+
+
+def waiting() -> list[Entry]:
+    """One job runs, all others wait."""
+    world = cell(cluster_queue({"res": 1, "od": 0}))
+    for name in ("a", "b", "c", "d", "e"):
+        world.submit(name)
+        world.settle_all()
+    return world.log
+
+
+def moved() -> list[Entry]:
+    """A queue is re-pointed under jobs whose variants wait for their time; the controller is behind."""
+
+    def delayed(queue: str, *names: str) -> dict[str, Any]:
+        variants = [
+            {"name": name, "allowedResourceFlavors": ["res"], "createDelaySeconds": 20} for name in names
+        ]
+        policy = {"migration": {"mode": "TryPreferredFlavors"}, "explicitVariants": variants}
+        return cluster_queue({"res": 1}, policy, name=queue)
+
+    world = cell(delayed("main", "a", "b"), delayed("other", "c", "d"))
+    world.submit("j1")
+    world.settle()
+    for name, queue in (("j2", "other"), ("j3", "main"), ("j4", "other")):
+        world.apply(local_queue(target=queue))
+        world.submit(name)
+        world.step("slices")
+        world.settle()
+    world.run_until(30)
+    world.settle_all()
+    return world.log
+
+
+def turned_round(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The victim has preempted its preemptor before."""
+    seq, event = first(entries, Preempted)
+    back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
+    return followed(entries, event, back), seq
+
+
+def over_and_over(entries: list[Entry]) -> tuple[list[Entry], int]:
+    seq, event = first(entries, Preempted)
+    return followed(entries, event, event, event), seq
+
+
+def checked() -> list[Entry]:
+    """One job is sent back by its check, and passes it the next time, its controller away by then."""
+    world = checked_cell("gpu")
+    world.submit("w")
+    world.settle()
+    world.say("w", "gpu", "Retry", requeueAfterSeconds=30)
+    world.settle()
+    world.run_until(31)
+    world.presence("ctl-gpu", there=False)
+    world.settle()
+    world.run_until(60)
+    world.say("w", "gpu", "Ready")
+    world.settle()
+    return world.log
+
+
+def approval_lost(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """All checks are Ready, and the queue is inactive only because the controller has gone."""
+    seq, admitted = first(entries, Admitted)
+    key = admitted.workload
+    more = (
+        QuotaReleased(cause=0, workload=key),
+        PendingReasonChanged(cause=0, workloads=(key,), reason="Suspended", message="it is inactive"),
+    )
+    return altered(entries, lambda e: more if e == admitted else (e,)), seq
+
+
+def too_early(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """The check had asked for a day."""
+    _, retry = first(entries, ChecksRetry)
+    seq, _ = first(entries, QuotaReserved, 1)
+    longer = msgspec.structs.replace(retry, requeue_at=retry.requeue_at + 86_400_000_000)
+    return altered(entries, lambda e: (longer,) if e == retry else (e,)), seq
+
+
+LATE = (variant_without_parent, all_switched_off, *LATE_DECISIONS)
+"""What is missing is found when it is missed."""
+
+BROKEN = [
+    ("parent-admitted", families, parent_without_variant),
+    ("parent-admitted", families, variant_without_parent),
+    ("parent-admitted", crashed, admitted_before_settled),
+    ("no-orphan", families, variant_of_nobody),
+    ("has-a-chance", waiting, all_switched_off),
+    ("approval-kept", checked, approval_lost),
+    ("retry-waits", checked, too_early),
+    ("quota", families, twice_the_quota),
+    ("reservations", families, released_twice),
+    ("reservations", families, admitted_without_quota),
+    ("allowed-flavors", picky, not_asked),
+    ("allowed-flavors", migrates, another_flavor),
+    ("migration", migrates, migrates_without_gate),
+    ("stopped-first", gated, marked_as_it_runs),
+    ("stopped-first", gated, unmarked_as_it_runs),
+    ("reservations", gated, quota_of_both),
+    ("one-variant", families, two_variants),
+    ("one-gate", families, two_gates),
+    ("one-gate", families, closed_gate),
+    ("no-circles", families, turned_round),
+    ("no-circles", families, over_and_over),
+    ("two-slices", elastic, three_slices),
+    ("growth", elastic, no_growth),
+    ("ended-pods", shrunk, given_back_twice),
+    ("ended-pods", shrunk, given_back_once_more),
+    ("ungated", elastic, more_pods),
+    ("no-lost-job", families, no_answer),
+    ("chain", families, cause_in_the_future),
+    ("state", families, charged_twice),
+    *BROKEN_DECISIONS,
+]
+
+
+@pytest.mark.parametrize(("name", "story", "damage"), BROKEN, ids=[f"{n}-{d.__name__}" for n, _, d in BROKEN])
+def test_what_breaks_an_invariant_is_found(name, story, damage):
+    """`bisect` names the message at fault, by its sequence."""
+    entries, seq = damage(story())
+    found = first_violation(ListSource(entries), name)
+
+    assert found is not None
+    assert found.invariant == name
+    assert found.seq > seq if damage in LATE else found.seq == seq, found.text
+
+
+@pytest.mark.parametrize(
+    "story",
+    [families, elastic, shrunk, checked, moved, *dict.fromkeys(story for _, story, _ in BROKEN_DECISIONS)],
+    ids=lambda each: each.__name__,
+)
+def test_sound_logs_break_none(story):
+    """And they decide themselves again."""
+    entries = story()
+    assert not wrong_with(entries)
+    assert lint(ListSource(entries))[0] == []
+
+
+def test_every_invariant_has_a_log_that_breaks_it():
+    assert {name for name, _, _ in BROKEN} == set(INVARIANTS)
+
+
+def test_what_is_not_about_it_is_passed_over():
+    """A verdict on a workload that is gone breaks nothing."""
+    entries = families()
+    last = entries[-1]
+    step = Step(upto=last.seq, at=last.at, events=(ChecksReady(cause=0, workload="default/gone"),))  # type: ignore[arg-type]
+    payload = encode_commit("main", "checks", "x", [step])
+    log = [*entries, Entry(last.seq + 1, "checks", last.at, payload)]
+    assert not wrong_with(log, writers=("slices", "variants", "scheduler"))
+
+
+def test_loops_and_thrashing_are_found_and_explained():
+    """Two jobs that take turns, and one that is stopped again and again: named, with rule and cost."""
+    entries = families()
+    seq, event = first(entries, Preempted)
+    _, evicted = first(entries, Evicted)
+    back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
+    again = (first(entries, Admitted)[1], evicted)
+    looped = followed(entries, event, back)
+    thrashed = followed(entries, event, *again, *again, *again)
+
+    found = lint(ListSource(looped))[1]
+    assert [(v.invariant, v.seq) for v in found] == [("loops", seq)]
+    assert "preempt each other" in found[0].text
+    assert "withinClusterQueue" in found[0].text
+    (found_again,) = lint(ListSource(thrashed))[1]
+    assert found_again.invariant == "thrashing"
+    assert "was stopped 3 times" in found_again.text or "was stopped 4 times" in found_again.text
+    assert not lint(ListSource(entries))[1]

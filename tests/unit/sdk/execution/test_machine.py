@@ -1,0 +1,367 @@
+"""The machine: whatever is lost, late or said twice, no attempt runs twice, and none is forgotten."""
+
+from random import Random
+
+import msgspec
+import pytest
+
+from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.job import JobFinished, JobPodsReady, JobStopped
+from sluice.protocol.dispatch import Claim, claim_key
+from sluice.sdk.execution import ExecutorSettings
+from sluice.sdk.execution import actions as act
+from tests.execution_world import World, entry_of
+
+JOB = JobKey("default/a")
+
+
+def reports(world: World, job: JobKey = JOB) -> list[str]:
+    return [type(told.data).__name__ for told in world.log[job] if told.data is not None]
+
+
+def claim_of(world: World, attempt: int = 1) -> Claim | None:
+    entry = world.dispatch[JOB]
+    kept = world.claims.get(claim_key(JOB, entry.uid, attempt), world.now)
+    return kept.value if kept is not None else None
+
+
+def started(*names: str) -> World:
+    world = World(Random(1))
+    for name in names:
+        world.start(name)
+    world.settle(1)
+    return world
+
+
+def test_work_is_claimed_announced_run_and_reported() -> None:
+    """One of two executors runs the attempt; the log hears who has it, and how it ended."""
+    world = started("x", "y")
+    world.submit("a")
+    world.settle(1)
+    assert len(world.running("a")) == 1
+    world.finish("a")
+    world.settle(1)
+    assert reports(world) == ["JobPodsReady", "JobFinished"]
+    assert len(world.started) == 1
+    assert not world.dispatch
+
+
+def test_a_first_attempt_reads_nothing_from_the_log() -> None:
+    """What nobody can have begun costs no more than its claim, a look at dispatch and the announcement."""
+    world = started("x")
+    world.processes["x"].asked.clear()
+    world.submit("a")
+    asked: list[str] = []
+    process = world.processes["x"]
+    while process.asked:
+        asked += [type(ask.request).__name__ for ask in process.asked]
+        for ask in list(process.asked):
+            world.answer(process, ask)
+    assert asked == ["PutClaim", "GetEntry", "Publish"]
+
+
+def test_what_is_done_is_not_begun_again_when_its_claim_is_lost() -> None:
+    """While dispatch lags, and is read anew: the log's copy of the announcement tells nothing new."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    world.decide = lambda: None  # type: ignore[method-assign]
+    world.finish("a")
+    world.settle(1)
+    world.claims.lose()
+    world.tell(world.dispatch[JOB])
+    world.settle(60)
+    assert len(world.started) == 1
+    assert reports(world) == ["JobPodsReady", "JobFinished"]
+
+
+def test_lost_claims_are_put_back_by_who_has_the_attempts() -> None:
+    """The bucket of claims is lost while work runs: the claim is back after a look, and the work goes on."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    before = claim_of(world)
+    world.claims.lose()
+    world.settle(30)
+    assert claim_of(world) == before
+    assert world.running("a") == ["x"]
+    world.finish("a")
+    world.settle(1)
+    assert reports(world) == ["JobPodsReady", "JobFinished"]
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_nobody_starts_what_runs_although_its_claim_is_lost(attempt: int) -> None:
+    """Who has never heard of the claim finds in the log whose the attempt is, and puts the claim back."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    if attempt == 2:
+        world.kill("x")
+        world.settle(6)
+        world.lose_executor("x")
+        world.start("x")
+        world.settle(1)
+    world.claims.lose()
+    world.start("y")
+    world.settle(3)
+    assert world.running("a") == ["x"]
+    assert not world.double
+    claim = claim_of(world, attempt)
+    assert claim is not None
+    assert claim.executor == "x"
+    world.settle(60)
+    assert world.running("a") == ["x"]
+    assert reports(world)[-1] == "JobPodsReady"
+
+
+def test_a_stop_is_answered_by_who_has_the_attempt() -> None:
+    """With the claims lost, nobody says that what still runs has stopped."""
+    world = started("x")
+    entry = world.submit("a")
+    world.settle(1)
+    (number,) = world.processes["x"].works
+    world.claims.lose()
+    world.start("y")
+    stop = entry_of("a", entry.manifest_seq, stop=True)
+    world.tell(stop)
+    for _ in range(200):
+        process = world.processes["y"]
+        for ask in list(process.asked):
+            world.answer(process, ask)
+        world.now += 0.1
+        world.do(process, process.machine.tick(world.now))
+    assert "JobStopped" not in reports(world)
+    world.end_work(world.processes["x"], number, None)
+    world.settle(1)
+    stops = [told.data for told in world.log[JOB] if isinstance(told.data, JobStopped)]
+    assert [stop.executor for stop in stops] == ["x"]
+
+
+def test_a_restarted_executor_settles_what_only_the_log_remembers() -> None:
+    """It crashed, and claims were lost while it was away: its attempt is reported stopped, to run again."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    world.kill("x")
+    world.claims.lose()
+    world.start("x")
+    world.settle(5)
+    assert [held.attempt for held in world.recovered] == [1]
+    assert reports(world)[:2] == ["JobPodsReady", "JobStopped"]
+    assert world.running("a") == ["x"]
+    assert [attempt for _, _, attempt, _ in world.started] == [1, 2]
+
+
+def test_without_room_it_settles_too() -> None:
+    """Also when it has no room for the job, and another executor has put the claim back into its name."""
+    world = World(Random(1))
+    world.start("x", ExecutorSettings(capacity=1))
+    world.settle(1)
+    world.submit("a")
+    world.settle(1)
+    world.kill("x")
+    world.claims.lose()
+    world.submit("b")
+    world.dispatch = dict(reversed(world.dispatch.items()))
+    world.start("x", ExecutorSettings(capacity=1))
+    world.settle(1)
+    assert world.running("b") == ["x"]
+    assert "JobStopped" not in reports(world)
+    world.settle(10)
+    assert "JobStopped" in reports(world)
+
+
+def test_an_earlier_claim_of_what_another_runs_is_not_reported() -> None:
+    """A claim that a crashed process had made in a new bucket does not stop what another executor runs."""
+    world = started("x")
+    entry = world.submit("a")
+    world.settle(1)
+    world.claims.lose()
+    key = claim_key(JOB, entry.uid, 1)
+    world.claims.put(key, Claim(executor="y", instance="y-earlier"), 0, world.now, None)
+    world.start("y")
+    world.settle(30)
+    assert reports(world) == ["JobPodsReady"]
+    assert world.running("a") == ["x"]
+    claim = claim_of(world)
+    assert claim is not None
+    assert claim.executor == "x"
+
+
+def test_a_bucket_that_is_written_anew_ends_nothing() -> None:
+    """A job missing in a dispatch bucket that is not whole yet is not lost."""
+    world = started("x")
+    entry = world.submit("a")
+    world.settle(1)
+    world.dispatch.clear()
+    world.dispatch_whole = False
+    world.settle(30)
+    assert world.running("a") == ["x"]
+    world.dispatch_whole = True
+    world.tell(entry)
+    world.settle(30)
+    assert world.running("a") == ["x"]
+    world.tell(None, JOB)
+    world.settle(1)
+    assert world.running("a") == []
+    assert reports(world) == ["JobPodsReady"]
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_an_attempt_given_up_by_mistake_is_reported(stop: bool) -> None:
+    """A key of dispatch that somebody deleted by hand comes back: what was ended is said to have stopped."""
+    world = started("x")
+    entry = world.submit("a")
+    world.settle(1)
+    world.tell(None, JOB)
+    world.settle(1)
+    assert world.running("a") == []
+    world.tell(entry_of("a", entry.manifest_seq, stop=stop))
+    world.settle(2)
+    assert reports(world)[:2] == ["JobPodsReady", "JobStopped"]
+    assert [attempt for _, _, attempt, _ in world.started] == ([1] if stop else [1, 2])
+
+
+def test_a_heartbeat_that_is_lost_is_made_again() -> None:
+    """The bucket of heartbeats is lost: the next beat is there, and nobody thinks of a duplicate."""
+    world = started("x")
+    world.beats.lose()
+    world.settle(2)
+    assert world.beats.get("x", world.now) is not None
+    assert world.processes["x"].ended is None
+
+
+def test_two_processes_of_one_name() -> None:
+    """The earlier one ends, reports nothing, and says whose the name is now."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    earlier = world.processes.pop("x")
+    world.start("x")
+    world.processes["earlier"] = earlier
+    world.settle(3)
+    assert earlier.ended is not None
+    assert earlier.ended.duplicate == world.processes["x"].machine.book.who.instance
+
+
+def test_stop_reports_what_ran() -> None:
+    """An end in order: work is cancelled, reported as stopped, the heartbeat taken back."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    process = world.processes["x"]
+    world.do(process, process.machine.stop(world.now))
+    world.settle(1)
+    assert process.ended == act.Ended()
+    assert reports(world) == ["JobPodsReady", "JobStopped"]
+    assert world.beats.get("x", world.now) is None
+
+
+def test_resize_goes_to_the_work() -> None:
+    """The same attempt with other counts is handed on, once it is known to be newer."""
+    world = started("x")
+    entry = world.submit("a", count=2)
+    world.settle(1)
+    bigger = msgspec.structs.replace(entry_of("a", entry.manifest_seq, count=3), seq=entry.seq + 5)
+    world.tell(bigger)
+    world.tell(msgspec.structs.replace(entry, seq=entry.seq + 1))
+    (work,) = world.processes["x"].works.values()
+    assert work.entry is bigger
+    assert world.processes["x"].machine.book.used == 3
+
+
+def test_another_slice_of_the_same_size_is_a_resize() -> None:
+    """A smaller size may have been missed in between: its pods have to be said to be ready again."""
+    world = started("x")
+    entry = world.submit("a", count=2)
+    world.settle(1)
+    (work,) = world.processes["x"].works.values()
+    world.tell(msgspec.structs.replace(entry, seq=entry.seq + 1))
+    assert work.resizes == 0
+    slice_ = WorkloadKey(f"{entry.workload}-2")
+    world.tell(msgspec.structs.replace(entry, seq=entry.seq + 2, workload=slice_))
+    assert work.resizes == 1
+
+
+def test_late_and_repeated_answers_change_nothing() -> None:
+    """An answer counts once."""
+    world = started("x")
+    process = world.processes["x"]
+    process.asked.clear()
+    world.submit("a")
+    (ask,) = process.asked
+    world.answer(process, ask)
+    assert process.machine.answer(ask.number, act.Refused(), world.now) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_attempt_runs_twice_whatever_is_lost(seed: int) -> None:
+    """Three executors; claims, heartbeats and answers get lost, processes crash: each attempt runs once, each
+    job runs in one place at a time, and in the end every job has finished."""
+    random = Random(seed)
+    world = World(random, unanswered=random.choice([0.0, 0.05, 0.3]))
+    names = ["x", "y", "z"]
+    for name in names:
+        world.start(name, ExecutorSettings(capacity=random.choice([0, 2])))
+    jobs = 0
+    for _ in range(1500):
+        drawn = random.random()
+        if drawn < 0.01:
+            world.submit(f"j{jobs}")
+            jobs += 1
+        elif drawn < 0.013:
+            world.claims.lose()
+        elif drawn < 0.015:
+            world.beats.lose()
+        elif drawn < 0.019:
+            _crash(world, random.choice(names))
+        elif drawn < 0.05:
+            _finish_one(world, random)
+        elif drawn < 0.06:
+            _evict_one(world, random)
+        elif drawn < 0.12:
+            world.wait()
+        else:
+            world.step()
+        assert not world.double, world.double
+    world.unanswered = 0.0
+    for _ in range(8):
+        world.settle(30)
+        for number in range(jobs):
+            world.finish(f"j{number}")
+    assert not world.double, world.double
+    attempts = [(job, uid, attempt) for job, uid, attempt, _ in world.started]
+    assert len(attempts) == len(set(attempts))
+    assert list(world.dispatch) == []
+    ended = [j for j, told in world.log.items() if any(isinstance(t.data, JobFinished) for t in told)]
+    stopped = [j for j, told in world.log.items() if any(isinstance(t.data, JobStopped) for t in told)]
+    assert len({*ended, *stopped}) == jobs
+    assert all(_announced_first(world, job) for job in world.log)
+
+
+def _crash(world: World, name: str) -> None:
+    world.kill(name)
+    world.start(name)
+
+
+def _finish_one(world: World, random: Random) -> None:
+    works = [(p, n) for p in world.processes.values() for n, w in p.works.items() if not w.cancelled]
+    if works:
+        process, number = random.choice(works)
+        world.finish(process.works[number].entry.job.partition("/")[2])
+
+
+def _evict_one(world: World, random: Random) -> None:
+    running = [entry for entry in world.dispatch.values() if entry.state == "Running"]
+    if running:
+        entry = random.choice(running)
+        name = entry.job.partition("/")[2]
+        world.tell(entry_of(name, entry.manifest_seq, entry.attempt, stop=True))
+
+
+def _announced_first(world: World, job: JobKey) -> bool:
+    """Tell whether every attempt that was started had been announced, once."""
+    said = [t.data.attempt for t in world.log[job] if isinstance(t.data, JobPodsReady) and not t.data.ready]
+    began = [attempt for each, _, attempt, _ in world.started if each == job]
+    return len(said) == len(set(said)) and set(began) <= set(said)

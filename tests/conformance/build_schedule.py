@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from sluice.core.cycle.cycle import Cycle
 from sluice.core.cycle.entry import Entry, Outcome
 from sluice.core.cycle.events import decisions
-from sluice.core.queueing.pending_queue import Queue
+from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.scheduler.decider import Scheduler, run_cycles
 from sluice.core.scheduler.state import SchedulerState, is_barred
 from sluice.events.base import Event
@@ -195,7 +195,7 @@ def _check_events(run: Run) -> None:
     compare(ours, wanted, "events")
 
 
-def _competes(queue: Queue, peers: object) -> bool:
+def _competes(queue: PendingQueue, peers: object) -> bool:
     found = next(p for p in queue.classes.values() if p is peers)
     return not found.parked or (queue.strict and not found.aside)
 

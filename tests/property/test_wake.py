@@ -12,7 +12,7 @@ from sluice.core.cycle.admission import always_reclaims
 from sluice.core.cycle.entry import Entry
 from sluice.core.cycle.nomination import nominate
 from sluice.core.cycle.requeue_filter import may_fit
-from sluice.core.queueing.pending_queue import Peers, Queue
+from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue, World
@@ -32,7 +32,7 @@ WAITING = (*range(100, 108), 108)
 def test_a_look_would_not_have_helped_whom_the_filter_passes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     passed_over = 0
 
-    def checked(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+    def checked(world: World, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         nonlocal passed_over
         found = may_fit(world, cq, peers)
         if not found:
@@ -122,7 +122,7 @@ def _left_behind(state: SchedulerState, now: Micros) -> list[WorkloadKey]:
     return found
 
 
-def _next_parked(queue: Queue) -> list[Peers]:
+def _next_parked(queue: PendingQueue) -> list[EquivalenceClass]:
     """Return the parked classes whose turn it may be."""
     blocker = queue.blocker()
     if queue.strict:

@@ -7,8 +7,8 @@ from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
 from sluice.core.flavors.assignment import Mode, pending_flavors
 from sluice.core.flavors.memo import is_plain, remembered
 from sluice.core.preemption.targets import get_targets
-from sluice.core.queueing.overcommit import Promises, keep_waiting
-from sluice.core.queueing.pending_queue import Peers, TreeQueues, Waiting
+from sluice.core.queueing.overcommit import Overcommit, keep_waiting
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, Preemptor
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.workload import pending_reasons as texts
 from sluice.core.workload.admission_checks import checks_for
@@ -26,7 +26,7 @@ from .nomination import may_be_reduced, propose
 ALWAYS_RECLAIMS = "Any"
 
 
-class Processing:
+class Admission:
     """Decides on entries one after the other; `trial` must be entered meanwhile.
 
     Entries are judged as if the victims of earlier ones had gone already, and what those wait for were in
@@ -68,33 +68,35 @@ class Processing:
         charged for, follows from it."""
         self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
-        self.promises: Promises | None = None
+        self.promises: Overcommit | None = None
         """What others of the tree wait for, if any do: their victims are out of the tree."""
         self.skipped_preemptions: dict[str, int] = {}
         self.recomputations: dict[str, str] = {}
 
-    def begin(self, tree: TreeQueues, *, but: Waiting | None = None) -> None:
+    def begin(self, tree: CohortQueues, *, but: Preemptor | None = None) -> None:
         """Start on the entries of this tree, with the trial entered.
 
         `but`: the preemptor that is looked at first. What it waits for would be lifted at once.
         """
         self._world.circles.planned.clear()
         if self._world.claims or tree.waiting:
-            promises = Promises(self.trial, tree.members)
+            promises = Overcommit(self.trial, tree.members)
             keep_waiting(promises, tree, but)
             self.promises = promises if promises else None
 
-    def lift(self, waiting: Waiting) -> None:
+    def lift(self, waiting: Preemptor) -> None:
         """Keep nothing for this preemptor for now."""
         if self.promises is not None:
             self.promises.lift(waiting)
             if not self.promises:
                 self.promises = None  # what is not promised at all needs no second look
 
-    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+    def keep(
+        self, waiting: Preemptor, node: Node, beside: Mapping[FlavorResource, int] | None = None
+    ) -> None:
         """Keep what it waits for, see `Promises.keep`."""
         if self.promises is None:
-            self.promises = Promises(self.trial, ())
+            self.promises = Overcommit(self.trial, ())
         self.promises.keep(waiting, node, beside)
 
     def reconcile(self, entry: Entry) -> None:
@@ -249,7 +251,7 @@ class Processing:
         running = [workload for workload in targets if not workload.preemptions]
         ousted = [workload for workload in targets if workload.preemptions]
         if self.promises is None:
-            self.promises = Promises(self.trial, ())
+            self.promises = Overcommit(self.trial, ())
         for workload in ousted:
             self.trial.remove(workload)
         self.promises.drop(ousted)
@@ -288,7 +290,7 @@ class Processing:
         self.trial.charge(entry.cq.node, usage)
         entry.victims = victims
         if self.promises is None:
-            self.promises = Promises(self.trial, ())
+            self.promises = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
             if victim.record.parent is not None:
@@ -390,7 +392,7 @@ class Processing:
         entry.circling = self._world.circles.stopped
         return False
 
-    def is_in_use(self, cq: ClusterQueue, peers: Peers) -> bool:
+    def is_in_use(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Would a look at this woken class only say once more that others still use what it needs?
 
         As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
@@ -473,4 +475,4 @@ def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
     return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
 
 
-__all__ = ["Processing", "always_reclaims", "blocks_admission"]
+__all__ = ["Admission", "always_reclaims", "blocks_admission"]

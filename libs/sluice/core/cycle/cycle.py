@@ -20,14 +20,14 @@ from heapq import heappop, heappush
 from itertools import count
 
 from sluice.core.flavors.assignment import Mode
-from sluice.core.queueing.overcommit import Promises
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.queueing.overcommit import Overcommit
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.queueing.request_index import Least, fits
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue, World
 
-from .admission import Processing
+from .admission import Admission
 from .entry import Entry, Order, Ordering, Outcome
 from .fair_sharing_order import winner
 from .nomination import nominate
@@ -48,8 +48,8 @@ class _Shape:
         self._ranks = ranked.ranks()  # type: ignore[attr-defined]
         self.rank: Rank | None = next(self._ranks, None)
 
-    def pop(self) -> Peers:
-        peers: Peers = self._ranked[self.rank]  # type: ignore[index]
+    def pop(self) -> EquivalenceClass:
+        peers: EquivalenceClass = self._ranked[self.rank]  # type: ignore[index]
         self.rank = next(self._ranks, None)
         return peers
 
@@ -59,7 +59,7 @@ class _Candidate:
 
     __slots__ = ("peers", "rest")
 
-    def __init__(self, peers: Peers, rest: Iterator[Peers]) -> None:
+    def __init__(self, peers: EquivalenceClass, rest: Iterator[EquivalenceClass]) -> None:
         self.peers = peers
         self.rest = rest
         """Those of its queue that come after it."""
@@ -85,21 +85,21 @@ class Cycle:
         "open",
     )
 
-    def __init__(self, world: World, tree: TreeQueues, *, blocked: bool = False) -> None:
+    def __init__(self, world: World, tree: CohortQueues, *, blocked: bool = False) -> None:
         self._world = world
         self._tree = tree
         self._woken = Woken(world, tree)
         self._ordering = Ordering(world.config)
-        self._process = Processing(world, blocked=blocked)
+        self._process = Admission(world, blocked=blocked)
         self._heap: list[_Item] = []
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
-        self._rests: dict[Entry, Iterator[Peers]] = {}
+        self._rests: dict[Entry, Iterator[EquivalenceClass]] = {}
         """Woken classes that come after an entry which has been put off within the cycle."""
         self.entries: list[Entry] = []
         """In the order in which they were processed."""
-        self.open: list[Queue] = []
+        self.open: list[PendingQueue] = []
         """Queues that lost their head and have a parked class that could fit now; by name."""
 
     @property
@@ -136,7 +136,7 @@ class Cycle:
 
     # Heads
 
-    def _to_serve(self) -> list[tuple[Order, Waiting, Queue]]:
+    def _to_serve(self) -> list[tuple[Order, Preemptor, PendingQueue]]:
         """Return the preemptors that wait and are to be looked at, in order."""
         tree = self._tree
         waiting = [
@@ -148,7 +148,7 @@ class Cycle:
         waiting.sort(key=_order_of)
         return waiting
 
-    def _serve(self, waiting: Sequence[tuple[Order, Waiting, Queue]]) -> list[Entry]:
+    def _serve(self, waiting: Sequence[tuple[Order, Preemptor, PendingQueue]]) -> list[Entry]:
         """Serve those that fit now of the preemptors that wait; return those that must look again.
 
         Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
@@ -197,7 +197,7 @@ class Cycle:
                 if self._nominate(entry):
                     yield entry
 
-    def _is_mixed(self, queue: Queue) -> bool:
+    def _is_mixed(self, queue: PendingQueue) -> bool:
         """Has the queue both a new head and woken classes, which may come before it?"""
         tree = self._tree
         return (
@@ -207,7 +207,7 @@ class Cycle:
             and not queue.strict
         )
 
-    def _head_entry(self, queue: Queue) -> Entry | None:
+    def _head_entry(self, queue: PendingQueue) -> Entry | None:
         cq = self._world.cluster_queues[queue.name]
         blocker = queue.blocker()
         if blocker is not None:
@@ -242,11 +242,11 @@ class Cycle:
         for waiting in lifted:
             self._keep(waiting, entry)
 
-    def _lift_family(self, promises: Promises, entry: Entry) -> Sequence[Waiting]:
+    def _lift_family(self, promises: Overcommit, entry: Entry) -> Sequence[Preemptor]:
         """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
         return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
 
-    def _keep(self, waiting: Waiting, entry: Entry) -> None:
+    def _keep(self, waiting: Preemptor, entry: Entry) -> None:
         got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
         self._process.keep(waiting, entry.cq.node, entry.usage if got else None)
 
@@ -302,7 +302,7 @@ class Cycle:
                 self._push_shape(shape)
                 return
 
-    def _push_or_look_at(self, queue: Queue, cq: ClusterQueue, peers: Peers) -> None:
+    def _push_or_look_at(self, queue: PendingQueue, cq: ClusterQueue, peers: EquivalenceClass) -> None:
         self._taken.add(queue.name)
         candidate = _Candidate(peers, self._woken.candidates(queue, peers.rank))
         order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
@@ -323,7 +323,7 @@ class Cycle:
         else:
             self._push_next(candidate.rest)
 
-    def _may_get_in(self, cq: ClusterQueue, peers: Peers) -> bool:
+    def _may_get_in(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Is a woken class worth a look?"""
         return may_fit(self._world, cq, peers) and not self._process.is_in_use(cq, peers)
 
@@ -342,7 +342,7 @@ class Cycle:
         if entry.outcome in _SET_ASIDE:
             self._push_next(candidate.rest)
 
-    def _push_next(self, candidates: Iterator[Peers]) -> None:
+    def _push_next(self, candidates: Iterator[EquivalenceClass]) -> None:
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.unreserve(cq)
@@ -364,7 +364,7 @@ class Cycle:
                 self._keep(entry.peers.waiting, entry)
         for entry in self._eager():
             entries[entry.cq.node] = entry
-        rests: dict[Node, Iterator[Peers]] = {}
+        rests: dict[Node, Iterator[EquivalenceClass]] = {}
         for queue in self._woken.queues(self._taken, all_queues=True):
             rests[queue.node] = self._woken.candidates(queue)
             self._next_fair(queue.node, rests, entries)
@@ -376,7 +376,9 @@ class Cycle:
             if entry.outcome in _SET_ASIDE and node in rests:
                 self._next_fair(node, rests, entries)
 
-    def _next_fair(self, node: Node, rests: dict[Node, Iterator[Peers]], entries: dict[Node, Entry]) -> None:
+    def _next_fair(
+        self, node: Node, rests: dict[Node, Iterator[EquivalenceClass]], entries: dict[Node, Entry]
+    ) -> None:
         """Enter the next woken class of the queue at *node* for the tournament."""
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
@@ -393,7 +395,7 @@ class Cycle:
         # What was kept for those that were looked at is kept while they are, so not in the next cycle.
         self._process.unreserve_all()
         tree = self._tree
-        found: dict[str, Queue] = {}
+        found: dict[str, PendingQueue] = {}
         self._woken.note(self.entries)
         for entry in self.entries:
             queue = entry.queue
@@ -411,7 +413,7 @@ class Cycle:
         self.open = [found[name] for name in sorted(found)]
 
 
-def _order_of(item: tuple[Order, Waiting, Queue]) -> Order:
+def _order_of(item: tuple[Order, Preemptor, PendingQueue]) -> Order:
     return item[0]
 
 

@@ -8,7 +8,7 @@ from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.core.flavors.assignment import Assignment, Mode
 from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
-from sluice.core.queueing.pending_queue import Peers, Queue
+from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.queue_order import queue_order_timestamp
@@ -66,13 +66,13 @@ class Entry:
         "workload",
     )
 
-    def __init__(self, workload: Workload, queue: Queue, cq: ClusterQueue) -> None:
+    def __init__(self, workload: Workload, queue: PendingQueue, cq: ClusterQueue) -> None:
         self.workload = workload
         self.queue = queue
         self.cq = cq
         peers = workload.peers
         assert peers is not None, f"{workload.key} does not queue"
-        self.peers: Peers = peers
+        self.peers: EquivalenceClass = peers
         self.assignment: Assignment | None = None
         self.mode = Mode.NO_FIT
         """Of the assignment."""

@@ -6,7 +6,7 @@ what is blocked on its gates.
 
 from collections.abc import Sequence
 
-from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
@@ -34,7 +34,7 @@ _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 _Parked = dict[tuple[str, str, bool, bool, bool], tuple[list[WorkloadKey], int]]
 
 
-def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[Event]:
+def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> list[Event]:
     """Return the events of one decision, over the cycles of all trees that had something to decide."""
     parked: _Parked = {}
     events: list[Event] = []
@@ -69,7 +69,7 @@ def decisions(world: World, cycles: Sequence[tuple[TreeQueues, Cycle]]) -> list[
 
 def _decide(
     world: World,
-    tree: TreeQueues,
+    tree: CohortQueues,
     entry: Entry,
     events: list[Event],
     parked: _Parked,
@@ -105,7 +105,7 @@ def _decide(
     return False
 
 
-def cause_of(tree: TreeQueues, entry: Entry) -> int:
+def cause_of(tree: CohortQueues, entry: Entry) -> int:
     """Return the newest of what concerned the workload and what freed capacity in its tree."""
     return max(entry.workload.changed_by, tree.cause)
 
@@ -193,7 +193,7 @@ def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> 
     parked[key] = (keys, max(newest, cause))
 
 
-def _give_up_skipped(tree: TreeQueues, cycle: Cycle, parked: _Parked) -> None:
+def _give_up_skipped(tree: CohortQueues, cycle: Cycle, parked: _Parked) -> None:
     """Set skipped entries aside when nothing else happened, or they would be tried for ever."""
     for entry in cycle.entries:
         if entry.outcome is Outcome.SKIPPED and not (
@@ -202,7 +202,7 @@ def _give_up_skipped(tree: TreeQueues, cycle: Cycle, parked: _Parked) -> None:
             _park(parked, entry, cause_of(tree, entry))
 
 
-def _settled(cycles: Sequence[tuple[TreeQueues, Cycle]]) -> TreesSettled | None:
+def _settled(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> TreesSettled | None:
     cohorts: list[str] = []
     queues: list[str] = []
     still_open: list[str] = []

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from sluice.api.features import enabled
 from sluice.core.preemption.targets import Target, get_targets, preemption_message
-from sluice.core.queueing.manager import Pending
-from sluice.core.queueing.overcommit import Promises, keep_waiting
-from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.core.queueing.manager import QueueManager
+from sluice.core.queueing.overcommit import Overcommit, keep_waiting
+from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
@@ -26,7 +26,7 @@ from sluice.events.scheduler import (
 )
 
 
-def issue(world: World, pending: Pending) -> list[Event]:
+def issue(world: World, pending: QueueManager) -> list[Event]:
     """Return what becomes of the first claimant whose preemptions are allowed; [] when there is none."""
     if not world.claims.due:
         return []
@@ -87,7 +87,7 @@ def preempt(
 
 
 def _choose(
-    world: World, claimant: Workload, queue: ClusterQueue, tree: TreeQueues
+    world: World, claimant: Workload, queue: ClusterQueue, tree: CohortQueues
 ) -> Sequence[Target] | None:
     """Return whom *claimant* has to preempt for its reservation, None when nothing helps.
 
@@ -96,7 +96,7 @@ def _choose(
     node, usage = queue.node, claimant.usage
     with Trial(world) as trial:
         trial.remove(claimant)
-        promises = Promises(trial, tree.members, but=claimant)
+        promises = Overcommit(trial, tree.members, but=claimant)
         keep_waiting(promises, tree)
         targets = _targets(world, claimant, queue)
         if targets is None:

@@ -9,7 +9,7 @@ of how far up the tree a class would borrow. All look at the tree as it is.
 
 from sluice.api import kueue
 from sluice.core.flavors.plan import plan_of
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.queueing.request_index import ANY, Bounds, Least, with_any
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from sluice.core.workload.pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
@@ -69,7 +69,7 @@ def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:
     return all(pod_set.min_count is None for pod_set in pod_sets)
 
 
-def may_fit(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool = True) -> bool:
+def may_fit(world: World, cq: ClusterQueue, peers: EquivalenceClass, *, preempts: bool = True) -> bool:
     """Could the head of *peers* be admitted, or preempt, as things are? False is certain, True is not."""
     cells = cq.node.cells
     for fr, amount in peers.least if peers.indexed else least_request(world, peers.head(), cq):
@@ -85,13 +85,13 @@ def may_fit(world: World, cq: ClusterQueue, peers: Peers, *, preempts: bool = Tr
     return True
 
 
-def may_be_free(world: World, cq: ClusterQueue, peers: Peers) -> bool:
+def may_be_free(world: World, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
     """Could the head of *peers* be admitted, as things are, without preempting anybody? As `may_fit`."""
     return may_fit(world, cq, peers, preempts=False)
 
 
 def _may_get_any(
-    world: World, cq: ClusterQueue, peers: Peers, resource: str, amount: int, *, preempts: bool
+    world: World, cq: ClusterQueue, peers: EquivalenceClass, resource: str, amount: int, *, preempts: bool
 ) -> bool:
     """Could the head of *peers* get *amount* in any of the flavors of *resource*?"""
     if resource not in cq.group_of:
@@ -131,7 +131,7 @@ def queue_bounds(world: World, cq: ClusterQueue, first: Workload) -> Bounds:
     )
 
 
-def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
+def is_hopeful(cq: ClusterQueue, queue: PendingQueue) -> bool:
     """Could a parked class of the queue get in by preemption, however little is free in the tree?
 
     What it may take back from others depends on its own usage only, as long as it always may.
@@ -152,7 +152,7 @@ def is_hopeful(cq: ClusterQueue, queue: Queue) -> bool:
     return queue.shapes.has_within(bounds)
 
 
-def update_hopeful(world: World, tree: TreeQueues) -> None:
+def update_hopeful(world: World, tree: CohortQueues) -> None:
     """Bring the tree's list of hopeful queues up to date."""
     for name, queue in tree.touched.items():
         cq = world.cluster_queues.get(name)
@@ -209,7 +209,7 @@ def _has_victims(cq: ClusterQueue, workload: Workload, policy: kueue.ClusterQueu
     return bool(running and running[0][0][0] <= limit) or bool(evicted and evicted[0][0][0] <= limit)
 
 
-def least_borrowing(cq: ClusterQueue, peers: Peers) -> int:
+def least_borrowing(cq: ClusterQueue, peers: EquivalenceClass) -> int:
     """Return a lower bound of the borrowing height of any assignment for *peers*."""
     height = 0
     node = cq.node

@@ -7,7 +7,7 @@ each is judged by what those before it have left.
 
 from collections.abc import Iterable, Iterator
 
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.world.model import ClusterQueue, World
 from sluice.events.base import WorkloadKey
@@ -25,7 +25,7 @@ class Woken:
 
     __slots__ = ("_preempting", "_served", "_tree", "_world")
 
-    def __init__(self, world: World, tree: TreeQueues) -> None:
+    def __init__(self, world: World, tree: CohortQueues) -> None:
         self._world = world
         self._tree = tree
         self._served: set[WorkloadKey] = set()
@@ -33,7 +33,7 @@ class Woken:
         self._preempting: dict[str, list[Entry]] = {}
         """Cluster queue -> those of the cycle that will wait there for their victims."""
 
-    def queues(self, taken: set[str], *, all_queues: bool) -> Iterator[Queue]:
+    def queues(self, taken: set[str], *, all_queues: bool) -> Iterator[PendingQueue]:
         """Yield the queues, but for those *taken*, whose classes are to be asked for; take them."""
         tree = self._tree
         if not tree.dirty:
@@ -48,13 +48,13 @@ class Woken:
                 taken.add(name)
                 yield queue
 
-    def candidates(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
+    def candidates(self, queue: PendingQueue, after: Rank | None = None) -> Iterator[EquivalenceClass]:
         """Return the classes of *queue* to be considered, in order: the active ones and the woken ones."""
         if queue.strict or not queue.active.items:
             return self.classes(queue, after)
         return _merged(iter(queue.active), self.classes(queue, after))
 
-    def classes(self, queue: Queue, after: Rank | None = None) -> Iterator[Peers]:
+    def classes(self, queue: PendingQueue, after: Rank | None = None) -> Iterator[EquivalenceClass]:
         """Yield the parked classes of *queue* that could fit as things are when asked, in order."""
         world, tree, parked = self._world, self._tree, queue.parked
         cq = world.cluster_queues[queue.name]
@@ -73,7 +73,7 @@ class Woken:
         if lends_for_good(cq):
             yield from (p for p in parked if p.indexed and (freed or not tree.is_searched(p)))
             return
-        classes: Iterable[Peers]
+        classes: Iterable[EquivalenceClass]
         if len(parked.items) > FEW:
             first = parked.first()
             assert first is not None
@@ -93,7 +93,7 @@ class Woken:
             elif may_fit(world, cq, peers):
                 yield peers
 
-    def _comes_behind(self, queue: Queue, peers: Peers) -> bool:
+    def _comes_behind(self, queue: PendingQueue, peers: EquivalenceClass) -> bool:
         """Does a preemptor of the queue come first for what the class needs, so that it preempts nobody?"""
         frs = [fr for fr, _ in peers.least]
         if queue.is_kept_from(peers.head(), frs, self._served):
@@ -133,7 +133,9 @@ def lends_for_good(cq: ClusterQueue) -> bool:
     return policy is None or policy.reclaim_within_cohort != ALWAYS_RECLAIMS
 
 
-def _merged(active: Iterator[Peers], woken: Iterator[Peers]) -> Iterator[Peers]:
+def _merged(
+    active: Iterator[EquivalenceClass], woken: Iterator[EquivalenceClass]
+) -> Iterator[EquivalenceClass]:
     """Yield the classes of both by rank; the woken ones as late as can be."""
     following = next(active, None)
     for peers in woken:
@@ -146,7 +148,7 @@ def _merged(active: Iterator[Peers], woken: Iterator[Peers]) -> Iterator[Peers]:
         yield from active
 
 
-def _rank(peers: Peers) -> Rank:
+def _rank(peers: EquivalenceClass) -> Rank:
     assert peers.rank is not None
     return peers.rank
 

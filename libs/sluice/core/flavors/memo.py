@@ -21,7 +21,7 @@ MOST: Final = 256
 _Known = tuple[Assignment, tuple[PodSetAssignment, ...]]
 
 
-class Remembered:
+class AssignmentMemo:
     """What fitted in one cluster queue, while its spec, its flavors and the settings stay as they are."""
 
     __slots__ = ("_assignments", "_config", "_flavors", "_spec", "single")
@@ -87,11 +87,11 @@ class Remembered:
         return all(sum(flavor in allowed for flavor in group.flavors) == 1 for group in cq.groups)
 
 
-def remembered(world: World, cq: ClusterQueue) -> Remembered:
+def remembered(world: World, cq: ClusterQueue) -> AssignmentMemo:
     """Return what is remembered of *cq*, or a fresh start when anything about it has changed."""
-    found: Remembered | None = cq.remembered
+    found: AssignmentMemo | None = cq.remembered
     if found is None or not found.holds(world, cq):
-        found = cq.remembered = Remembered(world, cq)
+        found = cq.remembered = AssignmentMemo(world, cq)
     return found
 
 
@@ -103,4 +103,4 @@ def is_plain(workload: Workload) -> bool:
     )
 
 
-__all__ = ["Remembered", "is_plain", "remembered"]
+__all__ = ["AssignmentMemo", "is_plain", "remembered"]

@@ -1,7 +1,9 @@
 """Who waits for quota: one queue per cluster queue, of classes of workloads that are equal (SC2).
 
-A new workload joins its class (`pending_queues.Peers`), parked or not, without being looked at. Queues belong
-to the tree of cohorts (`TreeQueues`) in which freed capacity could help them. A tree is *dirty* when capacity
+A new workload joins its class (`pending_queue.EquivalenceClass`), parked or not, without being looked at.
+Queues belong
+to the tree of cohorts (`CohortQueues`) in which freed capacity could help them. A tree is *dirty* when
+capacity
 was freed since its parked classes were last considered; single queues can be *open* in the same sense. `busy`
 lists the trees in which there is anything to decide at all.
 
@@ -14,26 +16,34 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
-from .pending_queue import WAITS, PeerKey, Peers, Queue, TreeQueues, Waiting, rank_of
+from .pending_queue import (
+    WAITS,
+    CohortQueues,
+    EquivalenceClass,
+    EquivalenceKey,
+    PendingQueue,
+    Preemptor,
+    rank_of,
+)
 from .request_index import ANY, Least
 from .sorted_map import Rank
 
 
-class Pending:
+class QueueManager:
     """All queues. Names of dictionaries carry no order: sort before deciding."""
 
     __slots__ = ("_awaited", "_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
 
     def __init__(
         self,
-        key_of: Callable[[Workload], PeerKey],
+        key_of: Callable[[Workload], EquivalenceKey],
         rank_of: Callable[[Workload], Rank],
         least_of: Callable[[Workload, str], Least],
     ) -> None:
-        self.queues: dict[str, Queue] = {}
-        self.trees: dict[Node, TreeQueues] = {}
-        self.busy: dict[Node, TreeQueues] = {}
-        self._awaited: dict[WorkloadKey, dict[WorkloadKey, Waiting]] = {}
+        self.queues: dict[str, PendingQueue] = {}
+        self.trees: dict[Node, CohortQueues] = {}
+        self.busy: dict[Node, CohortQueues] = {}
+        self._awaited: dict[WorkloadKey, dict[WorkloadKey, Preemptor]] = {}
         """Victim -> the preemptors that wait for it to give up its quota."""
         self._key_of = key_of
         self._rank_of = rank_of
@@ -48,7 +58,7 @@ class Pending:
         peers = queue.classes.get(key)
         workload.rank = rank = self._rank_of(workload)
         if peers is None:
-            peers = queue.classes[key] = Peers(queue, key)
+            peers = queue.classes[key] = EquivalenceClass(queue, key)
         workload.peers = peers
         peers.add(workload)
         if peers.rank is None or rank < peers.rank:
@@ -61,7 +71,7 @@ class Pending:
 
     def belongs(self, workload: Workload) -> bool:
         """Is a queued workload still among those that it is equal to? Variants change by their siblings."""
-        peers: Peers | None = workload.peers
+        peers: EquivalenceClass | None = workload.peers
         assert peers is not None
         if workload.record.parent is None:
             return True
@@ -91,7 +101,7 @@ class Pending:
             self.refresh(queue)
             self._open_behind(queue, blocker)
 
-    def _open_behind(self, queue: Queue, blocker: Peers | None) -> None:
+    def _open_behind(self, queue: PendingQueue, blocker: EquivalenceClass | None) -> None:
         """Let another class than *blocker* be looked at, if a StrictFIFO queue waits behind that one now.
 
         What was freed meanwhile was of no concern to those behind the blocker, so nobody has asked them.
@@ -99,7 +109,7 @@ class Pending:
         if blocker is not None and queue.blocker() not in (None, blocker):
             self.open(queue)
 
-    def _rerank(self, peers: Peers, rank: Rank) -> None:
+    def _rerank(self, peers: EquivalenceClass, rank: Rank) -> None:
         before, queue = peers.rank, peers.queue
         peers.rank = rank
         if before is None:
@@ -114,7 +124,7 @@ class Pending:
                     queue.tree.shapes.move(peers.least, before, rank, peers)
                     queue.tree.touched[queue.name] = queue
 
-    def _take_out(self, peers: Peers) -> None:
+    def _take_out(self, peers: EquivalenceClass) -> None:
         rank, queue = rank_of(peers), peers.queue
         if not peers.parked:
             queue.active.discard(rank, peers)
@@ -125,7 +135,7 @@ class Pending:
             if queue.tree is not None:
                 queue.tree.shapes.discard(peers.least, rank, peers)
 
-    def _put_in(self, peers: Peers) -> None:
+    def _put_in(self, peers: EquivalenceClass) -> None:
         rank, queue = rank_of(peers), peers.queue
         if not peers.parked:
             queue.active.add(rank, peers)
@@ -140,7 +150,7 @@ class Pending:
     # Verdicts
 
     def park(
-        self, peers: Peers, *, aside: bool = False, reserves: bool = False, hopeless: bool = False
+        self, peers: EquivalenceClass, *, aside: bool = False, reserves: bool = False, hopeless: bool = False
     ) -> None:
         """Set the class aside until something changes. `hopeless`: freed capacity will not help it."""
         self._take_out(peers)
@@ -161,7 +171,7 @@ class Pending:
         if aside and peers.queue.strict and peers.queue.blocker() is not None:
             self.open(peers.queue)  # it was its turn, and it does not keep the next one from having it
 
-    def activate(self, peers: Peers) -> None:
+    def activate(self, peers: EquivalenceClass) -> None:
         """Let the class compete again."""
         if peers.parked:
             self._take_out(peers)
@@ -170,7 +180,7 @@ class Pending:
             self._put_in(peers)
             self.refresh(peers.queue)
 
-    def reconsider(self, queue: Queue) -> None:
+    def reconsider(self, queue: PendingQueue) -> None:
         """Forget all verdicts of the queue: what they rest on, its spec or a flavor, has changed."""
         if not queue.classes:
             return
@@ -183,7 +193,7 @@ class Pending:
             queue.due[key] = None
         self.refresh(queue)
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: Preemptor) -> None:
         """Let a queued workload wait for its victims; it leaves the class of those that it is equal to."""
         workload = waiting.workload
         peers = workload.peers
@@ -198,7 +208,7 @@ class Pending:
                     self.stop_waiting(other.workload)
             self.remove(workload)
             key = (WAITS, workload.uid, *peers.key)
-            own = queue.classes[key] = Peers(queue, key)
+            own = queue.classes[key] = EquivalenceClass(queue, key)
             own.waiting, own.rank = waiting, workload.rank
             own.add(workload)
             workload.peers = own
@@ -223,7 +233,7 @@ class Pending:
         self.refresh(peers.queue)
         return True
 
-    def taken(self, queue: Queue, rank: Rank, usage: Mapping[FlavorResource, int], cause: int) -> None:
+    def taken(self, queue: PendingQueue, rank: Rank, usage: Mapping[FlavorResource, int], cause: int) -> None:
         """What was kept for one that waited with *rank* is held now, so that others may preempt it.
 
         Those that come before it in its queue, or that lend to its queue, were looked at in vain meanwhile.
@@ -246,7 +256,7 @@ class Pending:
             self.refresh(queue)
             self.wake(queue)
 
-    def _leave_waiting(self, waiting: Waiting) -> None:
+    def _leave_waiting(self, waiting: Preemptor) -> None:
         """Take a preemptor that waits out of its queue."""
         workload = waiting.workload
         peers = workload.peers
@@ -258,7 +268,7 @@ class Pending:
         del queue.classes[peers.key]
         workload.peers = None
 
-    def _forget_victims(self, waiting: Waiting) -> None:
+    def _forget_victims(self, waiting: Preemptor) -> None:
         for victim in waiting.victims:
             awaiting = self._awaited[victim]
             del awaiting[waiting.workload.key]
@@ -279,12 +289,12 @@ class Pending:
 
     # Waking
 
-    def touch(self, queue: Queue) -> None:
+    def touch(self, queue: PendingQueue) -> None:
         """The usage of the queue itself has changed."""
         if queue.tree is not None:
             queue.tree.touched[queue.name] = queue
 
-    def wake(self, queue: Queue, cause: int = 0, flavors: Iterable[str] = (ANY,)) -> None:
+    def wake(self, queue: PendingQueue, cause: int = 0, flavors: Iterable[str] = (ANY,)) -> None:
         """Capacity of *flavors* was freed in the tree of *queue*: parked classes there may have a chance."""
         tree = queue.tree
         if tree is None:
@@ -299,14 +309,14 @@ class Pending:
                 tree.freed[flavor] = None
             self.busy[tree.root] = tree
 
-    def open(self, queue: Queue) -> None:
+    def open(self, queue: PendingQueue) -> None:
         """The head of the queue has gone: parked classes behind it may have a chance."""
         tree = queue.tree
         if tree is not None and queue.name in tree.parked:
             tree.open[queue.name] = queue
             self.busy[tree.root] = tree
 
-    def settled(self, tree: TreeQueues, still_open: list[Queue]) -> None:
+    def settled(self, tree: CohortQueues, still_open: list[PendingQueue]) -> None:
         """The parked classes of the tree have been considered, but for those of *still_open*."""
         tree.dirty = False
         tree.freed.clear()
@@ -315,15 +325,15 @@ class Pending:
 
     # Queues and trees
 
-    def set_kind(self, queue: Queue, *, strict: bool, special: bool) -> None:
+    def set_kind(self, queue: PendingQueue, *, strict: bool, special: bool) -> None:
         """Choose between StrictFIFO and BestEffortFIFO, and how the queue is judged on a wake."""
         if queue.strict != strict or queue.special != special:
             queue.strict = strict
             queue.special = special
             self.refresh(queue)
 
-    def add_queue(self, name: str, node: Node) -> Queue:
-        queue = self.queues[name] = Queue(name, node)
+    def add_queue(self, name: str, node: Node) -> PendingQueue:
+        queue = self.queues[name] = PendingQueue(name, node)
         self.regroup(queue)
         return queue
 
@@ -333,7 +343,7 @@ class Pending:
         assert not queue.classes, f"queue {name} still has workloads"
         self._leave(queue)
 
-    def regroup(self, queue: Queue) -> None:
+    def regroup(self, queue: PendingQueue) -> None:
         """Bring the queue to the tree that it belongs to now, as cohorts may have changed."""
         root = queue.node.root()
         before = queue.tree
@@ -343,7 +353,7 @@ class Pending:
         self._leave(queue)
         tree = self.trees.get(root)
         if tree is None:
-            tree = self.trees[root] = TreeQueues(root)
+            tree = self.trees[root] = CohortQueues(root)
         tree.members[queue.name] = queue
         queue.tree = tree
         for peers in queue.parked:
@@ -358,7 +368,7 @@ class Pending:
                 tree.open[queue.name] = queue
         self.refresh(queue)
 
-    def _leave(self, queue: Queue) -> None:
+    def _leave(self, queue: PendingQueue) -> None:
         """Take the queue out of its tree; the last one takes the tree with it."""
         tree = queue.tree
         if tree is None:
@@ -374,7 +384,7 @@ class Pending:
             del self.trees[tree.root]
             self.busy.pop(tree.root, None)
 
-    def refresh(self, queue: Queue) -> None:
+    def refresh(self, queue: PendingQueue) -> None:
         """Bring the lists of the queue's tree up to date with the queue."""
         tree = queue.tree
         if tree is None:
@@ -406,7 +416,7 @@ class Pending:
             del tree.open[name]
         self._tidy(tree)
 
-    def _tidy(self, tree: TreeQueues) -> None:
+    def _tidy(self, tree: CohortQueues) -> None:
         if tree.dirty and not tree.parked and not tree.waiting:
             tree.dirty = False
             tree.freed.clear()
@@ -416,11 +426,11 @@ class Pending:
             self.busy.pop(tree.root, None)
 
 
-def _member(table: dict[str, Queue], queue: Queue, belongs: bool) -> None:
+def _member(table: dict[str, PendingQueue], queue: PendingQueue, belongs: bool) -> None:
     if belongs:
         table[queue.name] = queue
     elif table:
         table.pop(queue.name, None)
 
 
-__all__ = ["Pending"]
+__all__ = ["QueueManager"]

@@ -24,7 +24,7 @@ from sluice.core.world.variants import family_usage, siblings
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
-from .pending_queue import TreeQueues, Waiting
+from .pending_queue import CohortQueues, Preemptor
 
 _Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
 
@@ -85,7 +85,7 @@ class _Overdraft:
         return True
 
 
-class Promises:
+class Overcommit:
     """The promises of one tree within a trial. Falsy when there are none.
 
     `trial` must be entered; the victims are out of the tree when this has been made.
@@ -113,7 +113,9 @@ class Promises:
                         self.add(claimant.key, world.cluster_queues[name].node, claimant.usage, victims)
                         self.pending = True
 
-    def keep(self, waiting: Waiting, node: Node, beside: Mapping[FlavorResource, int] | None = None) -> None:
+    def keep(
+        self, waiting: Preemptor, node: Node, beside: Mapping[FlavorResource, int] | None = None
+    ) -> None:
         """Charge what a preemptor that waits in its queue waits for, and add it.
 
         Of a variant that is what it needs beyond its siblings (CA10) and *beside*, which one of them gets.
@@ -127,7 +129,7 @@ class Promises:
         self._trial.charge(node, usage)
         self.add(workload.key, node, usage, victims)
 
-    def lift_family(self, workload: Workload) -> list[Waiting]:
+    def lift_family(self, workload: Workload) -> list[Preemptor]:
         """Lift the siblings of *workload* that wait: what they wait for is its own, too."""
         lifted = []
         for sibling in siblings(self._world, workload):
@@ -137,7 +139,7 @@ class Promises:
                 lifted.append(waiting)
         return lifted
 
-    def lift(self, waiting: Waiting) -> None:
+    def lift(self, waiting: Preemptor) -> None:
         """Take back what `keep` has done."""
         claim = self._claims.get(waiting.workload.key)
         if claim is not None:
@@ -236,7 +238,7 @@ class Promises:
             how(queue.node, workload.usage)
 
 
-def keep_waiting(promises: Promises, tree: TreeQueues, but: Waiting | None = None) -> None:
+def keep_waiting(promises: Overcommit, tree: CohortQueues, but: Preemptor | None = None) -> None:
     """Add the preemptors that wait in the queues of *tree*, other than *but*."""
     family = []
     for name in sorted(tree.waiting):
@@ -304,4 +306,4 @@ def _borrows(world: World, workload: Workload, frs: Iterable[FlavorResource]) ->
     return found
 
 
-__all__ = ["Promises", "keep_waiting", "still_fits"]
+__all__ = ["Overcommit", "keep_waiting", "still_fits"]

@@ -1,6 +1,7 @@
 """The queues of pending workloads: what one cluster queue, and one tree of cohorts, is known to wait for.
 
-Workloads that the scheduler cannot tell apart (`equivalence`) are `Peers`: they share one verdict. A class
+Workloads that the scheduler cannot tell apart (`equivalence`) are `EquivalenceClass`: they share one verdict.
+A class
 is *active*, its best member competes for the head of the queue, or *parked*: it was looked at and cannot be
 admitted until something changes. Only `Pending` changes what is here.
 """
@@ -13,17 +14,17 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
-from .request_index import ANY, Least, Shapes
-from .sorted_map import Rank, Ranked
+from .request_index import ANY, Least, RequestIndex
+from .sorted_map import Rank, SortedMap
 
 WAITS: Final = "waits"
 """First part of the key of the class of a preemptor that waits; its uid and the key that it had follow."""
 
-PeerKey = tuple[object, ...]
+EquivalenceKey = tuple[object, ...]
 """What makes workloads equal to the scheduler; hashable."""
 
 
-class Peers:
+class EquivalenceClass:
     """Workloads of one queue that are equal to the scheduler: one verdict holds for all of them."""
 
     __slots__ = (
@@ -45,7 +46,7 @@ class Peers:
         "waiting",
     )
 
-    def __init__(self, queue: "Queue", key: PeerKey) -> None:
+    def __init__(self, queue: "PendingQueue", key: EquivalenceKey) -> None:
         self.queue = queue
         self.key = key
         self.size = 0
@@ -68,7 +69,7 @@ class Peers:
         that there is nothing to look at again before something is freed; 0: it has not."""
         self.least: Least = ()
         """While parked: what it needs at least."""
-        self.waiting: Waiting | None = None
+        self.waiting: Preemptor | None = None
         """Of a preemptor that waits for its victims: it is in a class of its own meanwhile, which is neither
         active nor parked."""
         self.indexed = False
@@ -110,7 +111,7 @@ class Peers:
         self.scan = None
 
 
-class Waiting:
+class Preemptor:
     """A preemptor that waits for its victims to go; what it waits for is kept for it.
 
     Nobody takes it meanwhile, whoever comes first in other ways, or somebody would have been preempted for
@@ -138,7 +139,7 @@ class Waiting:
         return self.recheck or not self.victims
 
 
-class Queue:
+class PendingQueue:
     """The pending workloads of one cluster queue."""
 
     __slots__ = (
@@ -163,18 +164,18 @@ class Queue:
         self.strict = False
         self.stopped = False
         """Its cluster queue is inactive: it has no head."""
-        self.classes: dict[PeerKey, Peers] = {}
-        self.active: Ranked[Peers] = Ranked()
-        self.parked: Ranked[Peers] = Ranked()
-        self.shapes: Shapes[Peers] = Shapes()
+        self.classes: dict[EquivalenceKey, EquivalenceClass] = {}
+        self.active: SortedMap[EquivalenceClass] = SortedMap()
+        self.parked: SortedMap[EquivalenceClass] = SortedMap()
+        self.shapes: RequestIndex[EquivalenceClass] = RequestIndex()
         """The parked classes that freed capacity could help."""
         self.special = False
         """What is free at the root says nothing of it: it has quota of its own, or waits in another way."""
-        self.waiting: dict[WorkloadKey, Waiting] = {}
+        self.waiting: dict[WorkloadKey, Preemptor] = {}
         """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
         self.due: dict[WorkloadKey, None] = {}
         """Those of them that are to be looked at again. In no meaningful order."""
-        self.tree: TreeQueues | None = None
+        self.tree: CohortQueues | None = None
         self.listed: tuple[bool, bool, bool, bool] | None = None
         """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""
 
@@ -183,7 +184,7 @@ class Queue:
         """Number of pending workloads; counts on demand."""
         return sum(peers.size for peers in self.classes.values())
 
-    def holding(self) -> list[Waiting]:
+    def holding(self) -> list[Preemptor]:
         """Return the preemptors that wait, in order, and keep what they wait for."""
         found = sorted(self.waiting.values(), key=_waiting_rank)
         if not found or not self.strict:
@@ -218,14 +219,14 @@ class Queue:
         peers = self.active.first()
         return None if peers is None else peers.head()
 
-    def blocker(self) -> Peers | None:
+    def blocker(self) -> EquivalenceClass | None:
         """Return the parked class behind which a StrictFIFO queue waits."""
         if not self.strict or self.stopped:
             return None
         first = self._first_strict()
         return first if first is not None and first.parked else None
 
-    def _first_strict(self) -> Peers | None:
+    def _first_strict(self) -> EquivalenceClass | None:
         first = self.active.first()
         for parked in self.parked:
             if not parked.aside:
@@ -250,7 +251,7 @@ class Queue:
                 yield workload
 
 
-class TreeQueues:
+class CohortQueues:
     """The queues of one tree of cohorts, or of a cluster queue without a cohort."""
 
     __slots__ = (
@@ -277,28 +278,28 @@ class TreeQueues:
         self.root = root
         self.name = root.name
         self.is_cohort = not root.is_cluster_queue
-        self.members: dict[str, Queue] = {}
+        self.members: dict[str, PendingQueue] = {}
         self.dirty = False
         """Capacity was freed since the parked classes were last considered."""
         self.freed: dict[str, None] = {}
         """With `dirty`: of which flavors; ANY stands for all. In no meaningful order."""
-        self.open: dict[str, Queue] = {}
+        self.open: dict[str, PendingQueue] = {}
         """Queues whose parked classes are to be considered although the tree is not dirty."""
-        self.ready: dict[str, Queue] = {}
+        self.ready: dict[str, PendingQueue] = {}
         """Queues with a head that is to be looked at."""
-        self.waiting: dict[str, Queue] = {}
+        self.waiting: dict[str, PendingQueue] = {}
         """Queues with preemptors that wait, or a blocker that reserves: they take part in every cycle."""
-        self.parked: dict[str, Queue] = {}
+        self.parked: dict[str, PendingQueue] = {}
         """Queues with parked classes."""
-        self.shapes: Shapes[Peers] = Shapes()
+        self.shapes: RequestIndex[EquivalenceClass] = RequestIndex()
         """The parked classes of all queues that freed capacity could help."""
-        self.special: dict[str, Queue] = {}
+        self.special: dict[str, PendingQueue] = {}
         """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""
-        self.touched: dict[str, Queue] = {}
+        self.touched: dict[str, PendingQueue] = {}
         """Queues whose own usage or parked classes have changed since `hopeful` was brought up to date."""
-        self.hopeful: dict[str, Queue] = {}
+        self.hopeful: dict[str, PendingQueue] = {}
         """Queues that may get what they need without anything being free: by preemption. Kept by `wake`."""
-        self.wary: dict[str, Queue] = {}
+        self.wary: dict[str, PendingQueue] = {}
         """Queues as in `special`, with parked classes or without: what they keep for those that they cannot
         serve is free again without having been freed."""
         self.cause = 0
@@ -317,7 +318,7 @@ class TreeQueues:
             return True
         return any(flavor == ANY or flavor in freed for (flavor, _), _ in least)
 
-    def is_searched(self, peers: Peers) -> bool:
+    def is_searched(self, peers: EquivalenceClass) -> bool:
         """Has the class looked at all flavors since something was freed last?"""
         return peers.searched == self.epoch
 
@@ -329,14 +330,14 @@ class TreeQueues:
             table.pop(name, None)
 
 
-def rank_of(peers: Peers) -> Rank:
+def rank_of(peers: EquivalenceClass) -> Rank:
     """Return the rank of a class that has members."""
     rank = peers.rank
     assert rank is not None
     return rank
 
 
-def _waiting_rank(waiting: Waiting) -> Rank:
+def _waiting_rank(waiting: Preemptor) -> Rank:
     return waiting.workload.rank
 
 
@@ -344,4 +345,12 @@ def _workload_rank(workload: Workload) -> Rank:
     return workload.rank
 
 
-__all__ = ["WAITS", "PeerKey", "Peers", "Queue", "TreeQueues", "Waiting", "rank_of"]
+__all__ = [
+    "WAITS",
+    "CohortQueues",
+    "EquivalenceClass",
+    "EquivalenceKey",
+    "PendingQueue",
+    "Preemptor",
+    "rank_of",
+]

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice.core.quota.node import FlavorResource
 
-from .sorted_map import Rank, Ranked
+from .sorted_map import Rank, SortedMap
 
 ANY: Final = ""
 """Stands for the flavor where there is a choice."""
@@ -38,13 +38,13 @@ _NOTHING: Final = ((ANY, ""), 0)
 """Stands in for the first pair of a shape that has none."""
 
 
-class Shapes[T]:
+class RequestIndex[T]:
     """Parked classes, by shape and rank."""
 
     __slots__ = ("_by_first", "_by_least")
 
     def __init__(self) -> None:
-        self._by_least: dict[Least, Ranked[T]] = {}
+        self._by_least: dict[Least, SortedMap[T]] = {}
         self._by_first: dict[FlavorResource, list[tuple[int, Least]]] = {}
         """First flavor and resource of a shape -> (amount, shape), ascending."""
 
@@ -54,7 +54,7 @@ class Shapes[T]:
     def add(self, least: Least, rank: Rank, peers: T) -> None:
         ranked = self._by_least.get(least)
         if ranked is None:
-            ranked = self._by_least[least] = Ranked()
+            ranked = self._by_least[least] = SortedMap()
             first, amount = least[0] if least else _NOTHING
             insort(self._by_first.setdefault(first, []), (amount, least))
         ranked.add(rank, peers)
@@ -76,7 +76,7 @@ class Shapes[T]:
         """Give *peers*, which are there under *old*, the rank *new*."""
         self._by_least[least].move(old, new, peers)
 
-    def within(self, bounds: Bounds) -> list[tuple[Least, Ranked[T]]]:
+    def within(self, bounds: Bounds) -> list[tuple[Least, SortedMap[T]]]:
         """Return the shapes whose amounts are all within *bounds*; in no order that means anything."""
         found = []
         for first, shapes in self._by_first.items():
@@ -119,7 +119,7 @@ class Shapes[T]:
                 heapreplace(heap, (following, index, rest))
 
 
-def _ranks[T](ranked: Ranked[T]) -> Iterator[Rank]:
+def _ranks[T](ranked: SortedMap[T]) -> Iterator[Rank]:
     return ranked.ranks()
 
 
@@ -128,4 +128,4 @@ def fits(least: Least, bounds: Bounds) -> bool:
     return all(amount <= bounds.get(fr, 0) for fr, amount in least)
 
 
-__all__ = ["ANY", "Bounds", "Least", "Shapes", "fits", "with_any"]
+__all__ = ["ANY", "Bounds", "Least", "RequestIndex", "fits", "with_any"]

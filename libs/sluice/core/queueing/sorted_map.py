@@ -13,7 +13,7 @@ CHUNK = 512
 """Ranks are kept in chunks of up to twice this many: a change moves no more than one of them."""
 
 
-class Ranked[T]:
+class SortedMap[T]:
     """Items by rank. Ranks are unique within one list (they end in a uid)."""
 
     __slots__ = ("_chunks", "items")
@@ -94,4 +94,4 @@ class Ranked[T]:
         return len(self.items)
 
 
-__all__ = ["Rank", "Ranked"]
+__all__ = ["Rank", "SortedMap"]

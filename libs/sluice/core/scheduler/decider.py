@@ -12,7 +12,7 @@ from sluice.core.cycle.cycle import Cycle
 from sluice.core.cycle.events import decisions
 from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.lifecycle import due as lifecycle
-from sluice.core.queueing.pending_queue import TreeQueues
+from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.events.base import Event, Micros
 
 from . import queue_status
@@ -56,7 +56,7 @@ class Scheduler:
         return load(data)
 
 
-def run_cycles(state: SchedulerState) -> list[tuple[TreeQueues, Cycle]]:
+def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:
     """Run a cycle in every tree with something to decide.
 
     Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next.
@@ -71,7 +71,7 @@ def run_cycles(state: SchedulerState) -> list[tuple[TreeQueues, Cycle]]:
     return cycles
 
 
-def _tree_order(tree: TreeQueues) -> tuple[str, bool]:
+def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
     return tree.sort_key
 
 

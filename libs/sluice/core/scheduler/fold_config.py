@@ -14,7 +14,7 @@ from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import resource_value
 from sluice.core.cycle.admission import always_reclaims
-from sluice.core.queueing.pending_queue import Queue
+from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
 from sluice.core.workload.charges import gives_back
@@ -89,7 +89,7 @@ def apply_cluster_queue(
     _reconsider_tree(state, name)
 
 
-def _classify(state: SchedulerState, queue: Queue) -> None:
+def _classify(state: SchedulerState, queue: PendingQueue) -> None:
     """Note what kind of queue it is (see `pending.Queue.special`)."""
     cq = state.world.cluster_queues[queue.name]
     strict = cq.spec.queueing_strategy == "StrictFIFO"

@@ -5,7 +5,7 @@ from typing import Any
 from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.requeue_filter import is_hopeless
 from sluice.core.lifecycle.due import look, note
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.charges import beyond
 from sluice.core.workload.reasons import PREEMPTED
@@ -241,7 +241,7 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
             _turn_over(state, peers)
 
 
-def _turn_over(state: SchedulerState, peers: Peers) -> None:
+def _turn_over(state: SchedulerState, peers: EquivalenceClass) -> None:
     """Variants that may preempt cannot: those that left it to them are looked at again (CA11)."""
     for variant in list(peers):
         if variant.tries:
@@ -266,14 +266,14 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
         # Else its equals stay as they are: they would preempt for the same capacity.
         state.pending.activate(peers)
     peers.scan = None
-    state.pending.wait(Waiting(workload, victims, usage, event.borrowing))
+    state.pending.wait(Preemptor(workload, victims, usage, event.borrowing))
     workload.peers.reason, workload.peers.message = event.reason, event.message
     _wake_for_the_rest(state, peers.queue, usage, victims, event.cause)
 
 
 def _wake_for_the_rest(
     state: SchedulerState,
-    queue: Queue,
+    queue: PendingQueue,
     usage: dict[FlavorResource, int],
     victims: list[WorkloadKey],
     cause: int,
@@ -323,7 +323,7 @@ def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: 
 
 def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros) -> None:
     world, pending = state.world, state.pending
-    trees: list[TreeQueues | None] = [
+    trees: list[CohortQueues | None] = [
         pending.trees.get(world.tree.cohorts[name]) for name in event.cohorts if name in world.tree.cohorts
     ]
     trees += [pending.queues[name].tree for name in event.cluster_queues if name in pending.queues]

@@ -6,8 +6,8 @@ folded. Both return texts for people, [] when all is well; tests, `replay` and `
 
 from collections.abc import Iterator
 
-from sluice.core.queueing.overcommit import Promises, keep_waiting
-from sluice.core.queueing.pending_queue import Peers, Queue
+from sluice.core.queueing.overcommit import Overcommit, keep_waiting
+from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.world.charging import added, charge
 from sluice.core.world.model import World
@@ -63,7 +63,7 @@ def reservation_violations(state: SchedulerState, event: Event) -> list[str]:
                 trial.remove(other)
         found = [] if event.preemptions_pending else _now(world, workload, holders)
         if world.claims:
-            keep_waiting(Promises(trial, tree.members), tree)
+            keep_waiting(Overcommit(trial, tree.members), tree)
             node = world.cluster_queues[event.cluster_queue].node
             found += _exceeded(world, workload, node, "promises of ")
     return found
@@ -208,7 +208,7 @@ def _lifecycle(state: SchedulerState) -> Iterator[str]:
         yield f"held {held}, said to be {lc.held_in}"
 
 
-def _queue(queue: Queue) -> Iterator[str]:
+def _queue(queue: PendingQueue) -> Iterator[str]:
     for peers in queue.classes.values():
         members = list(peers)
         if len(members) != peers.size or not members:
@@ -227,7 +227,7 @@ def _queue(queue: Queue) -> Iterator[str]:
             yield f"{queue.name}: {key} is on the wrong list of those that wait for victims"
 
 
-def _ranked(queue: Queue, peers: Peers) -> list[Peers]:
+def _ranked(queue: PendingQueue, peers: EquivalenceClass) -> list[EquivalenceClass]:
     return list(queue.parked if peers.parked else queue.active)
 
 

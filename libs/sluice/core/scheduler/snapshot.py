@@ -12,7 +12,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.meta import ObjectMeta
 from sluice.core.lifecycle import due
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues, Waiting
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.world.model import AdmissionCheck, LocalQueue
 from sluice.core.world.preemption_history import Remembered
 from sluice.core.world.queue_order import effective_priority
@@ -211,7 +211,7 @@ def _freeze_workload(workload: Workload) -> _Workload:
     return _Workload(workload.record, cluster_queue, active, assignment, usage, *rest)
 
 
-def _freeze_classes(queue: Queue) -> Iterator[_Class]:
+def _freeze_classes(queue: PendingQueue) -> Iterator[_Class]:
     found = [
         _Class(
             peers.head().key,
@@ -236,7 +236,7 @@ def _head_of(part: _Class) -> str:
     return part.head
 
 
-def _freeze_waiting(waiting: Waiting) -> _Waiting:
+def _freeze_waiting(waiting: Preemptor) -> _Waiting:
     peers = waiting.workload.peers
     assert peers is not None
     return _Waiting(
@@ -250,7 +250,7 @@ def _freeze_waiting(waiting: Waiting) -> _Waiting:
     )
 
 
-def _tree_order(tree: TreeQueues) -> tuple[str, bool]:
+def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
     return tree.sort_key
 
 
@@ -356,7 +356,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
     pending, workloads = state.pending, state.world.workloads
     for part in data.classes:
         peers = workloads[part.head].peers
-        assert isinstance(peers, Peers)
+        assert isinstance(peers, EquivalenceClass)
         if part.parked:
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
             tree = peers.queue.tree
@@ -368,7 +368,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
     for item in data.waiting:
         workload = workloads[item.workload]
         usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
-        waiting = Waiting(workload, item.victims, usage, item.borrowing)
+        waiting = Preemptor(workload, item.victims, usage, item.borrowing)
         waiting.recheck = item.recheck
         pending.wait(waiting)
         assert workload.peers is not None

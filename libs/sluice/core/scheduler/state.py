@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sluice.api.features import enabled
 from sluice.core.cycle.requeue_filter import least_request
 from sluice.core.lifecycle.due import Lifecycle
-from sluice.core.queueing.manager import Pending
+from sluice.core.queueing.manager import QueueManager
 from sluice.core.queueing.request_index import Least
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Tree
@@ -28,7 +28,7 @@ class SchedulerState:
     """Changed only by folding events. `dump` says what of it is stored; the rest is derived."""
 
     world: World
-    pending: Pending
+    pending: QueueManager
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     members: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     """Local queue (`namespace/name`, existing or not) -> the workloads that name it."""
@@ -67,7 +67,7 @@ def new_state() -> SchedulerState:
         shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
         return key if shared else (*key, workload.uid)
 
-    return SchedulerState(world=world, pending=Pending(key_of, rank_of, least_of))
+    return SchedulerState(world=world, pending=QueueManager(key_of, rank_of, least_of))
 
 
 def peer_key(world: World, workload: Workload) -> tuple[object, ...]:

@@ -12,8 +12,8 @@ from sluice.api import kueue
 from sluice.core.quota.tree import Node, Tree
 from sluice.events.base import WorkloadKey
 
-from .pending_preemptions import ANYTIME, Claims
-from .preemption_history import Circles
+from .pending_preemptions import ANYTIME, PendingPreemptions
+from .preemption_history import PreemptionHistory
 from .victim_index import CandidateIndex
 from .workload import Workload
 
@@ -91,9 +91,9 @@ class World:
     """Workload slice -> the one that is to replace it. Derived from the records, never dumped."""
     families: dict[WorkloadKey, dict[WorkloadKey, Workload]] = field(default_factory=dict)
     """Parent -> its variants. Derived from the workloads, never dumped."""
-    claims: Claims = field(default_factory=Claims)
+    claims: PendingPreemptions = field(default_factory=PendingPreemptions)
     """Who waits with a reservation for whom to go. Derived from the workloads, never dumped."""
-    circles: Circles = field(default_factory=Circles)
+    circles: PreemptionHistory = field(default_factory=PreemptionHistory)
     """Who has preempted whom, so that no preemptions go round in a circle."""
     config: kueue.ConfigurationSpec = field(default_factory=kueue.ConfigurationSpec)
     absent: set[WorkloadKey] = field(default_factory=set)

@@ -22,7 +22,7 @@ PENDING: Final = "Pending"
 ISSUED: Final = "Issued"
 
 
-class Claims:
+class PendingPreemptions:
     """All claimants of a world, by queue and by victim. Falsy when there are none, which is the rule."""
 
     __slots__ = ("_awaited", "by_queue", "due")
@@ -86,4 +86,4 @@ class Claims:
             del self._awaited[victim]
 
 
-__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING", "Claims"]
+__all__ = ["AFTER_CHECK", "ANYTIME", "ISSUED", "PENDING", "PendingPreemptions"]

@@ -5,7 +5,7 @@ from it, or make room that somebody else gets first, and nothing would come to r
 
 - who preempted it, directly or through others, or
 - whom it has preempted twice already since it had quota last, in vain as it seems: what it waits for is
-  kept for it (`pending_queues.Waiting`), so that this is a second line of defence.
+  kept for it (`pending_queue.Preemptor`), so that this is a second line of defence.
 
 What is remembered of the workloads of a queue is forgotten when an input changes what is asked of the queue:
 a job is submitted to it or scaled, ends, shrinks, stops by itself or is edited. A change of configuration
@@ -53,7 +53,7 @@ class _Edge(NamedTuple):
     victims_epoch: int
 
 
-class Circles:
+class PreemptionHistory:
     """All preemptions that are remembered. Falsy when there are none.
 
     What inputs end is not looked for, as they come all the time: each begins another epoch of its queue.
@@ -239,7 +239,9 @@ class _Spared:
 
     __slots__ = ("_before", "_circles", "_preemptor")
 
-    def __init__(self, circles: Circles, preemptor: WorkloadKey, before: Container[WorkloadKey]) -> None:
+    def __init__(
+        self, circles: PreemptionHistory, preemptor: WorkloadKey, before: Container[WorkloadKey]
+    ) -> None:
         self._circles = circles
         self._preemptor = preemptor
         self._before = before
@@ -248,4 +250,4 @@ class _Spared:
         return key in self._before or self._circles.times(self._preemptor, key) >= IN_VAIN  # type: ignore[arg-type]
 
 
-__all__ = ["IN_VAIN", "Circles", "Remembered", "actor"]
+__all__ = ["IN_VAIN", "PreemptionHistory", "Remembered", "actor"]

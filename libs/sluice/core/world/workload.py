@@ -84,7 +84,8 @@ class Workload:
     open_gates: tuple[str, ...] = ()
     """Those of `record.preemption_gates` that are open."""
     peers: Any = field(default=None, repr=False, compare=False)
-    """A slot of `pending`'s (`pending_queues.Peers`), as a table beside would cost a look-up each time: those
+    """A slot of `pending`'s (`pending_queue.EquivalenceClass`), as a table beside would cost a look-up each
+    time: those
     it queues with; None when it does not queue. Derived, never dumped."""
     rank: tuple[int, Micros, str] = field(default=(0, 0, ""), repr=False, compare=False)
     """Its place in the queue, while it queues: (-priority, queue time, uid). Derived, never dumped."""

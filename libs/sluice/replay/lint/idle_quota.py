@@ -12,7 +12,7 @@ from sluice.api.features import enabled
 from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.nomination import matches_namespace
 from sluice.core.flavors.eligibility import FlavorRule
-from sluice.core.queueing.pending_queue import Peers, Queue, TreeQueues
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
@@ -38,7 +38,7 @@ def idle(state: SchedulerState, *, settled: bool = False) -> Iterator[str]:
         yield from _in_tree(world, tree)
 
 
-def _in_tree(world: World, tree: TreeQueues) -> Iterator[str]:
+def _in_tree(world: World, tree: CohortQueues) -> Iterator[str]:
     waiting = [queue for queue in tree.members.values() if queue.classes and not queue.stopped]
     if not waiting:
         return
@@ -58,12 +58,12 @@ def _in_tree(world: World, tree: TreeQueues) -> Iterator[str]:
     world.tree.rollback(mark)
 
 
-def _lends(world: World, queue: Queue) -> bool:
+def _lends(world: World, queue: PendingQueue) -> bool:
     policy = world.cluster_queues[queue.name].spec.preemption
     return policy is not None and policy.reclaim_within_cohort == "Any"
 
 
-def _asked(queue: Queue) -> Iterable[Peers]:
+def _asked(queue: PendingQueue) -> Iterable[EquivalenceClass]:
     """Return the classes that may be served now: behind a StrictFIFO head nobody is."""
     classes = [peers for peers in queue.classes.values() if peers.waiting is None]
     if not queue.strict:

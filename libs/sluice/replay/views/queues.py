@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.api.quantity import format_value
-from sluice.core.queueing.pending_queue import Queue
+from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.tree import Node
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue
@@ -75,6 +75,6 @@ def node_quota(node: Node) -> dict[str, Any]:
     }
 
 
-def order_of(queue: Queue) -> list[str]:
+def order_of(queue: PendingQueue) -> list[str]:
     """Return the keys of the pending workloads, in the order of the queue."""
     return [workload.key for workload in queue.in_order()]

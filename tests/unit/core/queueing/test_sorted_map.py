@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.queueing import sorted_map
-from sluice.core.queueing.sorted_map import Ranked
+from sluice.core.queueing.sorted_map import SortedMap
 
 RANKS = st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from("abc"))
 
@@ -14,7 +14,7 @@ def test_it_is_a_sorted_list(changes):
     """Whatever was added, moved and taken out: what is left is in the order of ranks, in small chunks."""
     before, sorted_map.CHUNK = sorted_map.CHUNK, 2
     try:
-        listed: Ranked[str] = Ranked()
+        listed: SortedMap[str] = SortedMap()
         model: dict[tuple[int, int, str], str] = {}
         for change, rank, other in changes:
             if change == "add":
@@ -42,7 +42,7 @@ def test_it_is_a_sorted_list(changes):
 def test_only_the_same_item_is_taken_out():
     """Another item under the rank stays: what is discarded was replaced meanwhile."""
     old, new = ["old"], ["new"]
-    listed: Ranked[list[str]] = Ranked()
+    listed: SortedMap[list[str]] = SortedMap()
     listed.add((0, 0, "a"), old)
     listed.add((0, 0, "a"), new)
 

@@ -1,7 +1,7 @@
 """Nobody preempts who has preempted it, nor the same ones over and over (SC5, decision 0018)."""
 
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.world.preemption_history import Circles
+from sluice.core.world.preemption_history import PreemptionHistory
 from sluice.events.scheduler import Admitted, Preempted, WorkloadsParked
 from sluice.events.slices import WorkloadUpdated
 from tests.unit.core.scheduler_cell import RECLAIMS, Cell, key
@@ -118,7 +118,7 @@ def test_memory_is_by_queue():
     assert remembered == [("ns/taker", "ns/back", 0, "a", "b")]
     circles.changed("c")
     assert list(circles.dump()) == remembered
-    other = Circles()
+    other = PreemptionHistory()
     other.load(remembered)
     assert list(other.dump()) == remembered
     circles.changed("b")

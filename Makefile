@@ -26,6 +26,15 @@ shell: .venv/ready ## A shell with `sluice` on PATH
 test: .venv/ready ## All tests (unit, property, conformance, integration, e2e), WORKERS=3 at a time
 	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 
+.PHONY: unit
+unit: .venv/ready ## The instant tests: no server, no processes
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/unit
+
+.PHONY: fix
+fix: .venv/ready ## Sort imports, format, and mend what ruff can mend
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
 .PHONY: fuzz
 fuzz: .venv/ready ## Property tests on other examples each time, FUZZ=10 times as many as `make test` draws
 	@SLUICE_FUZZ=$(FUZZ) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/property tests/unit

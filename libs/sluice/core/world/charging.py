@@ -96,7 +96,7 @@ def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> b
         usage = beyond(whole, charged) if charged else whole
         add(before, each.usage)
         add(after, usage)
-        add(charged, usage)
+        add(charged, beyond(whole, charged))
         if usage != each.usage:
             change_usage(world, each, usage)
     return bool(beyond(before, after))

@@ -6,7 +6,7 @@ KEP-8691, "Reserving Quota for the same Workload twice", and its story 7: varian
 from typing import Any
 
 from sluice.core.views import View
-from sluice.core.world.charging import charge
+from sluice.core.world.charging import charge, recharge
 from sluice.events.scheduler import Preempted, QuotaReleased
 from tests.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
 
@@ -227,3 +227,20 @@ def test_a_variant_that_waits_hears_of_what_its_sibling_has_got() -> None:
     assert world.dispatch("last") is None
     assert used(world) == {CPU: 4000, ("reservation", "gpu"): 1, ("on-demand", "gpu"): 1}
     world.verify()
+
+
+def test_a_family_without_pods_is_charged_the_same_however_it_came_to_it() -> None:
+    """Charged when reserved or charged anew, two variants of a job of no pods take the same: nothing."""
+    world = checked(4)
+    manifest = job("none", 1)
+    manifest["spec"]["parallelism"] = 0
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    container["resources"]["requests"]["gpu"] = 1
+    world.message("job.default.none", "JobSubmitted", manifest)
+    world.settle_all()
+    state = world.services["scheduler"].state
+    held = [w for w in state.world.workloads.values() if w.record.parent and w.assignment is not None]
+    assert len([w for w in held if not any(w.usage.values())]) == 2
+    for workload in held:
+        recharge(state.world, workload)
+    used(world)

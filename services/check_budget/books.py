@@ -11,7 +11,7 @@ from sluice.api.check_parameters import Budget
 from sluice.core.budgets import budgets, consumption
 from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError, decode_commit
-from sluice.log.errors import EventLogError
+from sluice.log.errors import EventLogError, LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.snapshot import Snapshots
@@ -74,7 +74,7 @@ class Books:
 
     async def run(self) -> None:
         """Follow for ever; a log that cannot be followed ends the process with its reason."""
-        end = await self._log.end()
+        end = await self._end()
 
         def take(info: SnapshotInfo, data: bytes) -> int:
             load(data, self.office)
@@ -102,6 +102,15 @@ class Books:
                     self._save()
         finally:
             await tail.close()
+
+    async def _end(self) -> int:
+        """Return the log's end; waits for a cell whose stream is not made yet."""
+        while True:
+            try:
+                return await self._log.end()
+            except LogUnavailableError as error:
+                log.info("log not there yet", error=str(error))
+                await asyncio.sleep(0.2)
 
     def _fold(self, seq: int, payload: bytes, at: Micros) -> None:
         changed = False

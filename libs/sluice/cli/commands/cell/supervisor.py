@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.local.cell_directory import CellState, Place, ProcessState
+from sluice.local.checkout import code_root
 from sluice.local.processes import exists
 from sluice.local.server import EmbeddedServer
 
@@ -135,7 +136,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=_code_root(),
+                cwd=code_root(),
                 env={**os.environ, **child.env},
                 # A Ctrl-C in the terminal is for us to act on; children are ended in order.
                 process_group=0,
@@ -240,11 +241,6 @@ def tail(path: Path, lines: int = 12) -> str:
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""
-
-
-def _code_root() -> Path:
-    """Return the directory that `services` is imported from when it is not installed beside the library."""
-    return Path(__file__).resolve().parents[3]
 
 
 def is_running(pid: int) -> bool:

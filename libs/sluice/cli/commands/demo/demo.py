@@ -22,6 +22,7 @@ from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, plura
 from sluice.cli.kit.files import Source
 from sluice.core.config.objects import KINDS
 from sluice.local.cell_directory import DEMO, DIRECTORY, Place, find
+from sluice.local.checkout import code_root
 from sluice.protocol.query import ApplyRequest, ListRequest
 
 from .plan import Planned, load
@@ -47,7 +48,7 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
     other takes it back; then somebody is in a hurry. Every decision ends up in the log, and the tables at
     the end are read from it.
     """
-    examples = _code_root() / "examples" / "demo"
+    examples = code_root() / "examples" / "demo"
     config, jobs = load(examples)
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY / DEMO)
     lock = place.take()
@@ -280,7 +281,3 @@ def _empty(place: Place) -> None:
 def _job_environment() -> dict[str, str]:
     """Let jobs find the `python3` that runs this."""
     return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-
-
-def _code_root() -> Path:
-    return Path(__file__).resolve().parents[3]

@@ -148,14 +148,14 @@ MENDED: tuple[Mutant, ...] = (
                 "if queue.waiting or name in self._taken or self._is_mixed(queue):",
             ),
             (
-                "libs/sluice/core/cycle/cycle.py",
-                "if queue is not None and name not in self._taken:",
-                "if queue is not None and not queue.waiting and name not in self._taken:",
+                "libs/sluice/core/cycle/woken.py",
+                "if queue is not None and name not in taken:",
+                "if queue is not None and not queue.waiting and name not in taken:",
             ),
             (
                 "libs/sluice/core/cycle/cycle.py",
-                "if queue.name in self._taken or queue.stopped:",
-                "if queue.waiting or queue.name in self._taken or queue.stopped:",
+                "if queue.name not in self._taken and not queue.stopped:",
+                "if not queue.waiting and queue.name not in self._taken and not queue.stopped:",
             ),
         ),
         theme="preemption",
@@ -405,7 +405,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
             (
                 "libs/sluice/core/cycle/requeue_filter.py",
-                "if len(pod_sets) > 1 and reason == _EXCEEDS:",
+                "if len(pod_sets) > 1 and reason == EXCEEDS_MAX_QUOTA:",
                 "if False:",
             ),
         ),
@@ -427,8 +427,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/cycle/admission.py",
-                "self.blocked = self._blocks and at_once",
-                "self.blocked = self._blocks",
+                "self.blocked = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)",
+                "self.blocked = True",
             ),
         ),
     ),

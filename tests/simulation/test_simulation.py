@@ -3,6 +3,8 @@
 import pytest
 
 from .known import known
+from .mended import MENDED, Mutant
+from .mutants import ROOT
 from .run import Run, quiet
 
 STEPS = 2_000
@@ -22,3 +24,10 @@ def test_what_must_hold_holds_in_every_history(seed: int) -> None:
         pytest.xfail(f"{fault}: {outcome}")
     assert not outcome.invariant, str(outcome)
     assert outcome.steps == STEPS
+
+
+@pytest.mark.parametrize("mutant", MENDED, ids=lambda mutant: mutant.name)
+def test_every_mend_can_still_be_taken_out(mutant: Mutant) -> None:
+    """The lines that a mutant replaces stand in the code once; else `mutants` would try the code as it is."""
+    for file, text, _ in mutant.changes:
+        assert (ROOT / file).read_text().count(text) == 1, f"{file}: {text}"

@@ -106,6 +106,9 @@ class Shown:
         return ""
 
 
+ANOTHER_BUCKET = ", by a write that was meant for a bucket that is lost"
+
+
 @dataclass(eq=False)
 class Batch:
     """Entries that are written in one go, on their way to the bucket.
@@ -118,6 +121,11 @@ class Batch:
     question: Write[Any]
     came: int = 0
     refused: bool = False
+    life: int = field(init=False)
+    """Of the bucket that the entries were meant for."""
+
+    def __post_init__(self) -> None:
+        self.life = self.shown.bucket.life
 
     @property
     def left(self) -> int:
@@ -142,7 +150,8 @@ class Batch:
     def _store(self, item: Item[Any]) -> None:
         shown = self.shown
         if wrong := shown.wrong(item):
-            self.cell.watchman.fail("shows-the-log", f"{shown.projection.bucket}: {wrong}")
+            crossed = "" if self.life == shown.bucket.life else ANOTHER_BUCKET
+            self.cell.watchman.fail("shows-the-log", f"{shown.projection.bucket}: {wrong}{crossed}")
         value = None if item.value is None else msgspec.structs.replace(item.value, seq=item.seq)
         shown.bucket.show(item.key, value, item.of, self)
 
@@ -167,7 +176,9 @@ class Publisher(Hooks[Any]):
 
     def start(self) -> None:
         """A new process."""
-        self.machine: Publishing[Any, Any] = Publishing(self.shown.projection, same)
+        self.machine: Publishing[Any, Any] = Publishing(
+            self.shown.projection, same, chained=not self.cell.on.clustered
+        )
 
     @property
     def now(self) -> float:

@@ -100,11 +100,11 @@ class Publisher[S](Hooks[S]):
         self.prefix = f"$KV.{self.bucket}."
         self.written = 0
         """Entries written since the process began."""
-        self._machine: Publishing[S, bytes] = Publishing(projection, _same)
-        self._instance, self._sent = secrets.token_hex(6), 0
         # A cluster compares message ids with what it has applied, which is behind what is under way: there
         # every entry is answered for.
         self._chained = target.replicas == 1
+        self._machine: Publishing[S, bytes] = Publishing(projection, _same, chained=self._chained)
+        self._instance, self._sent = secrets.token_hex(6), 0
         self._todo: deque[Ask] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -139,11 +139,14 @@ Answer = Stood | Missing | Confirmed | Contents[Any] | Written | Refused | Unans
 class Publishing[S, V]:
     """Keeps one bucket as the projection says, while this replica leads.
 
-    *same*: tells whether an entry that was found holds a value, of whichever commit.
+    *same*: tells whether an entry that was found holds a value, of whichever commit. *chained*: entries
+    that are written in one go are taken in order or not at all.
     """
 
-    def __init__(self, projection: Shows[S, V], same: Callable[[V, V], bool]) -> None:
-        self.projection, self._same = projection, same
+    def __init__(
+        self, projection: Shows[S, V], same: Callable[[V, V], bool], *, chained: bool = True
+    ) -> None:
+        self.projection, self._same, self._chained = projection, same, chained
         self.idle = False
         """Everything committed is written."""
         self.deadline: float | None = None
@@ -392,6 +395,10 @@ class Publishing[S, V]:
         if self._suspect:
             # Who takes over before everything is compared has to know.
             part = [item._replace(of=0) for item in part]
+        elif len(part) > 1 and not self._chained:
+            # Some may be refused, and those behind them taken. So the one that says of which commit it is
+            # goes alone, when the others are there.
+            part = [item._replace(of=0) for item in part[:-1]]
         self._ask(Write(self._stood.last, part), partial(self._has_written, part))
 
     def _has_written(self, part: Sequence[Item[V]], answer: Answer) -> None:

@@ -1,6 +1,6 @@
 """What a projection writes: in the end the bucket shows what there should be, whatever befell it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -52,11 +52,13 @@ class Leader:
 class World:
     """One log, one bucket, a leader, and leaders of before that do not know it yet.
 
-    *cut*: share of writes of which only a part arrives.
+    *cut*: share of writes of which only a part arrives. *clustered*: each entry of a write is taken if it
+    finds the sequence that it expects, whatever became of those before it.
     """
 
     random: Random
     cut: float = 0.0
+    clustered: bool = False
     commits: list[tuple[int, Step]] = field(default_factory=list)
     bucket: Bucket | None = None
     made: int = 0
@@ -70,7 +72,7 @@ class World:
         if self.leader is not None:
             self.stale.append(self.leader)
         machine: pub.Publishing[dict[str, int], int] = pub.Publishing(
-            Shown(), lambda one, other: one == other
+            Shown(), lambda one, other: one == other, chained=not self.clustered
         )
         machine.rebuilding(floor)
         state: dict[str, int] = {}
@@ -124,6 +126,8 @@ class World:
             case pub.Write(after, items):
                 if bucket is None:
                     return pub.Unanswered("no bucket")
+                if self.clustered:
+                    return self._written_singly(bucket, after, items)
                 if after != len(bucket.entries):
                     return pub.Refused()
                 kept = (
@@ -131,6 +135,17 @@ class World:
                 )
                 bucket.entries += [(item.key, item.value, item.of) for item in kept]
                 return pub.Written(after + len(items)) if len(kept) == len(items) else pub.Unanswered("cut")
+
+    def _written_singly(self, bucket: Bucket, after: int, items: Sequence[pub.Item[Any]]) -> pub.Answer:
+        refused = False
+        for index, item in enumerate(items):
+            if self.random.random() < self.cut:
+                return pub.Unanswered("cut")
+            if after + index == len(bucket.entries):
+                bucket.entries.append((item.key, item.value, item.of))
+            else:
+                refused = True
+        return pub.Refused() if refused else pub.Written(after + len(items))
 
     def pass_time(self) -> None:
         leaders = [*self.stale, *([self.leader] if self.leader else [])]
@@ -262,11 +277,28 @@ def test_what_others_write_is_put_right() -> None:
     assert world.bucket.found() == world.wanted()
 
 
+def test_a_commit_is_named_when_all_before_it_is_there() -> None:
+    """A cluster may take what stands behind a refused entry, so the last one of a write goes alone."""
+    world = World(Random(1), clustered=True)
+    world.lead()
+    world.settle()
+    world.decide(("k1", 1), ("k2", 2), ("k3", 3))
+    world.commit()
+    (ask,) = led(world).asked
+    assert isinstance(ask.question, pub.Write)
+    assert [(item.key, item.of) for item in ask.question.items] == [("k1", 0), ("k2", 0)]
+    world.answer(led(world), ask)
+    (ask,) = led(world).asked
+    assert isinstance(ask.question, pub.Write)
+    assert [(item.key, item.of) for item in ask.question.items] == [("k3", len(world.commits))]
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["single", "clustered"])
 @pytest.mark.parametrize("seed", range(150))
-def test_the_bucket_shows_the_log_in_the_end(seed: int) -> None:
+def test_the_bucket_shows_the_log_in_the_end(seed: int, *, clustered: bool) -> None:
     """Leaders change, stale ones still write, answers get lost, the bucket is deleted, others write to it."""
     random = Random(seed)
-    world = World(random, cut=0.1)
+    world = World(random, cut=0.1, clustered=clustered)
     world.lead()
     for _ in range(random.choice([50, 300])):
         drawn = random.random()

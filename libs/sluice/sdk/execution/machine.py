@@ -195,7 +195,8 @@ class Machine:
     def _left(self, attempt: Attempt) -> None:
         job = attempt.entry.job
         newest = self.book.wanted.get(job)
-        if newest is not None and not same(newest, attempt.entry):
+        # What was followed may have been behind of what was read: who was taken for lost is wanted still.
+        if newest is not None and (attempt.ending == "lost" or not same(newest, attempt.entry)):
             self._consider(job)
         self._room = True
         self._end_if_over()

@@ -223,6 +223,23 @@ def test_an_attempt_given_up_by_mistake_is_reported(stop: bool) -> None:
     assert [attempt for _, _, attempt, _ in world.started] == ([1] if stop else [1, 2])
 
 
+@pytest.mark.parametrize("announced", [False, True])
+def test_what_is_followed_may_be_behind_of_what_was_read(announced: bool) -> None:
+    """An entry that is older than the attempt in hand ends that one, but not for good: it is still wanted."""
+    world = started("x")
+    process = world.processes["x"]
+    born = world.say(JOB, None)
+    first, second = entry_of("a", born), entry_of("a", born, 2)
+    world.tell(second)
+    while not (world.running("a") if announced else JOB in process.machine.book.attempts):
+        world.answer(process, process.asked[0])
+    world.do(process, process.machine.dispatched([(JOB, first)], world.now))
+    world.do(process, process.machine.dispatched([(JOB, second)], world.now))
+    world.settle(3)
+    assert len(world.running("a")) == 1
+    assert not world.double
+
+
 def test_a_heartbeat_that_is_lost_is_made_again() -> None:
     """The bucket of heartbeats is lost: the next beat is there, and nobody thinks of a duplicate."""
     world = started("x")

@@ -148,18 +148,23 @@ def _together(
         events.append(ChecksReady(cause=cause, workload=key, attempt=attempt))
     elif not is_ready and live.outcome:
         events.append(ChecksPending(cause=cause, workload=key, attempt=attempt))
+    return events + _told(live, key, cause)
+
+
+def _told(live: Reservation, key: WorkloadKey, cause: int) -> list[Event]:
+    """Return what controllers have to be told of the reservation, beside what is asked of them."""
     told = (live.told_admitted, live.told_pending, False)
-    if (live.admitted, live.preemptions_pending, live.edited) != told:
-        events.append(
-            CheckRequestsUpdated(
-                cause=cause,
-                workload=key,
-                attempt=attempt,
-                admitted=live.admitted,
-                preemptions_pending=live.preemptions_pending,
-            )
+    if (live.admitted, live.preemptions_pending, live.edited) == told:
+        return []
+    return [
+        CheckRequestsUpdated(
+            cause=cause,
+            workload=key,
+            attempt=live.attempt,
+            admitted=live.admitted,
+            preemptions_pending=live.preemptions_pending,
         )
-    return events
+    ]
 
 
 def _why_allowed(state: State, live: Reservation, states: Sequence[CheckState]) -> AllowedFor | None:
@@ -202,6 +207,22 @@ def _ignored(verdict: Verdict, reason: str, message: str = "") -> VerdictIgnored
     )
 
 
+def _of_no_concern(state: State, tracked: Tracked, verdict: Verdict) -> VerdictIgnored | None:
+    """Return why a verdict is of no concern, whatever the reservation: workload, check and controller."""
+    data = verdict.data
+    assert data is not None
+    if data.uid and data.uid != tracked.record.uid:
+        text = f"the workload of this name has uid {tracked.record.uid}"
+        return _ignored(verdict, "UnknownWorkload", text)
+    check = state.checks.get(data.check)
+    if check is None:
+        return _ignored(verdict, "UnknownCheck", f"there is no AdmissionCheck {short(data.check)}")
+    if check.spec.controller_name != verdict.controller:
+        text = f"the check is performed by {check.spec.controller_name}"
+        return _ignored(verdict, "WrongController", text)
+    return None
+
+
 def _answer(
     state: State,
     tracked: Tracked,
@@ -214,15 +235,9 @@ def _answer(
     """Return what becomes of a verdict, and the outcome after it; *states* are brought up to date."""
     data = verdict.data
     assert data is not None
-    if data.uid and data.uid != tracked.record.uid:
-        text = f"the workload of this name has uid {tracked.record.uid}"
-        return _ignored(verdict, "UnknownWorkload", text), outcome
-    check = state.checks.get(data.check)
-    if check is None:
-        return _ignored(verdict, "UnknownCheck", f"there is no AdmissionCheck {short(data.check)}"), outcome
-    if check.spec.controller_name != verdict.controller:
-        text = f"the check is performed by {check.spec.controller_name}"
-        return _ignored(verdict, "WrongController", text), outcome
+    ignored = _of_no_concern(state, tracked, verdict)
+    if ignored is not None:
+        return ignored, outcome
     if live is None or data.attempt != live.attempt:
         late = _late_retry(state, tracked, verdict, at)
         if late is not None:

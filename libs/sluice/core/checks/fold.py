@@ -3,12 +3,11 @@
 `HANDLERS` says which events are folded; all others are of no concern.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from sluice.api import kueue
 from sluice.core.workload.admission_checks import (
     READY,
     REJECTED,
@@ -49,19 +48,15 @@ from sluice.events.scheduler import (
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import VariantCreated, VariantDeleted, VariantUpdated
 
+from .fold_config import applied, deleted
 from .intake import presence as read_presence
 from .intake import verdict as read_verdict
 from .requests import SHOWN
-from .state import Check, Controller, Reservation, Retried, State, Tracked, Withdrawal
-from .timeouts import answer_timeout, asked, heard, heard_all
+from .state import Controller, Reservation, Retried, State, Tracked, Withdrawal
+from .timeouts import asked, heard, heard_all
 
 MAX_LOST = 4096
 """How many controllers are remembered after they were lost."""
-
-_NOT_PARAMETERS = frozenset(
-    {"Namespace", "WorkloadPriorityClass", "Cohort", "LocalQueue", "CustomResourceDefinition"}
-    | {"LimitRange", "RuntimeClass"}
-)
 
 # What comes from outside
 
@@ -75,89 +70,6 @@ def _message(state: State, event: Message, seq: int, _at: Micros) -> None:
 
 
 # Configuration
-
-
-def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
-    try:
-        match event.kind:
-            case "ClusterQueue":
-                spec = msgspec.json.decode(event.object, type=kueue.ClusterQueue).spec
-                state.cluster_queues[event.name] = spec
-                _look_at(state, state.by_queue.get(event.name, ()), seq)
-            case "ResourceFlavor":
-                flavor = msgspec.json.decode(event.object, type=kueue.ResourceFlavor)
-                state.flavors[event.name] = flavor.spec
-            case "AdmissionCheck":
-                _check_applied(state, event, seq)
-            case "Configuration":
-                state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
-                state.watched.update(dict.fromkeys(state.checks))
-            case kind if kind not in _NOT_PARAMETERS:
-                found = msgspec.json.decode(event.object, type=_Specified)
-                state.parameters[kind, event.name] = (seq, found.spec)
-                _parameters_changed(state, kind, event.name, seq)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # The configuration's writer has validated it; whatever else stands there means nothing here.
-        return
-
-
-class _Specified(msgspec.Struct, frozen=True):
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-def _check_applied(state: State, event: ObjectApplied, seq: int) -> None:
-    found = msgspec.json.decode(event.object, type=kueue.AdmissionCheck)
-    before = state.checks.get(event.name)
-    version = before.version if before is not None and before.spec == found.spec else seq
-    status = before.status if before is not None else None
-    state.checks[event.name] = Check(found.spec, version, status, answer_timeout(found))
-    state.watched[event.name] = None
-    if version == seq:
-        _look_at(state, _users(state, event.name), seq)
-
-
-def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
-    match event.kind:
-        case "ClusterQueue":
-            if state.cluster_queues.pop(event.name, None) is not None:
-                _look_at(state, state.by_queue.get(event.name, ()), seq)
-        case "ResourceFlavor":
-            state.flavors.pop(event.name, None)
-        case "AdmissionCheck":
-            if state.checks.pop(event.name, None) is not None:
-                state.watched.pop(event.name, None)
-                _look_at(state, _users(state, event.name), seq)
-        case "Configuration":
-            state.config = kueue.ConfigurationSpec()
-            state.watched.update(dict.fromkeys(state.checks))
-        case kind if state.parameters.pop((kind, event.name), None) is not None:
-            _parameters_changed(state, kind, event.name, seq)
-
-
-def _users(state: State, check: str) -> list[WorkloadKey]:
-    """Return the workloads with quota in queues that name the check, or that have it requested."""
-    return [
-        key
-        for queue in sorted(state.by_queue)
-        if _names(state.cluster_queues.get(queue), check)
-        for key in state.by_queue[queue]
-    ]
-
-
-def _names(spec: kueue.ClusterQueueSpec | None, check: str) -> bool:
-    strategy = spec.admission_checks_strategy if spec is not None else None
-    return strategy is not None and any(rule.name == check for rule in strategy.admission_checks)
-
-
-def _parameters_changed(state: State, kind: str, name: str, seq: int) -> None:
-    for check in sorted(state.checks):
-        if state.checks[check].parameters == (kind, name):
-            _look_at(state, _users(state, check), seq)
-
-
-def _look_at(state: State, keys: Iterable[WorkloadKey], seq: int) -> None:
-    for key in keys:
-        state.touch(state.workloads[key], seq)
 
 
 # Workloads
@@ -472,8 +384,8 @@ def _status(state: State, event: AdmissionCheckStatusChanged, _seq: int, _at: Mi
 
 HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Message: _message,
-    ObjectApplied: _applied,
-    ObjectDeleted: _object_deleted,
+    ObjectApplied: applied,
+    ObjectDeleted: deleted,
     WorkloadCreated: _created,
     WorkloadUpdated: _updated,
     WorkloadFinished: _finished,

@@ -193,6 +193,15 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", "WorkloadSliceWithdrawn", event.message)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):
             return Notice(seq, at, "Normal", event.reason, event.message)
+        case WorkloadFinished():
+            kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
+            return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
+    return _of_family(seq, at, event)
+
+
+def _of_family(seq: int, at: Micros, event: Event) -> Notice:
+    """What befalls variants and their parents; the rest in its own words."""
+    match event:
         case VariantCreated():
             return Notice(seq, at, "Normal", "CreatedVariant", event.message)
         case VariantDeleted():
@@ -211,9 +220,6 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case ParentEvicted():
             why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
             return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
-        case WorkloadFinished():
-            kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
-            return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
     return Notice(seq, at, "Normal", type(event).__name__, getattr(event, "message", ""))
 
 

@@ -94,7 +94,7 @@ def _shrink(arguments: Sequence[str]) -> int:
     print(found)
     if options.output is not None:
         golden(found.run, options.output)
-        print(f"sluice replay --file {options.output} shows it")
+        print(f"sluice replay timeline -l {options.output} JOB shows what happened to a job")
     return 1
 
 

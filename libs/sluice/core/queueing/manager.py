@@ -226,6 +226,8 @@ class QueueManager:
         peers = workload.peers
         waiting = None if peers is None else peers.waiting
         if peers is None or waiting is None or waiting.usage != usage:
+            if peers is not None and peers.queue.keeper is peers and _is_all(peers, workload, usage):
+                peers.queue.keeper = None
             self.remove(workload)
             return False
         # What was kept for it is its own now, so nothing is free that was not.
@@ -376,6 +378,9 @@ class QueueManager:
         for peers in queue.parked:
             if peers.indexed:
                 tree.shapes.discard(peers.least, rank_of(peers), peers)
+        if queue.keeper is not None:
+            queue.keeper = None
+            self.wake(queue)
         tree.forget(queue.name)
         queue.tree = queue.listed = None
         if tree.members:
@@ -391,6 +396,7 @@ class QueueManager:
             return
         name = queue.name
         waits = reserves = False
+        keeper = None
         if queue.stopped:
             ready = has_parked = False
         else:
@@ -402,8 +408,13 @@ class QueueManager:
                     ready = bool(queue.due)
                 elif (blocker := queue.blocker()) is not None:
                     reserves, ready = blocker.reserves, False
+                    keeper = blocker if reserves else None
             if queue.strict and queue.waiting and not waits and queue.listed is not None and queue.listed[0]:
                 self.wake(queue)  # nothing is kept any more for the preemptor that others come before
+        if queue.keeper is not keeper:
+            before, queue.keeper = queue.keeper, keeper
+            if before is not None:
+                self.wake(queue)  # others may have what was kept for the blocker that there was
         listed = (waits or reserves, ready, has_parked, queue.special)
         if listed != queue.listed:
             queue.listed = listed
@@ -424,6 +435,13 @@ class QueueManager:
             self.busy[tree.root] = tree
         else:
             self.busy.pop(tree.root, None)
+
+
+def _is_all(peers: EquivalenceClass, workload: Workload, usage: Mapping[FlavorResource, int]) -> bool:
+    """Is all that was kept for *workload* its own now, as it gets *usage*? False is always right."""
+    if not peers.indexed or any(pod_set.min_count is not None for pod_set in workload.record.pod_sets):
+        return False
+    return all(usage.get(fr, 0) >= amount for fr, amount in peers.least)
 
 
 def _member(table: dict[str, PendingQueue], queue: PendingQueue, belongs: bool) -> None:

@@ -146,6 +146,7 @@ class PendingQueue:
         "active",
         "classes",
         "due",
+        "keeper",
         "listed",
         "name",
         "node",
@@ -175,6 +176,8 @@ class PendingQueue:
         """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
         self.due: dict[WorkloadKey, None] = {}
         """Those of them that are to be looked at again. In no meaningful order."""
+        self.keeper: EquivalenceClass | None = None
+        """The blocker for which quota is kept from being lent; see `EquivalenceClass.reserves`."""
         self.tree: CohortQueues | None = None
         self.listed: tuple[bool, bool, bool, bool] | None = None
         """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""

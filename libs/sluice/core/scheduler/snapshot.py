@@ -359,8 +359,6 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         assert isinstance(peers, EquivalenceClass)
         if part.parked:
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
-            tree = peers.queue.tree
-            peers.searched = tree.epoch if part.searched and tree is not None else 0
         peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
         peers.circling = part.circling
         if part.circling:
@@ -373,6 +371,11 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         pending.wait(waiting)
         assert workload.peers is not None
         workload.peers.reason, workload.peers.message = item.reason, item.message
+    for part in data.classes:  # last, as an epoch may grow while queues are filled
+        if part.parked:
+            found = workloads[part.head].peers
+            tree = found.queue.tree
+            found.searched = tree.epoch if part.searched and tree is not None else 0
     trees = {tree.sort_key: tree for tree in pending.trees.values()}
     for tree in pending.trees.values():
         pending.settled(tree, [])

@@ -426,6 +426,40 @@ def test_who_stands_behind_a_blocker_is_asked_when_it_has_gone(how: str) -> None
     assert cell.settle() == []
 
 
+@pytest.mark.parametrize("how", ["deleted", "switched off", "overtaken", "stopped", "moved"])
+def test_what_was_kept_for_a_blocker_is_there_for_others_when_it_has_gone(how: str) -> None:
+    """Nothing was freed, but what a StrictFIFO queue kept from being lent can be lent again (SC1, SC5)."""
+    cell = Cell()
+    cell.queue("owner", cpu=4, cohort="c", queueingStrategy="StrictFIFO")
+    cell.queue("borrower", cpu=0, cohort="c")
+    cell.submit("lent", "borrower", cpu=2)
+    cell.settle()
+    cell.submit("blocker", "owner", cpu=4)
+    cell.submit("small", "owner", cpu=1)
+    assert parked(cell.settle()) == ["blocker"]
+    cell.submit("waits", "borrower", cpu=1)
+    assert parked(cell.settle()) == ["waits"]
+    others = []
+    match how:
+        case "deleted":
+            cell.put(WorkloadDeleted(cause=0, workload=key("blocker")))
+            others = ["small"]
+        case "switched off":
+            cell.put(WorkloadUpdated(cause=0, workload=key("blocker"), active=False))
+            others = ["small"]
+        case "overtaken":
+            cell.put(WorkloadUpdated(cause=0, workload=key("small"), priority=30))
+            others = ["small"]
+            cell.put(WorkloadUpdated(cause=0, workload=key("blocker"), active=False))
+        case "stopped":
+            cell.queue("owner", cpu=4, cohort="c", queueingStrategy="StrictFIFO", stopPolicy="Hold")
+        case _:
+            cell.queue("owner", cpu=4, cohort="c", queueingStrategy="BestEffortFIFO")
+            others = ["small"]
+    assert sorted(admitted(cell.settle())) == [*others, "waits"]
+    assert cell.settle() == []
+
+
 def test_who_stands_behind_one_that_is_set_aside_is_asked() -> None:
     """A StrictFIFO queue does not wait for whom its namespace keeps out, nor forget whom it stood before."""
     cell = Cell()

@@ -13,8 +13,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-PROJECT = "sluice"
-
 _NAME = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 

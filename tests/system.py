@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from sluice.local.processes import service_command
 from sluice.local.server import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,16 +120,16 @@ class System:
     def start(
         self, name: str, env: dict[str, str] | None = None, *, label: str = "", command: Sequence[str] = ()
     ) -> Service:
-        """Start one replica of `services.<name>`; its output goes to `<label or name>-<n>.log`.
+        """Start one replica of `sluice.services.<name>`; its output goes to `<label or name>-<n>.log`.
 
-        *command*: Python's arguments, `-m services.<name>` by default.
+        *command*: Python's arguments, `-m sluice.services.<name>` by default.
         """
         label = label or name
         number = sum(1 for service in self.services if service.label == label)
         log_path = self.directory / f"{label}-{number}.log"
         with log_path.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *(command or ("-m", f"services.{name}"))],
+                [sys.executable, *command] if command else service_command(name),
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,

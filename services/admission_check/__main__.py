@@ -1,4 +1,4 @@
-"""`python -m services.admission_check`: what admission checks are asked, and what they answer."""
+"""`python -m sluice.services.admission_check`: what admission checks are asked, and what they answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""`python -m services.agent`: runs dispatched jobs as processes of this machine."""
+"""`python -m sluice.services.agent`: runs dispatched jobs as processes of this machine."""
 
 import asyncio
 import os

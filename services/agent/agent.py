@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import fcntl
-import sys
 import time
 from pathlib import Path
 from typing import IO, Protocol
@@ -14,6 +13,7 @@ import structlog
 from sluice.api.decode import decode_json
 from sluice.api.errors import InvalidError
 from sluice.api.meta import Manifest
+from sluice.local.processes import service_command
 from sluice.log.runtime.config import CellConfig
 from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
@@ -160,12 +160,9 @@ class Agent:
     async def _start_guardian(self) -> asyncio.subprocess.Process:
         """Start the process that ends the pods if this one is killed."""
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "services.agent.guardian",
-            self.config.name,
-            str(self.work_dir),
-            str(self.config.grace_s),
+            *service_command(
+                "agent.guardian", self.config.name, str(self.work_dir), str(self.config.grace_s)
+            ),
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,
         )

@@ -1,4 +1,4 @@
-"""`python -m services.agent.guardian NAME WORK_DIR GRACE_S`: ends an agent's processes when the agent dies.
+"""`python -m sluice.services.agent.guardian NAME WORK_DIR GRACE_S`: ends a dead agent's processes.
 
 Started by the agent, with a pipe as standard input that ends when the agent does, however it does. Without
 it, a job of an agent that was killed would go on while it is given to another agent.

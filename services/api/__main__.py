@@ -1,4 +1,4 @@
-"""`python -m services.api`."""
+"""`python -m sluice.services.api`."""
 
 import asyncio
 import os

@@ -14,6 +14,7 @@ from nats.aio.client import Client as Nats
 from nats.micro import add_service
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
+from sluice import __version__
 from sluice.core.config.plan import status
 from sluice.core.views.totals import series
 from sluice.log.errors import EventLogError
@@ -41,7 +42,6 @@ from .manifests import with_spec
 from .objects import UnknownKindError, render
 from .selector import SelectorError
 
-VERSION = "0.1.0"
 SAVE_TIMEOUT_S = 4.0
 
 log = structlog.get_logger("sluice.api")
@@ -116,7 +116,7 @@ class ApiService:
             self._connection,
             ServiceConfig(
                 name="sluice-api",
-                version=VERSION,
+                version=__version__,
                 description=f"Configuration and queries of the Sluice cell {self.config.cell}",
                 metadata={"cell": self.config.cell, "instance": self.config.instance},
                 stats_handler=lambda _: self._health(),

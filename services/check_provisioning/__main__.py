@@ -1,6 +1,6 @@
-"""`python -m services.check_provisioning`: asks a capacity provider for what workloads need."""
+"""`python -m sluice.services.check_provisioning`: asks a capacity provider for what workloads need."""
 
-from services.check_common.start import run_check
+from sluice.services.check_common.start import run_check
 
 from .app import make
 from .config import Config

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
-from services.check_common.http import Answer, Http, HttpError
 from sluice.api.kueue import ProvisioningRequestConfigSpec
 from sluice.api.meta import Condition
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Request, Settings, Verdict
+from sluice.services.check_common.http import Answer, Http, HttpError
 
 from . import protocol
 from .config import Config, providers

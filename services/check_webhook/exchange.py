@@ -8,10 +8,10 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from services.check_common.http import Answer
 from sluice.api.kueue import PodSetUpdate
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Pending, Ready, Rejected, Retry, Verdict
+from sluice.services.check_common.http import Answer
 
 API_VERSION, KIND = "sluice.dev/v1alpha1", "CheckReview"
 SIGNATURE = "Sluice-Signature"

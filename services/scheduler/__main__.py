@@ -1,4 +1,4 @@
-"""`python -m services.scheduler`: the only writer of quota."""
+"""`python -m sluice.services.scheduler`: the only writer of quota."""
 
 from sluice import telemetry
 from sluice.core.scheduler.decider import Scheduler

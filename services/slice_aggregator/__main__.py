@@ -1,4 +1,4 @@
-"""`python -m services.slice_aggregator`: jobs in, workloads out, job state back."""
+"""`python -m sluice.services.slice_aggregator`: jobs in, workloads out, job state back."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

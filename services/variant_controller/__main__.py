@@ -1,4 +1,4 @@
-"""`python -m services.variant_controller`: variants and their parents."""
+"""`python -m sluice.services.variant_controller`: variants and their parents."""
 
 from sluice import telemetry
 from sluice.core.variants.decider import VariantController

@@ -14,7 +14,6 @@ from typing import Any
 
 import structlog
 
-from services.api.world import World
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
 from sluice.events.codec import decode_commit
@@ -24,6 +23,7 @@ from sluice.log.fold import Fold
 from sluice.log.nats.blocking import read_all
 from sluice.log.runtime import gc_tuning
 from sluice.protocol.subjects import COMMITS, OUTSIDE
+from sluice.services.api.world import World
 from tests.system import ROOT
 
 from .recorded_log import EVENTS, recorded

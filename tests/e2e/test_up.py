@@ -167,7 +167,7 @@ def test_a_killed_up_takes_its_services_with_it(tmp_path):
     supervisor.wait()
 
     try:
-        wait_until(lambda: not any("services." in line for line in processes_of(tmp_path)))
+        wait_until(lambda: not any("sluice.services." in line for line in processes_of(tmp_path)))
         assert command(tmp_path, "up", "-d", "--agents", "0").returncode == 0
     finally:
         command(tmp_path, "down")
@@ -185,7 +185,7 @@ def test_what_a_killed_up_left_is_ended_and_nobody_else(tmp_path, cleaner):
     left, foreign = subprocess.Popen(sleeping), subprocess.Popen(sleeping)
     try:
         os.kill(state["pid"], signal.SIGKILL)
-        wait_until(lambda: not any("services." in line for line in processes_of(tmp_path)))
+        wait_until(lambda: not any("sluice.services." in line for line in processes_of(tmp_path)))
         # The kernel has told the services; of one that did not hear, this is what the file says.
         one, other = state["processes"][:2]
         one |= {"pid": left.pid, "started": psutil.Process(left.pid).create_time()}

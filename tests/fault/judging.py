@@ -7,8 +7,6 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from services.admission_check.requests import Requests
-from services.slice_aggregator.dispatch import Dispatch
 from sluice.cli.kit.errors import CliError
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.slices.decider import SliceAggregator
@@ -21,6 +19,8 @@ from sluice.replay.lint.lint import lint
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.verify.steps import entries_for, verify
+from sluice.services.admission_check.requests import Requests
+from sluice.services.slice_aggregator.dispatch import Dispatch
 from tests.system import System
 
 from . import live

@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 from nats.aio.client import Client
 
-from services.api.queries import list_objects
-from services.api.world import World as ApiWorld
 from sluice.cli.cell.client import decode
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
@@ -20,6 +18,8 @@ from sluice.log.runtime.projection import Projection
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import ListAnswer, ListRequest
 from sluice.replay.verify.steps import entries_for
+from sluice.services.api.queries import list_objects
+from sluice.services.api.world import World as ApiWorld
 from tests.system import System
 
 from .probe import Probe

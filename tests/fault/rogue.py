@@ -9,7 +9,7 @@ from sluice.log.runtime.service import run_service
 
 
 def main(name: str) -> None:
-    service: Any = importlib.import_module(f"services.{name}.__main__")
+    service: Any = importlib.import_module(f"sluice.services.{name}.__main__")
     service.run_service = functools.partial(run_service, lease=f"{name}-rogue")
     service.main()
 

@@ -10,10 +10,6 @@ from typing import Any, get_origin
 import msgspec
 import pytest
 
-from services.api import snapshot
-from services.api.objects import READ_KINDS, keys, render
-from services.api.queries import history, waiting_first
-from services.api.world import World
 from sluice.api.decode import decode_object
 from sluice.api.defaults import default
 from sluice.core.config.objects import KINDS
@@ -28,6 +24,10 @@ from sluice.events.slices import JobReference, WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.protocol.query import HistoryRequest
+from sluice.services.api import snapshot
+from sluice.services.api.objects import READ_KINDS, keys, render
+from sluice.services.api.queries import history, waiting_first
+from sluice.services.api.world import World
 from tests.examples import examples
 from tests.family_world import cluster_queue, configuration, flavor, local_queue
 

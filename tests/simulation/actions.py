@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.agent.pods import Pod
 from sluice.core.config.objects import object_key
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.protocol.subjects import presence_suffix
+from sluice.services.agent.pods import Pod
 
 from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.sdk.execution.actions import Publish, PutClaim, Recover
+from sluice.services.agent.pods import Pod
 
 from .actions import RUNS, Actions
 from .cell import Cell

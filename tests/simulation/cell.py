@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.admission_check.requests import Entries as CheckEntries
-from services.slice_aggregator.dispatch import Entries as DispatchEntries
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.config.objects import NAMESPACED, Clock, Draft, Objects, plan_finalize
 from sluice.core.config.plan import plan_apply, plan_delete
@@ -23,6 +21,8 @@ from sluice.protocol.query import Reference
 from sluice.protocol.subjects import job_suffix
 from sluice.replay.source.source import Matcher
 from sluice.sdk.execution.actions import Refused, Stored, Told
+from sluice.services.admission_check.requests import Entries as CheckEntries
+from sluice.services.slice_aggregator.dispatch import Entries as DispatchEntries
 
 from .buckets import Bucket
 from .choices import Choices

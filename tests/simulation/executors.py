@@ -7,7 +7,6 @@ agent's guardian), is cut off and comes back, or shuts down in order. What runs 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from services.agent.pods import Pod
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
@@ -15,6 +14,7 @@ from sluice.sdk.execution import actions as act
 from sluice.sdk.execution.book import ExecutorSettings, Identity
 from sluice.sdk.execution.machine import Machine
 from sluice.sdk.execution.outcome import Outcome
+from sluice.services.agent.pods import Pod
 
 from .buckets import Watcher
 from .choices import Choices

@@ -1,4 +1,4 @@
-"""The work of one attempt: its pods, by the agent's own machine (`services.agent.pods`), ending by chance.
+"""The work of one attempt: its pods, by the machine of `sluice.services.agent.pods`, ending by chance.
 
 What a pod did is kept here once more, in the plainest way, to tell whether a job that is said to have
 succeeded has: which indexes have exited 0 of their own accord.
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.agent.errors import PlanError
-from services.agent.plan import Plan, PodSetPlan, make_plan
-from services.agent.pods import (
+from sluice.api.decode import decode_object
+from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
+from sluice.protocol.dispatch import DispatchEntry
+from sluice.sdk.execution.outcome import Outcome
+from sluice.sdk.execution.ownership import claim_id
+from sluice.services.agent.errors import PlanError
+from sluice.services.agent.plan import Plan, PodSetPlan, make_plan
+from sluice.services.agent.pods import (
     COUNTED,
     Command,
     End,
@@ -26,11 +31,6 @@ from services.agent.pods import (
     TermPod,
     Timing,
 )
-from sluice.api.decode import decode_object
-from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
-from sluice.protocol.dispatch import DispatchEntry
-from sluice.sdk.execution.outcome import Outcome
-from sluice.sdk.execution.ownership import claim_id
 
 from .log import SECOND
 from .truth import Proc, pods_of

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.api import queries
-from services.api.world import World
 from sluice.cli.commands.objects.describe import lines_of
 from sluice.cli.kit.resources import RESOURCES
 from sluice.core.scheduler.decider import Scheduler
@@ -25,6 +23,8 @@ from sluice.replay.explain import racing_sandbox
 from sluice.replay.explain.sandbox import Laboratory
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
+from sluice.services.api import queries
+from sluice.services.api.world import World
 
 from .log import steps_of
 

@@ -9,6 +9,8 @@ import sys
 
 import click
 
+from sluice import __version__
+
 from .kit.errors import CliError
 from .kit.lazy_group import Lazy, LazyGroup
 from .kit.settings import Settings
@@ -49,6 +51,7 @@ COMMANDS = {
 @click.option("-s", "--server", metavar="URL", help="NATS server of the cell, nats://host:port.")
 @click.option("--cell", metavar="NAME", envvar="SLUICE_CELL", help="Cell to work with (default: main).")
 @click.option("--color/--no-color", "color", default=None, help="Colours; by default on a terminal only.")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, server: str | None, cell: str | None, color: bool | None) -> None:
     """Sluice decides which batch jobs may run, where, and when.

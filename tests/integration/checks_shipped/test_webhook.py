@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from services.check_common.http import Http
-from services.check_webhook.app import Caller
-from services.check_webhook.exchange import IDEMPOTENCY_KEY, SIGNATURE, FailureError, verify
 from sluice.api.check_parameters import WebhookCheckConfigSpec
 from sluice.sdk.checks import Pending, Ready, Rejected, Request, Retry, pod_set_update
 from sluice.sdk.checks.testing import make_request
+from sluice.services.check_common.http import Http
+from sluice.services.check_webhook.app import Caller
+from sluice.services.check_webhook.exchange import IDEMPOTENCY_KEY, SIGNATURE, FailureError, verify
 
 from .conftest import Serve
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from sluice.local.processes import service_command
 from sluice.local.server import find_binary
 from tests.waiting import PATIENCE_S
 
@@ -109,7 +110,7 @@ class SecuredCell:
         """Start one replica of a service as *user*, that of its name by default; its instance is its name."""
         more = {"SLUICE_NATS_URL": self.url(user or name), **env}
         with (self.directory / f"{name}.log").open("ab") as log:
-            return self._start([sys.executable, "-m", f"services.{name}"], self.env(name, **more), log)
+            return self._start(service_command(name), self.env(name, **more), log)
 
     def env(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a service's container."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from services.check_budget.config import CONTROLLER as BUDGET
-from services.check_provisioning.config import CONTROLLER as PROVISIONING
-from services.check_webhook.config import CONTROLLER as WEBHOOK
 from sluice.cli.commands.cell.supervisor import SHIPPED_CHECKS
+from sluice.services.check_budget.config import CONTROLLER as BUDGET
+from sluice.services.check_provisioning.config import CONTROLLER as PROVISIONING
+from sluice.services.check_webhook.config import CONTROLLER as WEBHOOK
 from tests.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
@@ -32,7 +32,7 @@ def test_manifests_agree(check: str) -> None:
     (worker,) = yaml.safe_load_all((DEPLOY / f"kubernetes/checks/{check}.yaml").read_text())
     (one,) = worker["spec"]["template"]["spec"]["containers"]
     composed = COMPOSE["services"][f"check_{check}"]
-    assert one["command"] == composed["command"] == ["python", "-m", f"services.check_{check}"]
+    assert one["command"] == composed["command"] == ["python", "-m", f"sluice.services.check_{check}"]
     assert (ROOT / f"services/check_{check}/__main__.py").is_file()
     env = {variable["name"]: variable for variable in one["env"]}
     user = user_of(check)

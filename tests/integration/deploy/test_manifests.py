@@ -74,7 +74,7 @@ def services() -> list[dict[str, Any]]:
 def test_services_log_in_as_themselves(worker: dict[str, Any]) -> None:
     """A service exists, uses the user of its own name, and its probes find it."""
     one = container(worker)
-    module = one["command"][-1].removeprefix("services.")
+    module = one["command"][-1].removeprefix("sluice.services.")
     assert (ROOT / "services" / module / "__main__.py").is_file()
     env = {variable["name"]: variable for variable in one["env"]}
     assert env["SLUICE_NATS_URL"]["value"] == f"nats://{module}:$(PASSWORD)@nats:4222"

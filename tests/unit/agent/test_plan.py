@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from services.agent.config import load
-from services.agent.errors import PlanError
-from services.agent.execution import inherited
-from services.agent.plan import Plan, expand, make_plan, pod_env, resolve
-from services.agent.policies import describe_exit
 from sluice.api.decode import decode_object
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
+from sluice.services.agent.config import load
+from sluice.services.agent.errors import PlanError
+from sluice.services.agent.execution import inherited
+from sluice.services.agent.plan import Plan, expand, make_plan, pod_env, resolve
+from sluice.services.agent.policies import describe_exit
 from tests.unit.core.slices_world import manifest
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from services.agent.plan import Plan, PodSetPlan
-from services.agent.pods import (
+from sluice.events.base import Micros
+from sluice.services.agent.plan import Plan, PodSetPlan
+from sluice.services.agent.pods import (
     COUNTED,
     MICROS,
     STARTED,
@@ -24,8 +25,7 @@ from services.agent.pods import (
     TermPod,
     Timing,
 )
-from services.agent.policies import FailureRule, SuccessRule, failure_rules, success_rules
-from sluice.events.base import Micros
+from sluice.services.agent.policies import FailureRule, SuccessRule, failure_rules, success_rules
 
 GRACE, DELAY = 10 * MICROS, 1 * MICROS
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from services.agent.agent import Resizing
-from services.agent.plan import Plan
 from sluice.api.decode import decode_object
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
+from sluice.services.agent.agent import Resizing
+from sluice.services.agent.plan import Plan
 from tests.unit.agent.test_plan import entry
 from tests.unit.core.slices_world import manifest
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from services.check_budget.office import Case, Office
 from sluice.events.base import PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord
 from sluice.sdk.checks import Request, Verdict
 from sluice.sdk.checks.testing import make_request
+from sluice.services.check_budget.office import Case, Office
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

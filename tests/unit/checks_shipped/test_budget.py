@@ -5,13 +5,13 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from services.check_budget.books import dump, load
-from services.check_budget.office import Office, Reading
-from services.check_budget.prometheus import ReadingError, filled_in, number_in
 from sluice.api.check_parameters import BudgetPeriod
 from sluice.api.kueue import AdmissionCheckParametersReference
 from sluice.api.periods import period_at
 from sluice.sdk.checks import Pending, Ready, Retry
+from sluice.services.check_budget.books import dump, load
+from sluice.services.check_budget.office import Office, Reading
+from sluice.services.check_budget.prometheus import ReadingError, filled_in, number_in
 
 from .budget_office import HOUR, MONDAY, SECOND, World
 

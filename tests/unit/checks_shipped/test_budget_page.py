@@ -1,6 +1,6 @@
 """The page of budgets says what is used, committed and left."""
 
-from services.check_budget.page import metrics, report
+from sluice.services.check_budget.page import metrics, report
 
 from .budget_office import HOUR, World
 

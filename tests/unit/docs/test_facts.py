@@ -6,18 +6,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.admission_check.config import Config as ChecksConfig
-from services.agent.config import Config as AgentConfig
-from services.api.config import Config as ApiConfig
-from services.check_budget.config import Config as BudgetConfig
-from services.check_provisioning.config import Config as ProvisioningConfig
-from services.check_webhook.config import Config as WebhookConfig
-from services.scheduler.config import Config as SchedulerConfig
-from services.slice_aggregator.config import Config as SliceConfig
 from sluice.api import kueue
 from sluice.api.features import DEFAULTS
 from sluice.events import job
 from sluice.log.runtime.config import CellConfig
+from sluice.services.admission_check.config import Config as ChecksConfig
+from sluice.services.agent.config import Config as AgentConfig
+from sluice.services.api.config import Config as ApiConfig
+from sluice.services.check_budget.config import Config as BudgetConfig
+from sluice.services.check_provisioning.config import Config as ProvisioningConfig
+from sluice.services.check_webhook.config import Config as WebhookConfig
+from sluice.services.scheduler.config import Config as SchedulerConfig
+from sluice.services.slice_aggregator.config import Config as SliceConfig
 
 from .pages import PAGES, ROOT, blocks, name, prose
 

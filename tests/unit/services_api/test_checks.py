@@ -3,14 +3,14 @@
 from types import SimpleNamespace
 from typing import Any
 
-from services.api.objects import render
-from services.api.world import World
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines, flavor_lines, local_queue_lines
 from sluice.cli.kit.columns import usage_text
 from sluice.core.checks.requests import requests
 from sluice.core.views.present.times import timestamp
 from sluice.events.checks import CheckStateChanged
 from sluice.replay.explain.checks import checks_of
+from sluice.services.api.objects import render
+from sluice.services.api.world import World
 from tests.checked_cell import CheckedCell, checked_cell
 from tests.family_world import SECOND, cluster_queue, flavor, local_queue
 

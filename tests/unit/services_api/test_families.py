@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from services.api.objects import keys, render
-from services.api.world import World
 from sluice.cli.commands.objects.describe_jobs import _family, workload_lines
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
 from sluice.cli.kit.columns import variant_gate, workload_status
 from sluice.core.views.present.times import timestamp
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
+from sluice.services.api.objects import keys, render
+from sluice.services.api.world import World
 from tests.family_world import START, FamilyWorld, cell, cluster_queue
 
 CHECK = {

@@ -3,9 +3,9 @@
 from datetime import datetime
 from unittest.mock import patch
 
-from services.api.objects import render
-from services.api.world import World
 from sluice.cli.kit.columns import job_pods, object_age, waited, waiting
+from sluice.services.api.objects import render
+from sluice.services.api.world import World
 from tests.property.elastic_cell import Cell
 
 SECOND = 1_000_000

@@ -5,10 +5,6 @@ import itertools
 
 import pytest
 
-from services.api import snapshot
-from services.api.follower import Follower
-from services.api.objects import keys, render
-from services.api.world import World
 from sluice.core.views import snapshot as views
 from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
@@ -17,6 +13,10 @@ from sluice.log.memory import MemoryLog
 from sluice.log.runtime.snapshot import MemoryStore, Snapshots, spread
 from sluice.replay.source.source import Matcher
 from sluice.replay.source.time_travel import patterns_of
+from sluice.services.api import snapshot
+from sluice.services.api.follower import Follower
+from sluice.services.api.objects import keys, render
+from sluice.services.api.world import World
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
 

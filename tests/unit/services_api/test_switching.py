@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from services.api.objects import render
-from services.api.world import World
 from sluice.core.views import notices
 from sluice.replay.explain.why import explain
+from sluice.services.api.objects import render
+from sluice.services.api.world import World
 from tests.checked_cell import CheckedCell, checked_cell
 from tests.family_world import cluster_queue
 

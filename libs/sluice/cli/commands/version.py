@@ -1,15 +1,11 @@
 """`sluice version`."""
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
-
 import click
+
+from sluice import __version__
 
 
 @click.command()
 def version() -> None:
     """Print the version of this command."""
-    try:
-        click.echo(f"sluice {installed('sluice')}")
-    except PackageNotFoundError:
-        click.echo("sluice (not installed)")
+    click.echo(f"sluice {__version__}")

@@ -21,6 +21,7 @@ from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.service import EndpointConfig, ServiceConfig
 
+from sluice import __version__
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
@@ -35,7 +36,6 @@ from .projection import Projection, Publisher
 from .runner import Runner, Settings
 from .snapshot import Snapshots
 
-VERSION = "0.1.0"
 STOP_GRACE_S = 2.0
 
 log = structlog.get_logger("sluice.log.service")
@@ -72,7 +72,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     commits: int
     takeovers: int
     fenced: int
-    version: str = VERSION
+    version: str = __version__
 
 
 class Digest(Status, frozen=True, kw_only=True, rename="camel"):
@@ -175,7 +175,7 @@ class Shell[S]:
             self.nats,
             ServiceConfig(
                 name=f"sluice-{self.name}",
-                version=VERSION,
+                version=__version__,
                 description=f"{self.name} of the Sluice cell {cell.name}",
                 metadata={"cell": cell.name, "instance": self.config.instance, "pid": str(os.getpid())},
                 stats_handler=lambda _: msgspec.to_builtins(self.status()),

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from services.api.objects import render
-from services.api.world import World
 from sluice.cli.commands.objects.describe_jobs import _assignment
 from sluice.core.budgets.consumption import Consumption, dump, load
+from sluice.services.api.objects import render
+from sluice.services.api.world import World
 from tests.property.elastic_cell import Cell
 
 

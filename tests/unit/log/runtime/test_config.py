@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from services.agent.config import load as load_agent
-from services.slice_aggregator.config import Config as Aggregator
 from sluice.log.runtime.config import SettingError, load_cell, load_prefixed
+from sluice.services.agent.config import load as load_agent
+from sluice.services.slice_aggregator.config import Config as Aggregator
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.api.world import World
 from sluice.api.kueue import ClusterQueue
 from sluice.cli.main import main
 from sluice.core.config.objects import Stored, manifest_of
@@ -27,6 +26,7 @@ from sluice.replay.views.describe import SECTIONS, about, known_names, picture
 from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
 from sluice.replay.views.overview import between, look, look_at
+from sluice.services.api.world import World
 from tests.family_world import cell, cluster_queue
 from tests.unit.replay.extract.test_extract import incident
 from tests.unit.replay.incident import EXAMPLE, ROOT

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.local.cell_directory import CellState, Place, ProcessState
-from sluice.local.checkout import code_root
-from sluice.local.processes import exists
+from sluice.local.processes import exists, service_command
 from sluice.local.server import EmbeddedServer
 
 from .leftovers import end_leftovers, start_time
@@ -132,11 +131,10 @@ class Supervisor:
     def _launch(self, child: Child) -> None:
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(
-                [sys.executable, "-m", f"services.{child.service}"],
+                service_command(child.service),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=code_root(),
                 env={**os.environ, **child.env},
                 # A Ctrl-C in the terminal is for us to act on; children are ended in order.
                 process_group=0,

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -22,13 +23,14 @@ from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, plura
 from sluice.cli.kit.files import Source
 from sluice.core.config.objects import KINDS
 from sluice.local.cell_directory import DEMO, DIRECTORY, Place, find
-from sluice.local.checkout import code_root
 from sluice.protocol.query import ApplyRequest, ListRequest
 
 from .plan import Planned, load
 from .report import Report
 from .view import View, make
 
+MANIFESTS = Path(str(files("sluice.cli") / "templates" / "demo")).resolve()
+"""Package data; in a checkout that is `examples/demo`."""
 RUN_TIMEOUT_S = 150.0
 REFRESH_S = 0.2
 PORTS_SERVICES = 2
@@ -48,8 +50,7 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
     other takes it back; then somebody is in a hurry. Every decision ends up in the log, and the tables at
     the end are read from it.
     """
-    examples = code_root() / "examples" / "demo"
-    config, jobs = load(examples)
+    config, jobs = load(MANIFESTS)
     place = Place(Path(directory) if directory else Path.cwd() / DIRECTORY / DEMO)
     lock = place.take()
     if lock is None:
@@ -230,7 +231,7 @@ def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
         "status",
     ):
         click.echo(f"  {asking} {words}")
-    click.echo(f"A cell of your own: `{sluice} up --detach`, then `{sluice} apply -f examples/demo/`.")
+    click.echo(f"A cell of your own: `{sluice} up --detach`, then `{sluice} apply -f {_shown(MANIFESTS)}`.")
 
 
 def _command() -> str:

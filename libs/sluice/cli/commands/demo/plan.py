@@ -31,7 +31,8 @@ def load(directory: Path) -> tuple[list[Source], list[Planned]]:
     """
     if not directory.is_dir():
         raise CliError(
-            f"the demo's manifests are missing: {directory}", hint="Run it from the project's checkout."
+            f"the demo's manifests are missing: {directory}",
+            hint="A checkout has a symbolic link there: was it made without links?",
         )
     config = read([str(directory)])
     jobs = [planned for source in read([str(directory / "jobs")]) for planned in _planned(source)]

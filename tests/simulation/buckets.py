@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from sluice.events.base import Micros
 from sluice.log.nats.streams import WHOLE
 
+LIFE = 1_000_000
+"""More entries than a bucket of a run ever gets."""
+
 
 @dataclass(slots=True)
 class Kept[V]:
@@ -36,7 +39,8 @@ class Bucket[V]:
 
     @property
     def revision(self) -> int:
-        return len(self.changes)
+        """The last sequence: none of an earlier life (`sluice.log.nats.streams.first_sequence`)."""
+        return self.life * LIFE + len(self.changes)
 
     def make(self) -> None:
         self.exists = True
@@ -104,11 +108,11 @@ class Watcher[V]:
 
     @property
     def behind(self) -> bool:
-        return self.lost or self.position < self.bucket.revision
+        return self.lost or self.position < len(self.bucket.changes)
 
     def take(self, most: int) -> list[tuple[str, V | None]]:
         """Return the next changes."""
-        end = min(self.position + most, self.bucket.revision)
+        end = min(self.position + most, len(self.bucket.changes))
         found = self.bucket.changes[self.position : end]
         self.position = end
         return [each for each in found if each[0] != WHOLE]
@@ -116,7 +120,7 @@ class Watcher[V]:
     def begin_anew(self) -> list[tuple[str, V | None]]:
         """Return the latest of each key, deletions too; what a lost bucket had is not told."""
         bucket = self.bucket
-        self.position, self.life = bucket.revision, bucket.life
+        self.position, self.life = len(bucket.changes), bucket.life
         found: list[tuple[str, V | None]] = [(key, kept.value) for key, kept in bucket.values.items()]
         return [*found, *((key, None) for key in bucket.deleted)]
 

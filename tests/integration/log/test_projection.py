@@ -1,12 +1,15 @@
 """What a projection's bucket holds when somebody else writes to it as well."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from sluice.events.commit import Step
+from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import read_stream
 from sluice.log.runtime.projection import Publisher
+from sluice.log.runtime.projection_machine import Item, Refused, Write, Written
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
@@ -129,3 +132,33 @@ async def test_a_fault_does_not_end_it(open_log):
     publisher.following()
 
     assert await keys(publisher) == {"a": b'{"seq":1,"n":1}'}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_late_write_is_refused_by_a_bucket_made_in_the_place_of_its_own(
+    open_log, nats_server, restarted
+):
+    """No sequence of a bucket comes again in its successor, empty or not, nor after a restart."""
+    log = await open_log()
+    await log.append("scheduler", b"1")
+    publisher = Publisher(Shown(), log, yes)
+    before = await publisher._stand()
+    connection = await log.connection()
+    await connection.ask(f"$JS.API.STREAM.DELETE.{publisher.stream}")
+    after = await publisher._stand()
+    assert after.last > before.last > 1_000_000
+    if restarted:
+        nats_server.restart()
+
+        async def stands():
+            with contextlib.suppress(ConnectionError, TimeoutError, EventLogError):
+                return await publisher._stand()
+
+        assert (await eventually(stands)).last == after.last
+    late = Write(before.last, [Item("a", b'{"n":1}', 1, 1)])
+
+    assert await publisher._write(await log.connection(), late) == Refused()
+
+    in_time = Write(after.last, [Item("a", b'{"n":2}', 1, 1)])
+    assert await publisher._write(await log.connection(), in_time) == Written(after.last + 1)
+    assert await keys(publisher) == {"a": b'{"seq":1,"n":2}'}

@@ -1,5 +1,6 @@
 """Setting up what a cell needs on the server: its stream, and buckets."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -62,7 +63,19 @@ def bucket_config(
         "allow_rollup_hdrs": True,
         "allow_msg_ttl": True,
         "deny_delete": True,
+        "first_seq": first_sequence(),
     }
+
+
+def first_sequence() -> int:
+    """Return the first sequence of a bucket that is made now: none that its predecessor has come to.
+
+    A write names the sequence that it expects, of the bucket or of a key. One that was on its way when the
+    bucket was lost would find that very sequence in a bucket that counts from 1 again. Microseconds since
+    1970 stay below what a float holds exactly, and ahead of a bucket with less than a million writes a
+    second.
+    """
+    return time.time_ns() // 1000
 
 
 WHOLE = "=whole"

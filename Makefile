@@ -67,6 +67,10 @@ bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)
 proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
 	@$(PY) -m sluice.contract
 
+.PHONY: api
+api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
+	@$(PY) -m tests.unit.public_api
+
 .PHONY: lock
 lock: .venv/ready ## Renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile -q --universal --python-version 3.12 --extra dev --generate-hashes \

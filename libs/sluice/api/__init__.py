@@ -1,0 +1,28 @@
+"""Manifests: structs, quantities, decoding, defaults, validation; named as in Kubernetes and Kueue."""
+
+__all__ = [
+    "batch_v1",
+    "check_parameters",
+    "constraints",
+    "convert",
+    "core_v1",
+    "custom",
+    "decode",
+    "defaults",
+    "errors",
+    "features",
+    "jobset",
+    "kueue",
+    "labels",
+    "meta",
+    "node_v1",
+    "periods",
+    "quantity",
+    "ray",
+    "scheme",
+    "selectors",
+    "sluice_v1",
+    "spelling",
+    "validation",
+    "yaml",
+]

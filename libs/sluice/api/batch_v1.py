@@ -6,6 +6,8 @@ from .core_v1 import PodTemplateSpec
 from .kueue import AdmissionConstraints
 from .meta import Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 
+__all__ = ["API_VERSION", "Job", "JobSpec", "JobTemplateSpec"]
+
 API_VERSION = "batch/v1"
 
 
@@ -33,6 +35,8 @@ class JobSpec(Manifest, frozen=True):
 
 
 class Job(Manifest, frozen=True):
+    """A Job of `batch/v1`, as Kubernetes has it."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("Job")
     metadata: ObjectMeta = ObjectMeta()
@@ -41,5 +45,7 @@ class Job(Manifest, frozen=True):
 
 
 class JobTemplateSpec(Manifest, frozen=True):
+    """What a JobSet makes its jobs of."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()

@@ -11,6 +11,21 @@ from .meta import Int32, Manifest, Seconds, always
 from .quantity import Quantity
 from .sluice_v1 import API_VERSION
 
+__all__ = [
+    "Budget",
+    "BudgetLimits",
+    "BudgetPeriod",
+    "BudgetScope",
+    "BudgetSource",
+    "BudgetSpec",
+    "FlavorPrice",
+    "PrometheusSource",
+    "ResourceHours",
+    "WebhookCheckConfig",
+    "WebhookCheckConfigSpec",
+    "Weekday",
+]
+
 Weekday = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
@@ -79,6 +94,8 @@ class BudgetSource(Manifest, frozen=True):
 
 
 class BudgetSpec(Manifest, frozen=True):
+    """Who may consume how much in which period, at which prices, and what happens then."""
+
     scope: BudgetScope = BudgetScope()
     period: BudgetPeriod = BudgetPeriod()
     limits: BudgetLimits = BudgetLimits()
@@ -97,6 +114,8 @@ class BudgetSpec(Manifest, frozen=True):
 
 
 class Budget(KueueObject, frozen=True):
+    """Parameters of a check that holds jobs of whoever has used up a budget (`sluice.dev/budget`)."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("Budget")
     spec: BudgetSpec = BudgetSpec()
@@ -128,6 +147,8 @@ class WebhookCheckConfigSpec(Manifest, frozen=True):
 
 
 class WebhookCheckConfig(KueueObject, frozen=True):
+    """Parameters of a check that asks an HTTP endpoint (`sluice.dev/webhook`)."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("WebhookCheckConfig")
     spec: WebhookCheckConfigSpec = WebhookCheckConfigSpec()

@@ -5,8 +5,31 @@ from typing import Any
 from .meta import Int32, LabelSelectorRequirement, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
+__all__ = [
+    "Affinity",
+    "Container",
+    "EnvVar",
+    "LimitRange",
+    "LimitRangeItem",
+    "LimitRangeSpec",
+    "Namespace",
+    "NamespaceSpec",
+    "NodeAffinity",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "PodSchedulingGate",
+    "PodSpec",
+    "PodTemplateSpec",
+    "PreferredSchedulingTerm",
+    "ResourceRequirements",
+    "Taint",
+    "Toleration",
+]
+
 
 class Taint(Manifest, frozen=True):
+    """Keeps pods off the nodes of a flavor unless they tolerate it."""
+
     key: str
     value: str = ""
     effect: str = ""
@@ -24,37 +47,51 @@ class Toleration(Manifest, frozen=True):
 
 
 class NodeSelectorTerm(Manifest, frozen=True):
+    """Requirements to labels of nodes; all of them must hold."""
+
     match_expressions: list[LabelSelectorRequirement] = []
     match_fields: list[LabelSelectorRequirement] = []
 
 
 class NodeSelector(Manifest, frozen=True):
+    """Terms of which one must hold."""
+
     node_selector_terms: list[NodeSelectorTerm] = []
 
 
 class PreferredSchedulingTerm(Manifest, frozen=True):
+    """A term that nodes are preferred for; admission does not look at it."""
+
     weight: Int32
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(Manifest, frozen=True):
+    """Which nodes a pod may run on: of a flavor, its `nodeLabels` must match what is required (SC4)."""
+
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
 
 
 class Affinity(Manifest, frozen=True):
+    """Affinity of a pod; admission looks at `node_affinity` only."""
+
     node_affinity: NodeAffinity | None = None
     pod_affinity: dict[str, Any] | None = None
     pod_anti_affinity: dict[str, Any] | None = None
 
 
 class ResourceRequirements(Manifest, frozen=True):
+    """What a container asks for, and its limits. A limit without a request is the request."""
+
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     claims: list[dict[str, Any]] = []
 
 
 class EnvVar(Manifest, frozen=True):
+    """A variable of a container's environment."""
+
     name: str
     value: str = ""
     value_from: dict[str, Any] | None = None
@@ -90,6 +127,8 @@ class Container(Manifest, frozen=True):
 
 
 class PodSchedulingGate(Manifest, frozen=True):
+    """Keeps a pod from being scheduled while it is there; kept as written."""
+
     name: str
 
 
@@ -139,15 +178,21 @@ class PodSpec(Manifest, frozen=True):
 
 
 class PodTemplateSpec(Manifest, frozen=True):
+    """What all pods of a pod set are made of."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class NamespaceSpec(Manifest, frozen=True):
+    """Spec of a namespace; kept as written."""
+
     finalizers: list[str] = []
 
 
 class Namespace(Manifest, frozen=True):
+    """A namespace: its labels decide which cluster queues take its workloads (`namespaceSelector`)."""
+
     api_version: str = always("v1")
     kind: str = always("Namespace")
     metadata: ObjectMeta = ObjectMeta()
@@ -170,10 +215,14 @@ class LimitRangeItem(Manifest, frozen=True):
 
 
 class LimitRangeSpec(Manifest, frozen=True):
+    """The limits of a limit range, one item for each type."""
+
     limits: list[LimitRangeItem]
 
 
 class LimitRange(Manifest, frozen=True):
+    """Defaults and bounds of what pods of a namespace ask for, as Kueue applies them."""
+
     api_version: str = always("v1")
     kind: str = always("LimitRange")
     metadata: ObjectMeta = ObjectMeta()

@@ -51,6 +51,8 @@ class DefinitionSpec(Manifest, frozen=True):
 
 
 class CustomResourceDefinition(KueueObject, frozen=True):
+    """A team's own kind of check parameters, with the JSON Schema of its objects."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("CustomResourceDefinition")
     spec: DefinitionSpec = DefinitionSpec()

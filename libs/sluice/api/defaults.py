@@ -14,6 +14,8 @@ from .features import NONE, enabled
 from .meta import Manifest, ObjectMeta
 from .scheme import kind_of
 
+__all__ = ["NAMESPACE", "NAMESPACE_LABEL", "default"]
+
 NAMESPACE = "default"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 

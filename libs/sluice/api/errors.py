@@ -7,6 +7,26 @@ from typing import Any
 
 import msgspec
 
+__all__ = [
+    "BadValue",
+    "FieldError",
+    "InvalidError",
+    "aggregate",
+    "duplicate",
+    "forbidden",
+    "invalid",
+    "near_miss",
+    "not_found",
+    "not_supported",
+    "plain",
+    "required",
+    "too_long",
+    "too_many",
+    "type_invalid",
+    "unknown_field",
+    "unreadable",
+]
+
 BadValue = str | int | float | bool | None | dict[str, Any] | list[Any]
 
 _TITLE = {
@@ -85,18 +105,22 @@ def plain(value: object) -> BadValue:
 
 
 def invalid(field: str, value: object, detail: str, origin: str = "") -> FieldError:
+    """The value breaks a rule, which *detail* says; *origin* names the rule if others share it."""
     return FieldError(field=field, detail=detail, bad_value=plain(value), origin=origin)
 
 
 def type_invalid(field: str, value: object, detail: str) -> FieldError:
+    """The value is of another type than the field."""
     return FieldError(field=field, detail=detail, bad_value=plain(value), type="FieldValueTypeInvalid")
 
 
 def required(field: str, detail: str = "") -> FieldError:
+    """The field must be there and is not."""
     return FieldError(field=field, detail=detail, type="FieldValueRequired")
 
 
 def duplicate(field: str, value: object, detail: str = "") -> FieldError:
+    """The value may stand there once only."""
     return FieldError(field=field, detail=detail, bad_value=plain(value), type="FieldValueDuplicate")
 
 
@@ -108,28 +132,34 @@ def not_supported(field: str, value: object, supported: Iterable[str]) -> FieldE
 
 
 def not_found(field: str, value: object) -> FieldError:
+    """The value names something that is not there."""
     return FieldError(field=field, detail="", bad_value=plain(value), type="FieldValueNotFound")
 
 
 def forbidden(field: str, detail: str) -> FieldError:
+    """The field may not be set here, or not be changed."""
     return FieldError(field=field, detail=detail, type="FieldValueForbidden")
 
 
 def too_long(field: str, most: int) -> FieldError:
+    """The text is longer than *most* bytes."""
     return FieldError(field=field, detail=f"may not be more than {most} bytes", type="FieldValueTooLong")
 
 
 def too_many(field: str, actual: int, most: int) -> FieldError:
+    """The list has *actual* items, *most* may be."""
     detail = f"must have at most {most} items"
     return FieldError(field=field, detail=detail, bad_value=actual, type="FieldValueTooMany")
 
 
 def unknown_field(field: str, suggestion: str = "") -> FieldError:
+    """The kind has no such field; *suggestion* is the one probably meant."""
     detail = f'did you mean "{suggestion}"?' if suggestion else ""
     return FieldError(field=field, detail=detail, type="FieldUnknown")
 
 
 def unreadable(detail: str) -> FieldError:
+    """What was given is no manifest at all."""
     return FieldError(field="", detail=detail, type="Unreadable")
 
 

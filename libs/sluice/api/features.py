@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+__all__ = ["DEFAULTS", "NONE", "enabled"]
+
 DEFAULTS: Mapping[str, bool] = {
     "AdmissionGatedBy": True,
     "ConcurrentAdmission": True,

@@ -6,6 +6,8 @@ from .batch_v1 import JobTemplateSpec
 from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 
+__all__ = ["API_VERSION", "JobSet", "JobSetSpec", "ReplicatedJob"]
+
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
 
@@ -20,6 +22,8 @@ class ReplicatedJob(Manifest, frozen=True):
 
 
 class JobSetSpec(Manifest, frozen=True):
+    """Jobs that run together, of several templates."""
+
     replicated_jobs: list[ReplicatedJob] = []
     suspend: bool | None = None
     network: dict[str, Any] | None = None
@@ -35,6 +39,8 @@ class JobSetSpec(Manifest, frozen=True):
 
 
 class JobSet(Manifest, frozen=True):
+    """A JobSet (`jobset.x-k8s.io/v1alpha2`)."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("JobSet")
     metadata: ObjectMeta = ObjectMeta()

@@ -10,6 +10,70 @@ from .core_v1 import PodTemplateSpec, Taint, Toleration
 from .meta import Condition, Int32, LabelSelector, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
+__all__ = [
+    "API_VERSION",
+    "Admission",
+    "AdmissionCheck",
+    "AdmissionCheckParametersReference",
+    "AdmissionCheckSpec",
+    "AdmissionCheckState",
+    "AdmissionCheckStrategyRule",
+    "AdmissionChecksConfig",
+    "AdmissionChecksStrategy",
+    "AdmissionConstraints",
+    "AdmissionScope",
+    "BorrowWithinCohort",
+    "ClusterQueue",
+    "ClusterQueuePreemption",
+    "ClusterQueueSpec",
+    "Cohort",
+    "CohortSpec",
+    "ConcurrentAdmissionMigration",
+    "ConcurrentAdmissionPolicy",
+    "Configuration",
+    "ConfigurationSpec",
+    "ExplicitVariant",
+    "FairSharing",
+    "FairSharingConfig",
+    "FlavorFungibility",
+    "FlavorQuotas",
+    "KueueObject",
+    "LocalQueue",
+    "LocalQueueSpec",
+    "MigrationConstraints",
+    "NodeSelectorUpdate",
+    "PodSetAssignment",
+    "PodSetMergePolicy",
+    "PodSetRequest",
+    "PodSetTopologyRequest",
+    "PodSetUpdate",
+    "PreemptionGate",
+    "PreemptionPolicy",
+    "PriorityClassRef",
+    "ProvisioningPodSetUpdates",
+    "ProvisioningRequestConfig",
+    "ProvisioningRequestConfigSpec",
+    "QueueingStrategy",
+    "ReclaimPolicy",
+    "ReclaimablePod",
+    "RequeueState",
+    "RequeuingStrategy",
+    "ResourceFlavor",
+    "ResourceFlavorSpec",
+    "ResourceGroup",
+    "ResourceQuota",
+    "RetryStrategy",
+    "SliceTopologyConstraint",
+    "StopPolicy",
+    "WaitForPodsReady",
+    "Workload",
+    "WorkloadPodSet",
+    "WorkloadPriorityClass",
+    "WorkloadSpec",
+    "WorkloadStatus",
+    "WorkloadVariantStatus",
+]
+
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
@@ -17,6 +81,8 @@ QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
 
 
 class KueueObject(Manifest, frozen=True):
+    """Base of Kueue's kinds and Sluice's own: apiVersion, kind, metadata."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("")
     metadata: ObjectMeta = ObjectMeta()
@@ -26,6 +92,8 @@ class KueueObject(Manifest, frozen=True):
 
 
 class ResourceFlavorSpec(Manifest, frozen=True):
+    """Labels and taints of the nodes that a flavor stands for."""
+
     node_labels: dict[str, str] = {}
     node_taints: list[Taint] = []
     tolerations: list[Toleration] = []
@@ -33,6 +101,8 @@ class ResourceFlavorSpec(Manifest, frozen=True):
 
 
 class ResourceFlavor(KueueObject, frozen=True):
+    """A kind of capacity: machines of a zone, a price, a model of GPU."""
+
     kind: str = always("ResourceFlavor")
     spec: ResourceFlavorSpec = ResourceFlavorSpec()
 
@@ -50,22 +120,30 @@ class ResourceQuota(Manifest, frozen=True):
 
 
 class FlavorQuotas(Manifest, frozen=True):
+    """Quotas of one flavor in a resource group."""
+
     name: str
     resources: list[ResourceQuota] = []
 
 
 class ResourceGroup(Manifest, frozen=True):
+    """Resources that get their flavor together, and the flavors in the order of trying (SC4)."""
+
     covered_resources: list[str] = []
     flavors: list[FlavorQuotas] = []
 
 
 class FlavorFungibility(Manifest, frozen=True):
+    """Whether the search goes on to the next flavor when this one would borrow, or preempt (SC4)."""
+
     when_can_borrow: Literal["Borrow", "TryNextFlavor", "MayStopSearch", ""] = ""
     when_can_preempt: Literal["Preempt", "TryNextFlavor", "MayStopSearch", ""] = ""
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
 
 
 class BorrowWithinCohort(Manifest, frozen=True):
+    """Whether a workload that borrows may preempt in other queues, and below which priority."""
+
     policy: Literal["Never", "LowerPriority", ""] = ""
     max_priority_threshold: Int32 | None = None
 
@@ -75,39 +153,55 @@ ReclaimPolicy = Literal["Never", "LowerPriority", "Any", ""]
 
 
 class ClusterQueuePreemption(Manifest, frozen=True):
+    """Whom workloads of the queue may preempt: in it, and in its cohort (SC5)."""
+
     reclaim_within_cohort: ReclaimPolicy = ""
     borrow_within_cohort: BorrowWithinCohort | None = None
     within_cluster_queue: PreemptionPolicy = ""
 
 
 class FairSharing(Manifest, frozen=True):
+    """Weight of a queue or cohort among its siblings; none: 1."""
+
     weight: Quantity | None = None
 
 
 class AdmissionScope(Manifest, frozen=True):
+    """How usage of local queues orders workloads (`UsageBasedAdmissionFairSharing`)."""
+
     admission_mode: str = ""
 
 
 class AdmissionCheckStrategyRule(Manifest, frozen=True):
+    """A check, and for which flavors it is asked; none: for all."""
+
     name: str
     on_flavors: list[str] = []
 
 
 class AdmissionChecksStrategy(Manifest, frozen=True):
+    """Checks of a cluster queue (AC1)."""
+
     admission_checks: list[AdmissionCheckStrategyRule] = []
 
 
 class MigrationConstraints(Manifest, frozen=True):
+    """Least preferred flavor or variant that a running job may still migrate to."""
+
     last_acceptable_flavor_name: str | None = None
     last_acceptable_variant_name: str | None = None
 
 
 class ConcurrentAdmissionMigration(Manifest, frozen=True):
+    """Whether a running job moves to a better variant once that has quota: the mode (CA2)."""
+
     mode: str = ""
     constraints: MigrationConstraints | None = None
 
 
 class ExplicitVariant(Manifest, frozen=True):
+    """A variant that the policy names: its flavors, and how long it waits to be made and to be deleted."""
+
     name: str
     allowed_resource_flavors: list[str] = []
     create_delay_seconds: Seconds | None = None
@@ -115,11 +209,15 @@ class ExplicitVariant(Manifest, frozen=True):
 
 
 class ConcurrentAdmissionPolicy(Manifest, frozen=True):
+    """Concurrent admission of a queue: a variant of each job for each flavor (CA1)."""
+
     migration: ConcurrentAdmissionMigration = ConcurrentAdmissionMigration()
     explicit_variants: list[ExplicitVariant] = []
 
 
 class ClusterQueueSpec(Manifest, frozen=True):
+    """Quota, checks and policies of a cluster queue."""
+
     resource_groups: list[ResourceGroup] = []
     cohort_name: str = ""
     queueing_strategy: QueueingStrategy | Literal[""] = ""
@@ -134,18 +232,24 @@ class ClusterQueueSpec(Manifest, frozen=True):
 
 
 class ClusterQueue(KueueObject, frozen=True):
+    """Quota that jobs of many namespaces are admitted to; cluster-wide."""
+
     kind: str = always("ClusterQueue")
     spec: ClusterQueueSpec = ClusterQueueSpec()
     status: dict[str, Any] = {}
 
 
 class CohortSpec(Manifest, frozen=True):
+    """Parent of a cohort, and quota of its own that its members may borrow."""
+
     parent_name: str = ""
     resource_groups: list[ResourceGroup] = []
     fair_sharing: FairSharing | None = None
 
 
 class Cohort(KueueObject, frozen=True):
+    """A group of queues and cohorts that lend each other what they do not use."""
+
     kind: str = always("Cohort")
     spec: CohortSpec = CohortSpec()
     status: dict[str, Any] = {}
@@ -155,30 +259,40 @@ class Cohort(KueueObject, frozen=True):
 
 
 class LocalQueueSpec(Manifest, frozen=True):
+    """Which cluster queue a local queue leads to."""
+
     cluster_queue: str = ""
     stop_policy: StopPolicy | Literal[""] | None = None
     fair_sharing: FairSharing | None = None
 
 
 class LocalQueue(KueueObject, frozen=True):
+    """The queue of a namespace that its jobs name."""
+
     kind: str = always("LocalQueue")
     spec: LocalQueueSpec = LocalQueueSpec()
     status: dict[str, Any] = {}
 
 
 class AdmissionCheckParametersReference(Manifest, frozen=True):
+    """The object that a check's controller is to read."""
+
     api_group: str
     kind: str
     name: str
 
 
 class AdmissionCheckSpec(Manifest, frozen=True):
+    """Who answers a check, with which parameters, and whether preemptions wait for the answer."""
+
     controller_name: str = ""
     parameters: AdmissionCheckParametersReference | None = None
     preemption_policy: Literal["Anytime", "AfterCheckPassedOrOnDemand"] | None = None
 
 
 class AdmissionCheck(KueueObject, frozen=True):
+    """Something beyond quota that must say Ready before jobs start (AC1)."""
+
     kind: str = always("AdmissionCheck")
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
     status: dict[str, Any] = {}
@@ -200,6 +314,8 @@ class NodeSelectorUpdate(Manifest, frozen=True):
 
 
 class ProvisioningPodSetUpdates(Manifest, frozen=True):
+    """What of a provider's answer goes into the pods."""
+
     node_selector: list[NodeSelectorUpdate] = []
 
 
@@ -228,6 +344,8 @@ class ProvisioningRequestConfig(KueueObject, frozen=True):
 
 
 class WorkloadPriorityClass(KueueObject, frozen=True):
+    """A priority with a name, for the order of workloads only."""
+
     kind: str = always("WorkloadPriorityClass")
     value: Int32 = 0
     description: str = ""
@@ -237,11 +355,15 @@ class WorkloadPriorityClass(KueueObject, frozen=True):
 
 
 class SliceTopologyConstraint(Manifest, frozen=True):
+    """Pods in one domain of a topology; kept as written, not obeyed."""
+
     topology: str = ""
     size: Int32 = 0
 
 
 class PodSetTopologyRequest(Manifest, frozen=True):
+    """Topology that a pod set asks for; kept as written, not obeyed."""
+
     required: str | None = None
     preferred: str | None = None
     unconstrained: bool | None = None
@@ -255,6 +377,8 @@ class PodSetTopologyRequest(Manifest, frozen=True):
 
 
 class WorkloadPodSet(Manifest, frozen=True):
+    """Pods of a workload that are alike. With `min_count`, fewer may be admitted (SC7)."""
+
     name: str = "main"
     template: PodTemplateSpec = PodTemplateSpec()
     count: Int32 = 1
@@ -263,22 +387,30 @@ class WorkloadPodSet(Manifest, frozen=True):
 
 
 class PreemptionGate(Manifest, frozen=True):
+    """Keeps a workload from preempting while it is closed."""
+
     name: str
 
 
 class AdmissionConstraints(Manifest, frozen=True):
+    """What a job forgoes: flavors, preempting, borrowing (AX1)."""
+
     allowed_resource_flavors: list[str] = []
     preemption: Literal["Never"] | None = None
     borrowing: Literal["Never"] | None = None
 
 
 class PriorityClassRef(Manifest, frozen=True):
+    """The class that a workload has its priority from."""
+
     group: str = ""
     kind: str = ""
     name: str = ""
 
 
 class WorkloadSpec(Manifest, frozen=True):
+    """What is to be admitted, in which queue."""
+
     pod_sets: list[WorkloadPodSet] = []
     queue_name: str = ""
     priority_class_ref: PriorityClassRef | None = None
@@ -290,6 +422,8 @@ class WorkloadSpec(Manifest, frozen=True):
 
 
 class PodSetAssignment(Manifest, frozen=True):
+    """Flavors and usage that a pod set was given; usage is of all its pods together."""
+
     name: str = "main"
     flavors: dict[str, str] = {}
     resource_usage: dict[str, Quantity] = {}
@@ -299,11 +433,15 @@ class PodSetAssignment(Manifest, frozen=True):
 
 
 class Admission(Manifest, frozen=True):
+    """The quota that a workload holds."""
+
     cluster_queue: str
     pod_set_assignments: list[PodSetAssignment] = []
 
 
 class PodSetUpdate(Manifest, frozen=True):
+    """What a check adds to the pods of a set; two checks may not disagree (AC2)."""
+
     name: str
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -312,6 +450,8 @@ class PodSetUpdate(Manifest, frozen=True):
 
 
 class AdmissionCheckState(Manifest, frozen=True):
+    """What a check says of a workload's present attempt."""
+
     name: str = ""
     state: Literal["Pending", "Ready", "Retry", "Rejected", ""] = ""
     last_transition_time: str | None = None
@@ -322,16 +462,22 @@ class AdmissionCheckState(Manifest, frozen=True):
 
 
 class RequeueState(Manifest, frozen=True):
+    """How often a workload was requeued, and until when it waits."""
+
     count: Int32 | None = None
     requeue_at: str | None = None
 
 
 class ReclaimablePod(Manifest, frozen=True):
+    """How many pods of a set have ended for good, so that their quota is free."""
+
     name: str
     count: Int32
 
 
 class PodSetRequest(Manifest, frozen=True):
+    """What a pod set of a waiting workload asks for, all its pods together."""
+
     name: str
     resources: dict[str, Quantity] = {}
 
@@ -366,6 +512,8 @@ class WorkloadStatus(Manifest, frozen=True):
 
 
 class Workload(KueueObject, frozen=True):
+    """What is admitted of a job."""
+
     kind: str = always("Workload")
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
@@ -384,6 +532,8 @@ class RequeuingStrategy(Manifest, frozen=True):
 
 
 class WaitForPodsReady(Manifest, frozen=True):
+    """How long pods may take to become ready, and whether others wait for them (SC7)."""
+
     enable: bool = False
     timeout_seconds: Seconds = 300
     recovery_timeout_seconds: Seconds | None = None
@@ -406,6 +556,8 @@ class AdmissionChecksConfig(Manifest, frozen=True):
 
 
 class FairSharingConfig(Manifest, frozen=True):
+    """Fair sharing for the whole cell, and whom it may preempt."""
+
     enable: bool = False
     preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = []
 

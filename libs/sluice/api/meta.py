@@ -9,6 +9,19 @@ from typing import Annotated, Any
 
 import msgspec
 
+__all__ = [
+    "Condition",
+    "Int32",
+    "Int64",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "Manifest",
+    "ObjectMeta",
+    "OwnerReference",
+    "Seconds",
+    "always",
+]
+
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Seconds = Annotated[int, msgspec.Meta(ge=-9_000_000_000, le=9_000_000_000)]
@@ -27,6 +40,8 @@ def always(value: str | bool) -> Any:
 
 
 class OwnerReference(Manifest, frozen=True):
+    """The object that another belongs to."""
+
     api_version: str
     kind: str
     name: str
@@ -56,6 +71,8 @@ class ObjectMeta(Manifest, frozen=True):
 
 
 class Condition(Manifest, frozen=True):
+    """A condition as Kubernetes writes it; `status` is True, False or Unknown."""
+
     type: str
     status: str
     reason: str = ""
@@ -65,6 +82,8 @@ class Condition(Manifest, frozen=True):
 
 
 class LabelSelectorRequirement(Manifest, frozen=True):
+    """One requirement to a label: In, NotIn, Exists or DoesNotExist."""
+
     key: str
     operator: str
     values: list[str] = []

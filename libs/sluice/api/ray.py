@@ -7,6 +7,17 @@ from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
+__all__ = [
+    "API_VERSION",
+    "HeadGroupSpec",
+    "RayCluster",
+    "RayClusterSpec",
+    "RayJob",
+    "RayJobSpec",
+    "WorkerGroupSpec",
+    "wire_name",
+]
+
 API_VERSION = "ray.io/v1"
 
 _ODD = {"runtime_env_yaml": "runtimeEnvYAML"}
@@ -19,6 +30,8 @@ def wire_name(name: str) -> str:
 
 
 class HeadGroupSpec(Manifest, frozen=True):
+    """The head of a Ray cluster: always one pod."""
+
     template: PodTemplateSpec = PodTemplateSpec()
     ray_start_params: dict[str, str] = {}
     service_type: str = ""
@@ -46,6 +59,8 @@ class WorkerGroupSpec(Manifest, frozen=True):
 
 
 class RayClusterSpec(Manifest, frozen=True):
+    """A head and groups of workers."""
+
     head_group_spec: HeadGroupSpec = HeadGroupSpec()
     worker_group_specs: list[WorkerGroupSpec] = []
     suspend: bool | None = None
@@ -62,6 +77,8 @@ class RayClusterSpec(Manifest, frozen=True):
 
 
 class RayCluster(Manifest, frozen=True):
+    """A RayCluster (`ray.io/v1`), for as long as it is there."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("RayCluster")
     metadata: ObjectMeta = ObjectMeta()
@@ -98,6 +115,8 @@ class RayJobSpec(Manifest, frozen=True, rename=wire_name):
 
 
 class RayJob(Manifest, frozen=True):
+    """A RayJob (`ray.io/v1`): a cluster, and what is run on it."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("RayJob")
     metadata: ObjectMeta = ObjectMeta()

@@ -8,6 +8,21 @@ from . import batch_v1, check_parameters, convert, core_v1, custom, jobset, kueu
 from .errors import FieldError
 from .meta import Manifest
 
+__all__ = [
+    "BY_GVK",
+    "BY_TYPE",
+    "JOB_TYPES",
+    "KINDS",
+    "VIEWS",
+    "WORDS",
+    "Kind",
+    "Object",
+    "Prepare",
+    "configuration_kinds",
+    "custom_kind",
+    "kind_of",
+]
+
 Object = dict[str, Any]
 Prepare = Callable[[Object, list[FieldError]], Object]
 
@@ -36,6 +51,7 @@ class Kind:
 
     @property
     def is_job(self) -> bool:
+        """Whether its objects are submitted, and not applied."""
         return self.type in JOB_TYPES
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 
 from .meta import LabelSelector, LabelSelectorRequirement
 
+__all__ = ["Labels", "matches", "meets"]
+
 Labels = Mapping[str, str]
 
 

@@ -19,6 +19,8 @@ from .kueue import AdmissionConstraints
 from .meta import Int32, Manifest, ObjectMeta, Seconds, always
 from .quantity import Quantity
 
+__all__ = ["API_VERSION", "Job", "JobSpec", "PodGroup", "groups"]
+
 API_VERSION = "sluice.dev/v1alpha1"
 
 
@@ -76,6 +78,8 @@ class JobSpec(Manifest, frozen=True):
 
 
 class Job(Manifest, frozen=True):
+    """Sluice's own job (`sluice.dev/v1alpha1`): processes on machines, without images."""
+
     api_version: str = always(API_VERSION)
     kind: str = always("Job")
     metadata: ObjectMeta = ObjectMeta()

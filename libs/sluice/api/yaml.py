@@ -15,6 +15,8 @@ from .decode import DecodeError, decode_object, describe
 from .errors import FieldError, unreadable
 from .meta import Manifest
 
+__all__ = ["MAX_NODES", "Document", "decode_yaml", "manifests"]
+
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BOOL, _NULL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "null", "int", "float"))
 _MERGE = "tag:yaml.org,2002:merge"

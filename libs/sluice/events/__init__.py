@@ -1,0 +1,17 @@
+"""What is in the log: events by writer, commits, and how both are read and written (docs/events.md)."""
+
+__all__ = [
+    "base",
+    "catalogue",
+    "checks",
+    "codec",
+    "commit",
+    "config",
+    "envelope",
+    "ids",
+    "job",
+    "scheduler",
+    "slices",
+    "upcast",
+    "variants",
+]

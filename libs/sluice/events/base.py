@@ -6,7 +6,9 @@ from typing import NewType
 import msgspec
 
 from sluice.api.core_v1 import NodeSelectorTerm, Toleration
-from sluice.api.errors import FieldError as FieldError
+from sluice.api.errors import FieldError
+
+__all__ = ["Event", "FieldError", "JobKey", "Micros", "PodSet", "PodSetAssignment", "Value", "WorkloadKey"]
 
 Micros = int
 """Time: microseconds since the epoch (law 5: time is data)."""

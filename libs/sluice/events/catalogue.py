@@ -6,6 +6,8 @@ from types import MappingProxyType, ModuleType
 from . import checks, config, scheduler, slices, variants
 from .base import Event
 
+__all__ = ["EVENTS", "VERSIONS", "WRITERS", "writer_of"]
+
 _MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks)
 
 

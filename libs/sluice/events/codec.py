@@ -18,6 +18,24 @@ from .base import Micros
 from .catalogue import VERSIONS
 from .commit import Commit, Step
 
+__all__ = [
+    "COMMIT_TYPE",
+    "CONTENT_TYPE",
+    "CloudEvent",
+    "CommitDecodeError",
+    "decode_commit",
+    "decode_data",
+    "decode_message",
+    "encode_commit",
+    "encode_message",
+    "encode_step",
+    "envelope",
+    "field_errors",
+    "message_id_of",
+    "rfc3339",
+    "type_of",
+]
+
 COMMIT_TYPE = "sluice.commit"
 CONTENT_TYPE = "application/json"
 

@@ -7,6 +7,8 @@ import msgspec
 from .base import Event, Micros
 from .catalogue import EVENTS
 
+__all__ = ["AnyEvent", "Commit", "Step"]
+
 if TYPE_CHECKING:
     AnyEvent = Event
 else:

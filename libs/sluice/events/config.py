@@ -6,6 +6,8 @@ import msgspec
 
 from .base import Event
 
+__all__ = ["WRITER", "ObjectApplied", "ObjectDeleted"]
+
 WRITER: Final = "config"
 """The subject of these events, `sluice.<cell>.config`: on the wire, so it outlives the module's name."""
 
@@ -24,6 +26,8 @@ class ObjectApplied(Event, frozen=True, kw_only=True):
 
 
 class ObjectDeleted(Event, frozen=True, kw_only=True):
+    """An object of the configuration is gone."""
+
     kind: str
     name: str
     namespace: str = ""

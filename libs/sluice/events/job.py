@@ -10,6 +10,20 @@ import msgspec
 
 from sluice.api.meta import Int64
 
+__all__ = [
+    "JobActivated",
+    "JobDeactivated",
+    "JobDeleted",
+    "JobEvent",
+    "JobFinished",
+    "JobPodsReady",
+    "JobPodsReclaimable",
+    "JobScaled",
+    "JobStopped",
+    "Lost",
+    "Seen",
+]
+
 
 class JobEvent(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
@@ -43,6 +57,8 @@ class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
 
 
 class JobStopped(JobEvent, frozen=True, kw_only=True):
+    """No pod of the attempt runs any more, because it was suspended or its executor gave it up."""
+
     attempt: Int64 | None = None
     uid: str = ""
     executor: str = ""
@@ -50,6 +66,8 @@ class JobStopped(JobEvent, frozen=True, kw_only=True):
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True):
+    """The job has ended for good. `exit_codes`: pod -> code, of those that failed."""
+
     success: bool = True
     message: str = ""
     attempt: Int64 | None = None
@@ -71,6 +89,8 @@ class JobDeactivated(JobEvent, frozen=True, kw_only=True):
 
 
 class JobDeleted(JobEvent, frozen=True, kw_only=True):
+    """Whoever submitted the job does not want it any more."""
+
     message: str = ""
 
 

@@ -5,6 +5,30 @@ from typing import Final
 
 from .base import Event, Micros, PodSetAssignment, WorkloadKey
 
+__all__ = [
+    "WRITER",
+    "Admitted",
+    "BlockedOnPreemptionGates",
+    "ClusterQueueStatusChanged",
+    "Evicted",
+    "FlavorScanAdvanced",
+    "LocalQueueStatusChanged",
+    "PendingPreemptionsIssued",
+    "PendingReasonChanged",
+    "Preempted",
+    "PreemptionIssued",
+    "PreemptionWaitEnded",
+    "QuotaReleased",
+    "QuotaReserved",
+    "RequeueBackoffStarted",
+    "Requeued",
+    "TreesSettled",
+    "WorkloadDeactivated",
+    "WorkloadSliceReplaced",
+    "WorkloadSliceWithdrawn",
+    "WorkloadsParked",
+]
+
 WRITER: Final = "scheduler"
 """The subject of these events, `sluice.<cell>.scheduler`: on the wire, so it outlives the module's name."""
 
@@ -193,6 +217,8 @@ class TreesSettled(Event, frozen=True, kw_only=True):
 
 
 class ClusterQueueStatusChanged(Event, frozen=True, kw_only=True):
+    """A cluster queue became active or inactive; `reason` and `message` are those of its condition."""
+
     cluster_queue: str
     active: bool
     reason: str
@@ -200,6 +226,8 @@ class ClusterQueueStatusChanged(Event, frozen=True, kw_only=True):
 
 
 class LocalQueueStatusChanged(Event, frozen=True, kw_only=True):
+    """A local queue became active or inactive, mostly with its cluster queue."""
+
     local_queue: str
     """`namespace/name`."""
     active: bool

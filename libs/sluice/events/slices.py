@@ -5,11 +5,34 @@ from typing import Any, Final
 
 from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 
+__all__ = [
+    "WRITER",
+    "ExecutorLost",
+    "ExecutorSeen",
+    "InputsIgnored",
+    "JobClaimed",
+    "JobReference",
+    "JobResized",
+    "JobResumed",
+    "JobSuspended",
+    "ReclaimablePodsUpdated",
+    "Rejected",
+    "WorkloadCreated",
+    "WorkloadDeleted",
+    "WorkloadFinished",
+    "WorkloadPodsReady",
+    "WorkloadRecord",
+    "WorkloadStopped",
+    "WorkloadUpdated",
+]
+
 WRITER: Final = "slices"
 """The subject of these events, `sluice.<cell>.slices`: on the wire, so it outlives the module's name."""
 
 
 class JobReference(Value, frozen=True, kw_only=True):
+    """The job that a workload was made of."""
+
     api_version: str
     kind: str
     key: JobKey
@@ -53,10 +76,13 @@ class WorkloadRecord(Value, frozen=True, kw_only=True):
 
     @property
     def key(self) -> WorkloadKey:
+        """`namespace/name`."""
         return WorkloadKey(f"{self.namespace}/{self.name}")
 
 
 class WorkloadCreated(Event, frozen=True, kw_only=True):
+    """A job has become a workload, which may be queued."""
+
     workload: WorkloadRecord
 
 
@@ -95,6 +121,8 @@ class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):
 
 
 class WorkloadPodsReady(Event, frozen=True, kw_only=True):
+    """All pods run (`ready`), or some do not any more."""
+
     workload: WorkloadKey
     ready: bool = True
 
@@ -119,6 +147,8 @@ class WorkloadFinished(Event, frozen=True, kw_only=True):
 
 
 class WorkloadDeleted(Event, frozen=True, kw_only=True):
+    """The workload is gone, with all that it held."""
+
     workload: WorkloadKey
 
 

@@ -13,6 +13,26 @@ from sluice.api.kueue import PodSetUpdate
 from .base import Event, PodSet, PodSetAssignment, WorkloadKey
 from .slices import WorkloadRecord
 
+__all__ = [
+    "WRITER",
+    "ParentAdmitted",
+    "ParentDeactivated",
+    "ParentEvicted",
+    "ParentMarked",
+    "ParentReleased",
+    "ParentUnmarked",
+    "PreemptionGateClosed",
+    "PreemptionGateOpened",
+    "VariantActivated",
+    "VariantCreated",
+    "VariantDeactivated",
+    "VariantDeleted",
+    "VariantPodsReady",
+    "VariantPodsReclaimed",
+    "VariantStopped",
+    "VariantUpdated",
+]
+
 WRITER: Final = "variants"
 """The subject of these events, `sluice.<cell>.variants`: on the wire, so it outlives the module's name."""
 
@@ -105,12 +125,16 @@ class VariantUpdated(Event, frozen=True, kw_only=True):
 
 
 class VariantActivated(Event, frozen=True, kw_only=True):
+    """The variant may be queued (again): nothing better is admitted (CA9)."""
+
     workload: WorkloadKey
     parent: WorkloadKey
     message: str = ""
 
 
 class VariantDeactivated(Event, frozen=True, kw_only=True):
+    """The variant is not queued while a sibling that is preferred is admitted (CA9)."""
+
     workload: WorkloadKey
     parent: WorkloadKey
     message: str = ""
@@ -135,6 +159,8 @@ class PreemptionGateClosed(Event, frozen=True, kw_only=True):
 
 
 class VariantPodsReady(Event, frozen=True, kw_only=True):
+    """As `slices.WorkloadPodsReady`, of the variant that the parent runs as."""
+
     workload: WorkloadKey
     ready: bool = True
 

@@ -19,6 +19,8 @@ import msgspec
 
 from .processes import exists
 
+__all__ = ["DEMO", "DIRECTORY", "CellState", "Place", "ProcessState", "find", "nearest"]
+
 DIRECTORY = ".sluice"
 DEMO = "demo"
 

@@ -25,6 +25,8 @@ from sluice.log.errors import AlreadyRunningError, ServerError
 
 from .processes import exists
 
+__all__ = ["EmbeddedServer", "stop_running"]
+
 MINIMUM_VERSION = (2, 11)
 """Per-message TTL, which the lease needs, came with 2.11."""
 

@@ -1,0 +1,14 @@
+"""The log: its contract, JetStream and memory behind it, and what makes a service of a decider."""
+
+__all__ = [
+    "cell",
+    "commit_chain",
+    "contract",
+    "decider",
+    "errors",
+    "fold",
+    "memory",
+    "nats",
+    "runtime",
+    "writer",
+]

@@ -6,6 +6,8 @@ from typing import Final, NamedTuple, Protocol
 from sluice.events.base import Micros
 from sluice.protocol.subjects import Cell
 
+__all__ = ["MAX_PAYLOAD", "Ack", "Entry", "Log", "Tail"]
+
 MAX_PAYLOAD: Final = 8 * 1024 * 1024
 """Bytes of one message, headers included."""
 
@@ -54,7 +56,9 @@ class Tail(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Stop following; what waits for the next entry ends."""
+        ...
 
 
 class Log(Protocol):
@@ -100,4 +104,6 @@ class Log(Protocol):
         """Return a live reader from *start* on; *wake* is called when `take` has something to return."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Give back what the log holds: connection, threads. It cannot be used any more."""
+        ...

@@ -5,6 +5,8 @@ from typing import ClassVar, Protocol
 
 from sluice.events.base import Event, Micros
 
+__all__ = ["Decider"]
+
 
 class Decider[S](Protocol):
     """Pure: same events in, same decisions out, on any machine, for ever (law 2).
@@ -19,7 +21,9 @@ class Decider[S](Protocol):
     state_version: ClassVar[int]
     """Goes up whenever old snapshots cannot be loaded, or would decide otherwise."""
 
-    def initial(self) -> S: ...
+    def initial(self) -> S:
+        """Return the state before the first event."""
+        ...
 
     def apply(self, state: S, event: Event, seq: int, at: Micros) -> None:
         """Fold one event; own events too.

@@ -1,5 +1,18 @@
 """What can go wrong with the log. Fields carry for code what the message says to people."""
 
+__all__ = [
+    "AlreadyRunningError",
+    "AppendRefusedError",
+    "EventLogError",
+    "LogUnavailableError",
+    "MessageTooLargeError",
+    "SequenceGapError",
+    "ServerError",
+    "StaleSequenceError",
+    "StreamMismatchError",
+    "UnansweredError",
+]
+
 
 class EventLogError(Exception):
     """Base of all faults of the log."""

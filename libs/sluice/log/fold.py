@@ -17,6 +17,8 @@ from .contract import Entry
 from .decider import Decider
 from .errors import EventLogError
 
+__all__ = ["Fold", "FoldError"]
+
 
 class FoldError(EventLogError):
     """An entry that cannot be folded; `seq` and `event` say which."""

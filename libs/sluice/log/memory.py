@@ -8,6 +8,8 @@ from sluice.protocol.subjects import Cell, matches_any
 from .contract import MAX_PAYLOAD, Ack, Entry
 from .errors import MessageTooLargeError, StaleSequenceError
 
+__all__ = []
+
 
 class MemoryLog:
     """A `Log`. Its clock is a counter unless *now* says otherwise."""

@@ -18,6 +18,8 @@ from .commit_chain import Chain
 from .contract import Entry, Log
 from .errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
 
+__all__ = ["CommitWriter", "Written"]
+
 ENVELOPE_ROOM = 1024
 """Bytes of a message that are not steps: envelope and headers."""
 

@@ -28,6 +28,16 @@ from sluice.events.job import JobEvent
 
 from .dispatch import key_text, key_token
 
+__all__ = [
+    "CONTROLLER",
+    "CheckRequest",
+    "CheckVerdict",
+    "CheckedWorkload",
+    "ControllerHeartbeat",
+    "parse_request_key",
+    "request_key",
+]
+
 CONTROLLER = "controller"
 """Kind of presence and of heartbeats."""
 

@@ -23,6 +23,18 @@ from urllib.parse import quote, unquote
 from sluice.api.core_v1 import Toleration
 from sluice.events.base import JobKey, Value, WorkloadKey
 
+__all__ = [
+    "Claim",
+    "DispatchEntry",
+    "DispatchPodSet",
+    "Heartbeat",
+    "claim_key",
+    "dispatch_key",
+    "job_of_key",
+    "key_text",
+    "key_token",
+]
+
 
 class DispatchPodSet(Value, frozen=True, kw_only=True):
     """Pods that are alike. Selector and tolerations are those to add to the template's own."""

@@ -10,6 +10,29 @@ from typing import Any, Literal
 
 import msgspec
 
+__all__ = [
+    "ApplyRequest",
+    "Cause",
+    "ChangeAnswer",
+    "DeleteRequest",
+    "HistoryRequest",
+    "ListAnswer",
+    "ListRequest",
+    "Object",
+    "Outcome",
+    "Reference",
+    "Request",
+    "Result",
+    "Status",
+    "StatusAnswer",
+    "StatusDetails",
+    "StatusRequest",
+    "WatchAnswer",
+    "WatchRequest",
+    "Wire",
+    "WriterHead",
+]
+
 Object = dict[str, Any]
 
 
@@ -30,6 +53,8 @@ class Cause(Wire, frozen=True, kw_only=True):
 
 
 class StatusDetails(Wire, frozen=True, kw_only=True):
+    """Which object a `Status` is about, and what is wrong with its fields."""
+
     name: str = ""
     group: str = ""
     kind: str = ""
@@ -61,12 +86,16 @@ class ApplyRequest(Request, frozen=True, kw_only=True):
 
 
 class Reference(Wire, frozen=True, kw_only=True):
+    """Names an object; namespace "" means that of the request."""
+
     kind: str
     name: str
     namespace: str = ""
 
 
 class DeleteRequest(Request, frozen=True, kw_only=True):
+    """Delete objects, in the order given."""
+
     objects: list[Reference]
     namespace: str = "default"
     dry_run: bool = False
@@ -117,6 +146,8 @@ class ListRequest(Request, frozen=True, kw_only=True):
 
 
 class ListAnswer(Wire, frozen=True, kw_only=True):
+    """Objects as of `seq`, and where the list goes on ("": it does not)."""
+
     seq: int
     items: list[Object] = []
     continue_: str = msgspec.field(default="", name="continue")
@@ -157,6 +188,8 @@ class WatchAnswer(Wire, frozen=True, kw_only=True):
 
 
 class StatusRequest(Request, frozen=True, kw_only=True):
+    """How is this replica? It answers once it is as far as `min_seq`."""
+
     min_seq: int = 0
 
 

@@ -3,6 +3,20 @@
 from collections.abc import Iterable
 from urllib.parse import unquote
 
+__all__ = [
+    "COMMITS",
+    "OUTSIDE",
+    "Cell",
+    "job_suffix",
+    "matches",
+    "matches_any",
+    "names",
+    "presence_suffix",
+    "token",
+    "untoken",
+    "verdict_suffix",
+]
+
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 OUTSIDE = ("job.>", "verdict.>", "presence.>")
@@ -64,9 +78,11 @@ class Cell:
         self.stream = f"SLUICE_{name}"
 
     def subject(self, suffix: str) -> str:
+        """Return the subject of what is written by, or to, *suffix*: `verdict.check` and such."""
         return self.prefix + suffix
 
     def suffix(self, subject: str) -> str:
+        """Return a subject without what is the same for the whole cell."""
         return subject.removeprefix(self.prefix)
 
     def bucket(self, what: str) -> str:
@@ -98,4 +114,5 @@ def matches(pattern: str, suffix: str) -> bool:
 
 
 def matches_any(patterns: Iterable[str], suffix: str) -> bool:
+    """Whether one of the patterns matches; see `matches`."""
     return any(matches(pattern, suffix) for pattern in patterns)

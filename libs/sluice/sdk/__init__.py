@@ -43,4 +43,7 @@ __all__ = [
     "UnknownJobError",
     "WaitTimeoutError",
     "Work",
+    "checks",
+    "claims",
+    "execution",
 ]

@@ -56,6 +56,7 @@ class Submitted(NamedTuple):
 
     @property
     def job(self) -> JobKey:
+        """`namespace/name`."""
         return JobKey(f"{self.namespace}/{self.name}")
 
 
@@ -104,6 +105,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connection; the client cannot be used any more."""
         await self.log.close()
 
     # publishing

@@ -152,3 +152,9 @@ class Client:
         timeout_s: float | None = None,
     ) -> list[JobState]:
         return self._call(self._client.wait_all(jobs, until, timeout_s=timeout_s))
+
+
+for _name, _method in vars(Client).items():
+    # The same words for both: what a method does stands at `AsyncClient`'s.
+    if not _name.startswith("_") and not _method.__doc__:
+        _method.__doc__ = getattr(AsyncClient, _name).__doc__

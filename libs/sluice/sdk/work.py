@@ -83,6 +83,7 @@ class Work:
 
     @property
     def name(self) -> str:
+        """The executor's name."""
         return self.executor.name
 
 

@@ -9,6 +9,8 @@ from opentelemetry import trace
 from .logs import configure_logs
 from .meters import Counted, Series
 
+__all__ = ["Telemetry", "start", "tracer"]
+
 EXPORTERS = ("none", "memory", "console", "otlp")
 
 

@@ -42,7 +42,18 @@ from . import (
 from .job_update import check_job_update
 from .meta import check_metadata
 
-__all__ = ["check_job_update", "require_valid", "validate", "validate_update", "warnings"]
+__all__ = [
+    "check_job_update",
+    "custom",
+    "flavor",
+    "job",
+    "names",
+    "require_valid",
+    "small",
+    "validate",
+    "validate_update",
+    "warnings",
+]
 
 Gates = Mapping[str, bool]
 _Check = Callable[[Any, Gates], list[FieldError]]

@@ -137,6 +137,7 @@ def unchecked(definition: CustomResourceDefinition) -> list[str]:
 
 
 def check_definition_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
+    """Check a definition in place of another: its kind stays."""
     if new.spec.names.kind == old.spec.names.kind:
         return []
     return [invalid("spec.names.kind", new.spec.names.kind, "field is immutable")]

@@ -8,6 +8,16 @@ from sluice.api.kueue import ResourceFlavor
 
 from . import names
 
+__all__ = [
+    "MAX_LABELS",
+    "MAX_TAINTS",
+    "TAINT_EFFECTS",
+    "check_flavor",
+    "check_toleration_keys",
+    "schema_flavor",
+    "schema_tolerations",
+]
+
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 MAX_LABELS = 8
 MAX_TAINTS = 8
@@ -36,6 +46,7 @@ def _check_taints(field: str, taints: Sequence[Taint]) -> list[FieldError]:
 
 
 def check_toleration_keys(field: str, tolerations: Sequence[Toleration]) -> list[FieldError]:
+    """Check that keys of tolerations are label keys."""
     return [
         error
         for i, toleration in enumerate(tolerations)

@@ -7,6 +7,24 @@ from functools import lru_cache
 from sluice.api.errors import FieldError, invalid, required, too_long
 from sluice.api.meta import LabelSelector, LabelSelectorRequirement
 
+__all__ = [
+    "LABEL_KEY",
+    "LABEL_VALUE",
+    "MAX_ANNOTATIONS_BYTES",
+    "check_annotations",
+    "check_domain_path",
+    "check_label_key",
+    "check_labels",
+    "check_name",
+    "check_node_requirement",
+    "check_selector",
+    "dns_label",
+    "dns_subdomain",
+    "flavor_name",
+    "label_value",
+    "qualified_name",
+]
+
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -130,6 +148,7 @@ def check_name(field: str, text: str, messages: Sequence[str]) -> list[FieldErro
 
 
 def check_label_key(field: str, key: str) -> list[FieldError]:
+    """Check a key: an optional DNS prefix, and a name of at most 63 characters."""
     return [invalid(field, key, message, LABEL_KEY) for message in qualified_name(key)]
 
 
@@ -143,6 +162,7 @@ def check_labels(field: str, labels: Mapping[str, str]) -> list[FieldError]:
 
 
 def check_annotations(field: str, annotations: Mapping[str, str]) -> list[FieldError]:
+    """Check keys and the size of all annotations together; values are free text."""
     found: list[FieldError] = []
     size = 0
     for key in sorted(annotations):

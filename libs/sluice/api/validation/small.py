@@ -12,6 +12,18 @@ from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 
 from . import names, quotas
 
+__all__ = [
+    "IMMUTABLE",
+    "MAX_ANSWER_TIMEOUT_S",
+    "MAX_CONTROLLER_NAME",
+    "check_admission_check",
+    "check_admission_check_update",
+    "check_local_queue",
+    "check_local_queue_update",
+    "check_namespace",
+    "check_priority_class",
+]
+
 IMMUTABLE = "field is immutable"
 MAX_CONTROLLER_NAME = 153
 MAX_ANSWER_TIMEOUT_S = 10 * 366 * 86_400
@@ -28,6 +40,7 @@ def check_local_queue(queue: LocalQueue) -> list[FieldError]:
 
 
 def check_local_queue_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
+    """Check a local queue in place of another: its cluster queue stays."""
     if new.spec.cluster_queue == old.spec.cluster_queue:
         return []
     return [invalid("spec.clusterQueue", new.spec.cluster_queue, IMMUTABLE)]

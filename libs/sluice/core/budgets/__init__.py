@@ -1,1 +1,3 @@
 """What consumption costs, and who may still start."""
+
+__all__ = ["budgets", "consumption"]

@@ -32,6 +32,28 @@ from sluice.events.codec import rfc3339
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid
 
+__all__ = [
+    "DEFINITION",
+    "KINDS",
+    "NAMESPACED",
+    "PROTECTED_NAMESPACE",
+    "Clock",
+    "ConfigObject",
+    "Draft",
+    "Objects",
+    "Usage",
+    "cohort_cycle",
+    "contents",
+    "definition_of",
+    "manifest_of",
+    "object_key",
+    "order",
+    "plan_finalize",
+    "references",
+    "struct_of",
+    "users",
+]
+
 IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer of an object that waits for its users to go."""
 

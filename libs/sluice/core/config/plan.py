@@ -36,6 +36,8 @@ from .objects import (
     users,
 )
 
+__all__ = ["plan_apply", "plan_delete", "status"]
+
 _PLURAL = {kind.kind: kind.plural for kind in BY_GVK.values()}
 _CODES = {
     "BadRequest": 400, "Forbidden": 403, "NotFound": 404, "Conflict": 409, "Invalid": 422,

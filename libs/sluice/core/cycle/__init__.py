@@ -1,1 +1,3 @@
 """One scheduling cycle over one tree of cohorts (Kueue: pkg/scheduler)."""
+
+__all__ = ["admission", "cycle", "entry", "events", "nomination", "pending_preemptions", "requeue_filter"]

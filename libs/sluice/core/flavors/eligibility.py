@@ -11,6 +11,8 @@ from sluice.api.core_v1 import NodeSelectorTerm, Taint, Toleration
 from sluice.api.meta import LabelSelectorRequirement
 from sluice.events.base import PodSet
 
+__all__ = ["FlavorRule"]
+
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 """A PreferNoSchedule taint keeps nobody out."""
 

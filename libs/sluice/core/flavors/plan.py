@@ -10,6 +10,8 @@ from sluice.core.world.model import ClusterQueue, ResourceGroup
 
 from .eligibility import FlavorRule
 
+__all__ = ["FlavorPlan", "GroupPlan", "plan_of"]
+
 _DEFAULT_FUNGIBILITY = kueue.FlavorFungibility(
     when_can_borrow="MayStopSearch", when_can_preempt="TryNextFlavor"
 )

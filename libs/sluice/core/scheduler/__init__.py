@@ -1,1 +1,3 @@
 """The decider that writes quota: its state, its fold, its snapshots."""
+
+__all__ = ["decider", "invariants", "state"]

@@ -34,6 +34,8 @@ from .reports import stopped
 from .responses import DUPLICATE, NODE_FAILURES, forgotten
 from .state import MICROS, Finished, Job, State, Todo
 
+__all__ = ["SliceAggregator"]
+
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
 """Bounds of one `decide`, so that its step fits into one message of the log."""

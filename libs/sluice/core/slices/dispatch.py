@@ -11,6 +11,8 @@ from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
 from .state import Job, Phase, State
 
+__all__ = ["cut", "dispatch_entry", "placement"]
+
 _NO_FLAVOR = ResourceFlavorSpec()
 
 

@@ -31,6 +31,8 @@ from sluice.events.job import (
 
 from .submission import Submission, parse
 
+__all__ = ["ExecutorInput", "Inbound", "Presence", "inbound", "job_of", "presence"]
+
 LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
 ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
 

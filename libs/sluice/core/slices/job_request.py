@@ -21,6 +21,8 @@ from sluice.api.quantity import resource_value
 from sluice.core.workload.pod_resources import PodResources, plain_resources, pod_resources, requests_of
 from sluice.events.base import PodSet
 
+__all__ = ["JobRequest", "is_plain", "job_request", "resources_of"]
+
 Requests = dict[str, int]
 
 _SUBMITTER = PodTemplateSpec(

@@ -32,6 +32,27 @@ from .records import next_uid, same, update
 from .responses import Events
 from .state import Job, State, Todo
 
+__all__ = [
+    "GATE",
+    "granted",
+    "grow",
+    "grows",
+    "is_elastic",
+    "low_since",
+    "note_size",
+    "of_lineage",
+    "other_slices",
+    "out_of",
+    "pruned",
+    "resize",
+    "resizes",
+    "same_but_for_size",
+    "turn_of_pending",
+    "wanted",
+    "was_refused",
+    "without_pods",
+]
+
 MAX_SIZES = 64
 """How many sizes of a waiting slice are told apart."""
 

@@ -11,6 +11,25 @@ from .intake import Inbound
 from .state import Finished, Job, State
 from .submission import Submission
 
+__all__ = [
+    "DELETED",
+    "DUPLICATE",
+    "NODE_FAILURES",
+    "REPLACED",
+    "SLICE_REPLACED",
+    "STALE",
+    "Events",
+    "forgotten",
+    "held",
+    "ignored",
+    "overtaken_by",
+    "rejected",
+    "stop_for",
+    "unknown",
+    "wrong_counts",
+    "wrong_sizes",
+]
+
 DUPLICATE = "Duplicate"
 STALE = "Stale"
 SUPERSEDED = "Superseded"

@@ -19,6 +19,8 @@ from sluice.protocol.dispatch import DispatchPodSet
 
 from .intake import Inbound, Presence
 
+__all__ = ["MICROS", "Finished", "Job", "Phase", "State", "Stop", "Todo"]
+
 MICROS = 1_000_000
 
 

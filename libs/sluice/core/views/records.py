@@ -13,6 +13,20 @@ from sluice.core.workload.admission_checks import CheckState
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import JobReference, WorkloadRecord
 
+__all__ = [
+    "HISTORY_LIMIT",
+    "ActiveState",
+    "ClusterQueueView",
+    "FlavorResource",
+    "JobView",
+    "LocalQueueView",
+    "Migration",
+    "PendingReason",
+    "Recorded",
+    "Transition",
+    "WorkloadView",
+]
+
 FlavorResource = tuple[str, str]
 
 HISTORY_LIMIT = 20

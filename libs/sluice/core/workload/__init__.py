@@ -1,1 +1,14 @@
 """Facts and words about one workload, without the world around it."""
+
+__all__ = [
+    "admission_checks",
+    "charges",
+    "equivalence",
+    "inputs",
+    "limit_ranges",
+    "pending_reasons",
+    "pod_resources",
+    "reasons",
+    "selectors",
+    "variant_events",
+]

@@ -2,6 +2,29 @@
 
 from typing import Final
 
+__all__ = [
+    "ADMISSION_GATED",
+    "BEHIND",
+    "CIRCLE",
+    "DEFERRED",
+    "EXCEEDS_MAX_QUOTA",
+    "GATED",
+    "IMPOSSIBLE",
+    "MISCONFIGURED",
+    "NO_LONGER_ENOUGH",
+    "NO_LONGER_FITS",
+    "NO_MATCHING_FLAVOR",
+    "ON_HOLD",
+    "OVERLAPS",
+    "PENDING_EVALUATION",
+    "PENDING_EVALUATION_MESSAGE",
+    "PODS_NOT_READY",
+    "SUSPENDED",
+    "WAITING_FOR_PODS_READY",
+    "WAITING_FOR_PREEMPTED",
+    "WAITING_FOR_QUOTA",
+]
+
 ON_HOLD: Final = "OnHold"
 MISCONFIGURED: Final = "Misconfigured"
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"

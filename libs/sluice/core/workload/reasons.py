@@ -3,6 +3,35 @@
 from collections.abc import Sequence
 from typing import Final
 
+__all__ = [
+    "ADMISSION_CHECK",
+    "BACKOFF_FINISHED",
+    "CLUSTER_QUEUE_RESTARTED",
+    "CLUSTER_QUEUE_STOPPED",
+    "CONCURRENT_ADMISSION",
+    "DEACTIVATED",
+    "DEACTIVATED_MESSAGE",
+    "FLAVOR_MIGRATION",
+    "HOLDING",
+    "LOCAL_QUEUE_RESTARTED",
+    "LOCAL_QUEUE_STOPPED",
+    "MAXIMUM_EXECUTION_TIME_EXCEEDED",
+    "MAXIMUM_EXECUTION_TIME_MESSAGE",
+    "NODE_FAILURES",
+    "PODS_READY_TIMEOUT",
+    "PREEMPTED",
+    "REACTIVATED",
+    "REQUEUED_MESSAGES",
+    "REQUEUING_LIMIT_EXCEEDED",
+    "REQUEUING_LIMIT_MESSAGE",
+    "WAIT_FOR_RECOVERY",
+    "WAIT_FOR_START",
+    "checks_message",
+    "condition_reason",
+    "deactivation_message",
+    "must_race_message",
+]
+
 PREEMPTED: Final = "Preempted"
 FLAVOR_MIGRATION: Final = "FlavorMigration"
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"

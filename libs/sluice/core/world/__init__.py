@@ -1,1 +1,17 @@
 """What holds quota now: workloads, cluster queues, reservations (Kueue: pkg/cache/scheduler)."""
+
+__all__ = [
+    "activity",
+    "charging",
+    "inadmissible",
+    "model",
+    "pending_preemptions",
+    "preemption_history",
+    "preemption_rules",
+    "queue_order",
+    "reservations",
+    "variants",
+    "victim_index",
+    "workload",
+    "workload_slices",
+]

@@ -14,6 +14,17 @@ from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
 from .model import World
 from .workload import Workload
 
+__all__ = [
+    "GATED_BY_ANNOTATION",
+    "Reason",
+    "constraints_in",
+    "drains",
+    "reason_of",
+    "stopped",
+    "why_reservation_ends",
+    "without_other_flavors",
+]
+
 GATED_BY_ANNOTATION: Final = "kueue.x-k8s.io/admission-gated-by"
 
 Reason = tuple[str, str]

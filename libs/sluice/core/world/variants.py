@@ -306,6 +306,7 @@ def queue_time(workload: Workload, at: Micros) -> Micros:
 
 
 __all__ = [
+    "MAY_PREEMPT",
     "Standing",
     "admitted_sibling",
     "allowed_flavors",

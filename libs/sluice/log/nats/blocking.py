@@ -21,6 +21,8 @@ from . import consumer
 from .connection import Address, addresses
 from .protocol import Frame, Parser, ProtocolError, parse_info, publish_frame, status_of
 
+__all__ = ["BulkReader"]
+
 RECEIVE_BYTES = 1 << 20
 TIMEOUT_S = 30.0
 _SID = b"1"

@@ -29,6 +29,8 @@ from .protocol import (
     status_of,
 )
 
+__all__ = ["Address", "Connection", "Link", "addresses"]
+
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 20.0
 RECONNECT_FIRST_S, RECONNECT_MOST_S = 0.02, 1.0

@@ -14,6 +14,20 @@ from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
 from .protocol import Frame, delivery_parts, description_of, status_of
 from .streams import NANOS
 
+__all__ = [
+    "HEARTBEAT_S",
+    "PULL_MESSAGES",
+    "Deliveries",
+    "LogReplacedError",
+    "StreamReplacedError",
+    "asked_for",
+    "check_history",
+    "checked",
+    "create_request",
+    "pull_ended",
+    "pull_request",
+]
+
 PULL_MESSAGES = 10_000
 PULL_BYTES = 32 * 1024 * 1024
 """Below the server's limit of unsent bytes per client, above the largest message."""

@@ -29,6 +29,8 @@ from .connection import Connection, Link
 from .protocol import Frame
 from .streams import ensure_log
 
+__all__ = ["JetStreamLog", "JetStreamTail", "parse_time", "read_ack", "read_stream"]
+
 APPEND_TIMEOUT_S = 5.0
 _HEADER_ROOM = 512
 _WRONG_LAST = (10070, 10071, 10164)

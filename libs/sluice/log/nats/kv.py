@@ -15,6 +15,8 @@ from .jetstream import JetStreamLog, JetStreamTail, read_ack
 from .protocol import Frame, headers_of
 from .streams import WHOLE, ensure_bucket, look_at
 
+__all__ = ["Bucket"]
+
 log = structlog.get_logger("sluice.sdk.bucket")
 
 _NO_MESSAGE = 10037

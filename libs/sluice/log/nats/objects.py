@@ -19,6 +19,8 @@ from sluice.log.errors import AppendRefusedError, LogUnavailableError, Unanswere
 from .jetstream import JetStreamLog, read_ack, read_stream
 from .streams import ensure
 
+__all__ = ["ObjectBucket"]
+
 CHUNK_BYTES = 1 << 20
 PUT_TIMEOUT_S, GET_TIMEOUT_S, ASK_TIMEOUT_S = 120.0, 120.0, 15.0
 

@@ -9,6 +9,19 @@ from typing import NamedTuple
 
 import msgspec
 
+__all__ = [
+    "Frame",
+    "Parser",
+    "ProtocolError",
+    "ServerInfo",
+    "delivery_parts",
+    "description_of",
+    "headers_of",
+    "parse_info",
+    "publish_frame",
+    "status_of",
+]
+
 
 class Frame(NamedTuple):
     """One message. `header` is the raw block, b"" if there is none."""

@@ -10,6 +10,8 @@ from sluice.protocol.subjects import Cell
 
 from .connection import Connection
 
+__all__ = ["NANOS", "WHOLE", "Standing", "ensure", "ensure_bucket", "ensure_log", "look_at", "stream_config"]
+
 NANOS = 1_000_000_000
 DEDUP_WINDOW_S = 120
 

@@ -1,1 +1,13 @@
 """What makes a running service of a decider: role, commits, snapshots, projections, health."""
+
+__all__ = [
+    "background_fork",
+    "config",
+    "gc_tuning",
+    "presence",
+    "process_pool",
+    "replica",
+    "service",
+    "snapshot",
+    "snapshot_info",
+]

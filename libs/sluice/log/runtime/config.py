@@ -10,6 +10,8 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
+__all__ = ["CellConfig", "convert", "load_cell", "load_own", "load_prefixed", "refuse"]
+
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 _PREFIX = "SLUICE_"

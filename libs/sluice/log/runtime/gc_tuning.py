@@ -4,6 +4,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+__all__ = ["look_through", "put_off", "tune"]
+
 YOUNG = 50_000
 """Allocations between two collections of the youngest generation."""
 

@@ -207,6 +207,7 @@ __all__ = [
     "AVAILABLE",
     "Child",
     "ChildLostError",
+    "Progress",
     "each",
     "in_copy",
     "processors",

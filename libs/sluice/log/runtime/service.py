@@ -36,6 +36,8 @@ from .projection import Projection, Publisher
 from .runner import Runner, Settings
 from .snapshot import Snapshots
 
+__all__ = ["Shell", "run_service"]
+
 STOP_GRACE_S = 2.0
 
 log = structlog.get_logger("sluice.log.service")

@@ -16,6 +16,8 @@ from sluice.log.fold import Fold
 
 from .snapshot_info import SnapshotInfo
 
+__all__ = ["Packed", "Snapshots", "pack"]
+
 KEEP = 3
 """Snapshots kept per writer."""
 FAR_BACK = 3

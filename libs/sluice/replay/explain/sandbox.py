@@ -16,6 +16,8 @@ from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Pre
 from sluice.events.slices import WorkloadStopped
 from sluice.log.runtime import process_pool
 
+__all__ = ["FEW", "ROUNDS", "Laboratory", "Outcome", "applied_queue", "with_quota"]
+
 ROUNDS = 1000
 """Decisions after which a trial gives up; a settled state needs few."""
 

@@ -7,6 +7,8 @@ from sluice.replay.views.pending_preemptions import claim_lines
 from .checks import lines as check_lines
 from .report import Candidate, Report
 
+__all__ = ["plain_words"]
+
 
 def plain_words(report: Report) -> Iterable[str]:
     """Yield the report as lines for people."""

@@ -45,6 +45,8 @@ from .suggestions_checks import giving_up, passing
 from .suggestions_outside import waits_until
 from .variants import VariantNote, notes
 
+__all__ = ["Others", "explain", "find"]
+
 HELPED = 4
 """Variants for which changes are tried."""
 

@@ -1,1 +1,3 @@
 """What happened, in order, and what caused it (DB1)."""
+
+__all__ = ["causes", "stepper", "timeline_svg", "trace"]

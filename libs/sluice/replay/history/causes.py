@@ -18,6 +18,16 @@ from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
 
+__all__ = [
+    "Happening",
+    "happenings",
+    "history",
+    "history_of_queues",
+    "of_event",
+    "of_message",
+    "preemptions_of",
+]
+
 
 @dataclass(frozen=True)
 class Happening:

@@ -32,6 +32,8 @@ from sluice.replay.source.time_travel import Progress, is_long, unhurried
 from . import preemption_loops
 from .invariants import OBSERVERS, Listener, Violation, broken, watch
 
+__all__ = ["INVARIANTS", "WARNINGS", "first_violation", "lint", "plain"]
+
 
 def _chain(source: Source, progress: Progress | None) -> Iterator[Violation]:
     """Commits can be read, their steps go forward in time and in the log, causes lie in the past."""
@@ -233,4 +235,5 @@ def _take(found: Iterator[Violation], limit: int) -> list[Violation]:
 
 
 def plain(violation: Violation) -> dict[str, Any]:
+    """Return a violation as JSON has it."""
     return dict(msgspec.to_builtins(violation))

@@ -21,6 +21,8 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 
 from .inputs import Input, Inputs, applied, job_names
 
+__all__ = ["ChangeError", "Changes", "apply_changes", "parse_setting"]
+
 
 class ChangeError(ValueError):
     """A change that makes no sense; says what there is instead."""

@@ -16,6 +16,8 @@ from sluice.replay.source.source import ListSource
 from .executors import Run
 from .inputs import Input, Inputs, applied
 
+__all__ = ["TraceError", "TraceSource", "read_trace"]
+
 EPOCH_S = 1_767_225_600
 """Where the times of a trace without a start begin."""
 

@@ -9,6 +9,8 @@ from sluice.replay.verify.whole_log import Checked
 
 from .what_if import WhatIf
 
+__all__ = ["checked", "checked_lines", "compared", "compared_lines"]
+
 
 def checked(found: Checked) -> dict[str, Any]:
     """Return a check as plain data."""

@@ -17,6 +17,8 @@ import msgspec
 from sluice.events.base import Micros
 from sluice.log.contract import Entry
 
+__all__ = ["LineError", "Lines", "write"]
+
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message. `subject` is what comes after the cell."""

@@ -34,10 +34,14 @@ class Source(Protocol):
     header: log_file.Header
 
     @property
-    def first(self) -> int: ...
+    def first(self) -> int:
+        """Sequence of the first entry there is."""
+        ...
 
     @property
-    def end(self) -> int: ...
+    def end(self) -> int:
+        """Sequence of the last entry there is, 0 if there is none."""
+        ...
 
     def read(
         self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
@@ -103,10 +107,12 @@ class FileSource:
 
     @property
     def first(self) -> int:
+        """See `Source`."""
         return self._lines.first if self._lines is not None else self._blocks[0][0].first
 
     @property
     def end(self) -> int:
+        """See `Source`."""
         if self._lines is not None:
             return self._lines.end
         return self._blocks[-1][0].last if self._blocks else 0
@@ -114,6 +120,7 @@ class FileSource:
     def read(
         self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
     ) -> Iterator[list[Entry]]:
+        """See `Source`."""
         matches = Matcher(patterns) if patterns else None
         last = self.end if until is None else until
         if self._lines is not None:
@@ -174,6 +181,7 @@ class FileSource:
         return found
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:
+        """See `Source`: of those in the folder beside the file."""
         return self.sidecar.newest(decider, upto)
 
 
@@ -186,20 +194,24 @@ class ListSource:
 
     @property
     def first(self) -> int:
+        """See `Source`."""
         return self.entries[0].seq if self.entries else 1
 
     @property
     def end(self) -> int:
+        """See `Source`."""
         return self.entries[-1].seq if self.entries else 0
 
     def read(
         self, start: int = 1, until: int | None = None, patterns: Iterable[str] = ()
     ) -> Iterator[list[Entry]]:
+        """See `Source`."""
         matches = Matcher(patterns) if patterns else None
         last = self.end if until is None else until
         yield [e for e in self.entries if start <= e.seq <= last and (matches is None or matches(e.suffix))]
 
     def snapshot(self, decider: Decider[Any], upto: int) -> Fold[Any] | None:  # noqa: ARG002
+        """See `Source`: there are none."""
         return None
 
 

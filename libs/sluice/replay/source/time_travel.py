@@ -21,6 +21,24 @@ from sluice.protocol.subjects import COMMITS
 
 from .source import FileSource, Source
 
+__all__ = [
+    "LONG",
+    "Progress",
+    "RangeError",
+    "check_range",
+    "checks_at",
+    "configured_at",
+    "deciders",
+    "fold_at",
+    "index",
+    "is_long",
+    "patterns_of",
+    "scheduler_at",
+    "steps",
+    "unhurried",
+    "variants_at",
+]
+
 if TYPE_CHECKING:
     # What people see of a cell takes a while to import, and most commands do not ask for it.
     from sluice.log.cell import CellState

@@ -18,6 +18,8 @@ from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.protocol.subjects import matches_any
 
+__all__ = ["Divergence", "check_step", "decided_as"]
+
 _encode = msgspec.json.Encoder().encode
 """Events are compared as the log holds them, where lists and tuples are the same."""
 

@@ -23,6 +23,8 @@ from sluice.replay.source.time_travel import Progress, is_long, patterns_of, unh
 
 from .steps import Divergence, check_step
 
+__all__ = ["Checked", "Start", "check_all"]
+
 MOST_PIECES = 8
 """Of one decider's log; to begin one costs as much as 50,000 events."""
 

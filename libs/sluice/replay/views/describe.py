@@ -439,4 +439,22 @@ def _check_whole(cell: CellState, name: str) -> Plain:
     return check_plain(cell, name) | {"clusterQueues": queues}
 
 
-__all__ = ["SECTIONS", "Section", "about", "known_names", "phase_of", "picture", "split_kind"]
+__all__ = [
+    "SECTIONS",
+    "Section",
+    "about",
+    "check_plain",
+    "configuration_of",
+    "evictions_plain",
+    "families",
+    "family_plain",
+    "job_plain",
+    "known_names",
+    "migrations_plain",
+    "phase_of",
+    "picture",
+    "pods_plain",
+    "sliced",
+    "split_kind",
+    "workload_plain",
+]

@@ -12,6 +12,8 @@ from sluice.core.world.workload import Workload
 
 from .pending_preemptions import used as in_use
 
+__all__ = ["amounts", "node_quota", "order_of", "phase_of", "queue_summary"]
+
 
 def phase_of(workload: Workload) -> str:
     """Return where in its life a workload is, in one word."""

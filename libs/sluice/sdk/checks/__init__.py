@@ -49,4 +49,5 @@ __all__ = [
     "Verdict",
     "VerdictError",
     "pod_set_update",
+    "testing",
 ]

@@ -39,10 +39,12 @@ class Request[P]:
 
     @property
     def workload(self) -> CheckedWorkload:
+        """The workload as the log has it: its pod sets, what it was assigned, its priority."""
         return self.raw.workload
 
     @property
     def namespace(self) -> str:
+        """Namespace of the workload."""
         return self.raw.workload.namespace
 
     @property
@@ -57,6 +59,7 @@ class Request[P]:
 
     @property
     def uid(self) -> str:
+        """Of the workload; one of the same name that is made later has another."""
         return self.raw.workload.uid
 
     @property
@@ -116,6 +119,7 @@ class Request[P]:
 
     @property
     def parameters_reference(self) -> AdmissionCheckParametersReference | None:
+        """The object that the AdmissionCheck names, if it names one."""
         return self.raw.parameters
 
     @property

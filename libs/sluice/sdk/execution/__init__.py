@@ -13,4 +13,4 @@ from .book import ExecutorSettings, Identity
 from .machine import Machine
 from .outcome import Held, Outcome
 
-__all__ = ["ExecutorSettings", "Held", "Identity", "Machine", "Outcome"]
+__all__ = ["ExecutorSettings", "Held", "Identity", "Machine", "Outcome", "actions"]

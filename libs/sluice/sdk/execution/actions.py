@@ -12,6 +12,42 @@ from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat
 
 from .outcome import Held, Outcome
 
+__all__ = [
+    "Absent",
+    "Action",
+    "Answer",
+    "Ask",
+    "CancelWork",
+    "Ended",
+    "Follow",
+    "GetClaim",
+    "GetEntry",
+    "GetHeartbeat",
+    "HasClaim",
+    "HasClaims",
+    "HasEntry",
+    "HasHeartbeat",
+    "JobRead",
+    "ListClaims",
+    "ListHeartbeats",
+    "Present",
+    "Publish",
+    "PutClaim",
+    "PutHeartbeat",
+    "ReadJob",
+    "Recover",
+    "Recovered",
+    "Refused",
+    "RemoveHeartbeat",
+    "Reported",
+    "Request",
+    "ResizeWork",
+    "StartWork",
+    "Stored",
+    "Told",
+    "Unanswered",
+]
+
 
 class Struct(msgspec.Struct, frozen=True):
     """Base of all that goes in and out."""
@@ -137,24 +173,34 @@ class Absent(Struct, frozen=True):
 
 
 class HasEntry(Struct, frozen=True):
+    """The job's entry."""
+
     entry: DispatchEntry
 
 
 class HasClaim(Struct, frozen=True):
+    """The claim that there is, and its revision."""
+
     claim: Claim
     revision: int
 
 
 class HasClaims(Struct, frozen=True):
+    """All claims there are."""
+
     claims: tuple[tuple[str, Claim, int], ...]
     """(key, claim, revision), by key."""
 
 
 class HasHeartbeat(Struct, frozen=True):
+    """The heartbeat that there is."""
+
     heartbeat: Heartbeat
 
 
 class Present(Struct, frozen=True):
+    """The executors that are there."""
+
     executors: frozenset[str]
     """Names of those with a heartbeat."""
 
@@ -168,12 +214,16 @@ class Told(Struct, frozen=True):
 
 
 class JobRead(Struct, frozen=True):
+    """What the log says of a job, in its order."""
+
     told: tuple[Told, ...]
     last: int
     """Sequence of the newest message about the job, 0 if the log has none (any more)."""
 
 
 class Recovered(Struct, frozen=True):
+    """What came of looking for the work of an earlier process."""
+
     outcome: Outcome | None
     """How the attempt had ended, if it had."""
 
@@ -197,6 +247,8 @@ Answer = (
 
 
 class Ask(Struct, frozen=True):
+    """A request that is to be answered, by its number."""
+
     number: int
     request: Request
 

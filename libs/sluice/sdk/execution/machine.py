@@ -53,6 +53,7 @@ class Machine:
 
     @property
     def ended(self) -> bool:
+        """Whether it has let go of everything: no call leads to an action any more."""
         return self._desk.closed
 
     # what it is told

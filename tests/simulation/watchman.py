@@ -120,6 +120,10 @@ class Watchman:
         found = self.scheduler.world.cluster_queues.get(cluster_queue)
         return 0 if found is None else sum(w.admitted_at is None for w in found.workloads.values())
 
+    def waiting(self, local_queue: str) -> int:
+        members = self.scheduler.members.get(local_queue, ())
+        return sum(self.scheduler.world.workloads[key].assignment is None for key in members)
+
     def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
         return len(self.slices.jobs)
 

@@ -18,13 +18,17 @@ class Usage:
 
     reserved: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)
-    waiting: dict[str, int] = field(default_factory=dict)
+    not_admitted: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
 
     def reserving(self, cluster_queue):
         return self.reserved.get(cluster_queue, 0)
 
     def unadmitted(self, cluster_queue):
-        return self.waiting.get(cluster_queue, 0)
+        return self.not_admitted.get(cluster_queue, 0)
+
+    def waiting(self, local_queue):
+        return self.pending.get(local_queue, 0)
 
     def unfinished_jobs(self, namespace):
         return self.jobs.get(namespace, 0)
@@ -254,10 +258,21 @@ def test_the_deletion_of_a_queue_warns_of_reservations_that_end(waiting, warned)
     """What is admitted runs on; what only has a reservation loses it, as in Kueue."""
     cell = Cell()
     cell.apply(queue("a"))
-    cell.usage.reserved["a"], cell.usage.waiting["a"] = 3, waiting
+    cell.usage.reserved["a"], cell.usage.not_admitted["a"] = 3, waiting
     used, *ending = cell.delete("ClusterQueue", "a").warnings
     assert used == "in use by 3 workloads holding its quota; it goes when they have gone"
     assert [text.startswith(warned) for text in ending] == ([True] if waiting else [])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "warned"), [(0, []), (1, ["1 workload waits"]), (2, ["2 workloads wait"])]
+)
+def test_the_deletion_of_a_local_queue_warns_of_those_that_wait_in_it(cell, waiting, warned):
+    cell.apply(manifest("LocalQueue", "lq", {"clusterQueue": "a"}))
+    cell.usage.pending["default/lq"] = waiting
+    result = cell.delete("LocalQueue", "lq")
+    assert result.outcome == "deleted"
+    assert [" ".join(text.split()[:3]) for text in result.warnings] == warned
 
 
 def test_applying_does_not_bring_back(cell):

@@ -272,6 +272,9 @@ class Usage(Protocol):
     def unadmitted(self, cluster_queue: str) -> int:
         """Return how many of these are not admitted yet."""
 
+    def waiting(self, local_queue: str) -> int:
+        """Return how many workloads wait in the local queue `namespace/name`."""
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
 

@@ -314,7 +314,7 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
             for held in [found for found in draft.all("LimitRange") if found.metadata.namespace == name]:
                 draft.remove("LimitRange", held)
         draft.remove(kind, target)
-        return _result("deleted", kind, target)
+        return _result("deleted", kind, target, list(_left_behind(usage, kind, namespace, name)))
     if target.metadata.deletion_timestamp is None:
         target = draft.terminate(kind, target)
     few = [*waits_for[:3], *([f"{len(waits_for) - 3} more"] if len(waits_for) > 3 else [])]
@@ -328,6 +328,13 @@ def plan_delete(draft: Draft, usage: Usage, reference: Reference, default_namesp
         )
         warnings.append(f"{who} the quota up now, and what checks have said of it is withdrawn")
     return _result("terminating", kind, target, warnings)
+
+
+def _left_behind(usage: Usage, kind: str, namespace: str, name: str) -> Iterator[str]:
+    """Yield what becomes of those that still name what is deleted."""
+    if kind == "LocalQueue" and (count := usage.waiting(f"{namespace}/{name}")):
+        who = "1 workload waits in it: it gets" if count == 1 else f"{count} workloads wait in it: they get"
+        yield f"{who} no quota until there is a LocalQueue of this name again"
 
 
 def _namespace_refusal(draft: Draft, usage: Usage, name: str) -> Status | None:

@@ -45,6 +45,11 @@ class State:
         queue = self.cluster_queues.get(cluster_queue)
         return len(queue.workloads) - queue.admitted if queue is not None else 0
 
+    def waiting(self, local_queue: str) -> int:
+        """Return how many workloads wait in the local queue `namespace/name`."""
+        queue = self.local_queues.get(local_queue)
+        return len(queue.pending) if queue is not None else 0
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
         prefix = f"{namespace}/"

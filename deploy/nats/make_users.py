@@ -183,8 +183,6 @@ def roles(cell: str) -> Iterator[Role]:
             f"{prefix}verdict.*",
             *asking,
             *reading(names.log),
-            # What the log made of a message, which `submit` and `job scale` tell.
-            f"$JS.API.DIRECT.GET.{names.log}",
             *reading(dispatch),
             *reading(requests),
             *reading(heartbeats),

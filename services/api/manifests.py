@@ -4,29 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from nats.aio.client import Client as Nats
-from nats.js.errors import NotFoundError
 
 from sluice.api.decode import decode_object
 from sluice.core.slices.job_request import job_request
 from sluice.events.codec import decode_message
+from sluice.log.nats import jetstream_api
+from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.query import Object
-from sluice.protocol.subjects import Cell
 
 from .world import World
 
 
-async def with_spec(world: World, connection: Nats, cell: Cell, obj: Object) -> Object:
+async def with_spec(world: World, log: JetStreamLog, obj: Object) -> Object:
     """Return a job with the spec of its manifest; as it is when that cannot be read any more."""
     metadata = obj["metadata"]
     submitted = world.jobs.get(f"{metadata['namespace']}/{metadata['name']}")
     if submitted is None:
         return obj
-    try:
-        stored = await connection.jetstream().get_msg(cell.stream, submitted.shown.seq)
-    except NotFoundError:
+    stored = await jetstream_api.message(await log.connection(), log.cell.stream, seq=submitted.shown.seq)
+    if stored is None:
         return obj  # the log was cut since
-    message = decode_message(stored.data or b"")
+    message = decode_message(stored.payload)
     if isinstance(message, tuple):
         return obj
     try:

@@ -8,11 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import nats
 import structlog
-from nats.aio.client import Client as Nats
-from nats.micro import add_service
-from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from sluice import __version__
 from sluice.core.config.plan import status
@@ -20,6 +16,7 @@ from sluice.core.views.totals import series
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
+from sluice.log.nats.responder import Responder
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import (
     ApplyRequest,
@@ -58,8 +55,7 @@ class ApiService:
             self.log, self.follower, instance=f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._service: Service | None = None
-        self._connection: Nats | None = None
+        self.responder = Responder(config.nats_url, f"api-{config.instance}")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until *stop* is set.
@@ -84,7 +80,7 @@ class ApiService:
         finally:
             for task in (following, stopping, ready, *self._tasks):
                 task.cancel()
-            await self._withdraw()
+            await self.responder.close()
             await self.follower.save_last(SAVE_TIMEOUT_S)
             await self.log.close()
 
@@ -102,25 +98,13 @@ class ApiService:
     # Endpoints
 
     async def _offer(self) -> None:
-        async def complain(error: Exception) -> None:
-            log.warning("connection", error=str(error) or type(error).__name__)
-
-        self._connection = await nats.connect(
-            self.config.nats_url.split(","),
-            name=f"api-{self.config.instance}",
-            max_reconnect_attempts=-1,
-            reconnect_time_wait=0.2,
-            error_cb=complain,
-        )
-        self._service = await add_service(
-            self._connection,
-            ServiceConfig(
-                name="sluice-api",
-                version=__version__,
-                description=f"Configuration and queries of the Sluice cell {self.config.cell}",
-                metadata={"cell": self.config.cell, "instance": self.config.instance},
-                stats_handler=lambda _: self._health(),
-            ),
+        await self.responder.open_in_the_end()
+        await self.responder.offer(
+            "sluice-api",
+            __version__,
+            f"Configuration and queries of the Sluice cell {self.config.cell}",
+            {"cell": self.config.cell, "instance": self.config.instance},
+            self._health,
         )
         for name, kind, handler in (
             ("api.apply", ApplyRequest, self.changer.apply),
@@ -130,47 +114,34 @@ class ApiService:
             ("query.history", HistoryRequest, self._history),
             ("query.status", StatusRequest, self._status),
         ):
-            await self._service.add_endpoint(
-                EndpointConfig(
-                    name=name.replace(".", "-"),
-                    subject=self.log.cell.subject(name),
-                    handler=self._handler(name, kind, handler),
-                )
+            await self.responder.endpoint(
+                name.replace(".", "-"),
+                self.log.cell.subject(name),
+                partial(self._answer, name, kind, handler),
             )
 
-    def _handler(
-        self, name: str, kind: type[Request], answer: Callable[[Any], Awaitable[object]]
-    ) -> Callable[[Any], Awaitable[None]]:
-        async def handle(request: Any) -> None:
-            # In a task of its own: a watch must not keep others waiting.
-            self._spawn(self._answer(name, request, kind, answer))
-
-        return handle
-
     async def _answer(
-        self, name: str, request: Any, kind: type[Request], answer: Callable[[Any], Awaitable[object]]
-    ) -> None:
+        self,
+        name: str,
+        kind: type[Request],
+        answer: Callable[[Any], Awaitable[object]],
+        request: bytes,
+    ) -> bytes:
         try:
-            reply = await answer(msgspec.json.decode(request.data, type=kind))
+            reply = await answer(msgspec.json.decode(request, type=kind))
         except Exception as error:
             reply = _refusal(name, error)
         data = msgspec.json.encode(reply)
-        if self._connection is not None and len(data) > self._connection.max_payload:
+        if len(data) > self.responder.max_payload:
             data = msgspec.json.encode(
                 status("BadRequest", f"the answer of {len(data)} bytes is too large; ask for less at once")
             )
-        await request.respond(data)
+        return data
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _withdraw(self) -> None:
-        if self._service is not None:
-            await self._service.stop()
-        if self._connection is not None:
-            await self._connection.close()
 
     # Queries
 
@@ -183,9 +154,9 @@ class ApiService:
 
     def _enrich(self, request: ListRequest | WatchRequest) -> queries.Enrich | None:
         """Return what completes each object of the answer, None when nothing is to be."""
-        if not request.whole or request.kind != "Job" or self._connection is None:
+        if not request.whole or request.kind != "Job":
             return None
-        return partial(with_spec, self.follower.world, self._connection, self.log.cell)
+        return partial(with_spec, self.follower.world, self.log)
 
     async def _history(self, request: HistoryRequest) -> object:
         await queries.wait_for(self.follower, request.min_seq)

@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
-import nats
 import structlog
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
 
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
+from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.responder import Responder
 
 from .office import Office
 from .page import report
@@ -28,29 +27,21 @@ async def answering(
     A check that cannot offer this goes on without: it judges, and that is its task.
     """
 
-    async def answer(message: Msg) -> None:
-        if active() and message.reply:
-            at = now()
-            body = {"at": rfc3339(at), "budgets": report(office, at)}
-            await message.respond(msgspec.json.encode(body))
+    async def answer(_: bytes) -> bytes | None:
+        if not active():
+            return None
+        at = now()
+        return msgspec.json.encode({"at": rfc3339(at), "budgets": report(office, at)})
 
-    async def complain(error: Exception) -> None:
-        log.warning("query.budgets", error=str(error) or type(error).__name__)
-
-    subject = f"{source.cell.prefix}query.budgets"
+    responder = Responder(source.url, "check-budget-query")
     try:
-        connection = await nats.connect(
-            source.url.split(","),
-            name="check-budget-query",
-            error_cb=complain,
-            max_reconnect_attempts=-1,
-        )
-        await connection.subscribe(subject, cb=answer)
-    except (NatsError, OSError, TimeoutError) as error:
-        await complain(error)
+        await responder.open()
+        await responder.subscribe(f"{source.cell.prefix}query.budgets", answer)
+    except LogUnavailableError as error:
+        log.warning("query.budgets", error=str(error))
         yield
         return
     try:
         yield
     finally:
-        await connection.close()
+        await responder.close()

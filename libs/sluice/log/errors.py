@@ -6,6 +6,7 @@ __all__ = [
     "EventLogError",
     "LogUnavailableError",
     "MessageTooLargeError",
+    "NoStreamError",
     "SequenceGapError",
     "ServerError",
     "StaleSequenceError",
@@ -61,6 +62,10 @@ class SequenceGapError(EventLogError):
 
 class LogUnavailableError(EventLogError):
     """The log cannot be reached or is not set up."""
+
+
+class NoStreamError(LogUnavailableError):
+    """There is no such stream (yet, or any more)."""
 
 
 class StreamMismatchError(EventLogError):

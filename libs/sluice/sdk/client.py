@@ -1,7 +1,6 @@
 """The asynchronous client: publish job events, follow dispatch, wait for jobs."""
 
 import asyncio
-import base64
 import getpass
 import os
 import secrets
@@ -29,6 +28,7 @@ from sluice.events.job import (
 from sluice.local.cell_directory import nearest
 from sluice.log.contract import Ack
 from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog, read_ack
 from sluice.log.nats.kv import Bucket
 from sluice.log.nats.protocol import publish_frame
@@ -312,11 +312,10 @@ class AsyncClient:
             LookupError: there is none.
             LogUnavailableError, ConnectionError, TimeoutError: no answer.
         """
-        connection = await self.log.connection()
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.log.cell.stream}", {"seq": seq})
-        if "error" in answer:
-            raise LookupError(f"no message at {seq}: {answer['error'].get('description')}")
-        event = decode_message(base64.b64decode(answer["message"].get("data", "")))
+        found = await api.message(await self.log.connection(), self.log.cell.stream, seq=seq)
+        if found is None:
+            raise LookupError(f"no message at {seq}")
+        event = decode_message(found.payload)
         if isinstance(event, tuple) or event.type != "JobSubmitted":
             raise LookupError(f"message {seq} is no JobSubmitted")
         return event.data

@@ -1,13 +1,13 @@
 """What an executor's machine asks, put to the server: buckets, and the log."""
 
-import base64
 from typing import Any
 
 import msgspec
 
 from sluice.events.codec import CloudEvent, decode_message
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
-from sluice.log.errors import LogUnavailableError, StaleSequenceError
+from sluice.log.errors import StaleSequenceError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
 from sluice.protocol.subjects import job_suffix
@@ -50,7 +50,6 @@ _BEATS = msgspec.json.Decoder(Heartbeat)
 _REPORTS: dict[str, type[JobEvent]] = {
     kind.__name__: kind for kind in (JobPodsReady, JobPodsReclaimable, JobStopped, JobFinished)
 }
-_NO_MESSAGE = 10037
 
 
 class Questions:
@@ -130,8 +129,8 @@ class Questions:
         """Read what there is about one job: message by message, as there are few of most jobs."""
         suffix = job_suffix(*split(request.job))
         subject = self.client.log.cell.subject(suffix)
-        newest = await self._message({"last_by_subj": subject})
-        last = int(newest["seq"]) if newest is not None else 0
+        newest = await self._message(last_of=subject)
+        last = newest.seq if newest is not None else 0
         told: list[Told] = []
         seq = request.since
         while newest is not None and seq <= last:
@@ -139,25 +138,16 @@ class Questions:
                 async for entries in self.client.log.read(seq, [suffix]):
                     told += [_told(entry.seq, entry.payload) for entry in entries if entry.seq <= last]
                 break
-            message = newest if seq == last else await self._message({"seq": seq, "next_by_subj": subject})
-            if message is None or int(message["seq"]) > last:
+            message = newest if seq == last else await self._message(seq=seq, next_of=subject)
+            if message is None or message.seq > last:
                 break
-            seq = int(message["seq"])
-            told.append(_told(seq, base64.b64decode(message.get("data", ""))))
+            seq = message.seq
+            told.append(_told(seq, message.payload))
             seq += 1
         return JobRead(tuple(told), last)
 
-    async def _message(self, which: dict[str, Any]) -> dict[str, Any] | None:
-        # Not the direct get: any replica answers that, and this answer must be the newest there is.
-        connection = await self.client.log.connection(5.0)
-        stream = self.client.log.cell.stream
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", which)
-        if error := answer.get("error"):
-            if error.get("err_code") == _NO_MESSAGE:
-                return None
-            raise LogUnavailableError(f"{stream}: {error.get('description')}")
-        message: dict[str, Any] = answer["message"]
-        return message
+    async def _message(self, **which: Any) -> api.Stored | None:
+        return await api.message(await self.client.log.connection(5.0), self.client.log.cell.stream, **which)
 
 
 def _told(seq: int, payload: bytes) -> Told:

@@ -94,8 +94,8 @@ async def test_unchanged_leaves_no_trace(system):
 async def test_bad_requests_are_answered_with_a_status(system, subject, payload, reason):
     """Whatever comes, an answer says what is wrong, and the service lives on."""
     async with connected(system) as api:
-        reply = await api.connection.request(f"sluice.main.{subject}", payload, timeout=5)
-        status = json.loads(reply.data)
+        reply = await api.connection.request(f"sluice.main.{subject}", payload, timeout_s=5)
+        status = json.loads(reply.payload)
 
         assert (status["kind"], status["status"], status["reason"]) == ("Status", "Failure", reason)
         assert status["message"]
@@ -183,12 +183,12 @@ async def test_a_request_whose_commit_is_too_large(system):
     """A raw request may be as large as a message; what it would make may not: refused whole, and told how."""
     async with connected(system) as api:
         end = (await api.status())["end"]
-        room = api.connection.max_payload // 8 - 200
+        room = api.max_payload // 8 - 200
         objects = [priority(f"bulky-{number}", "x" * room) for number in range(8)]
         reply = await api.connection.request(
-            "sluice.main.api.apply", msgspec.json.encode(ApplyRequest(objects=objects)), timeout=10
+            "sluice.main.api.apply", msgspec.json.encode(ApplyRequest(objects=objects)), timeout_s=10
         )
-        results = json.loads(reply.data)["results"]
+        results = json.loads(reply.payload)["results"]
         assert {result["outcome"] for result in results} == {"refused"}
         assert "apply fewer objects at once" in results[0]["status"]["message"]
         assert (await api.status())["end"] == end

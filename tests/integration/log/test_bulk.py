@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sluice.log.errors import LogUnavailableError
-from sluice.log.nats import blocking, consumer
+from sluice.log.nats import blocking, blocking_connection, consumer
 from sluice.log.nats.blocking import BulkReader, read_all
 from sluice.log.nats.consumer import LogReplacedError
 
@@ -68,7 +68,7 @@ async def test_kill_in_the_middle_of_iteration(nats_server, open_log, monkeypatc
     log = await open_log()
     await fill(log, 2000)
     monkeypatch.setattr(consumer, "PULL_MESSAGES", 50)
-    monkeypatch.setattr(blocking, "RECEIVE_BYTES", 4096)
+    monkeypatch.setattr(blocking_connection, "RECEIVE_BYTES", 4096)
     seen, killed = [], False
     for batch in read_all(nats_server.url):
         seen += batch

@@ -1,14 +1,13 @@
 """What agents say of themselves in their heartbeats: the log says only that they have come or gone."""
 
 import asyncio
-import base64
 from collections.abc import Sequence
 
 import msgspec
-from nats.errors import Error as NatsError
 
-from sluice.cli.kit.columns import dig
 from sluice.cli.kit.table import Object
+from sluice.log.errors import EventLogError
+from sluice.log.nats import jetstream_api
 from sluice.protocol.dispatch import Heartbeat, key_token
 from sluice.protocol.subjects import Cell
 
@@ -39,13 +38,12 @@ async def add_heartbeats(api: Api, items: Sequence[Object]) -> None:
 async def _beat(api: Api, obj: Object) -> Heartbeat | None:
     bucket = Cell(api.target.cell).bucket("heartbeats")
     subject = f"$KV.{bucket}.agent.{key_token(obj['metadata']['name'])}"
-    request = msgspec.json.encode({"last_by_subj": subject})
     try:
-        reply = await api.connection.request(f"$JS.API.STREAM.MSG.GET.KV_{bucket}", request, timeout=ANSWER_S)
-        answer = msgspec.json.decode(reply.data)
-        data = base64.b64decode(dig(answer, "message", "data", default=""))
-        return _DECODER.decode(data) if data else None
-    except (TimeoutError, NatsError, msgspec.DecodeError, ValueError):
+        found = await jetstream_api.message(
+            api.connection, f"KV_{bucket}", last_of=subject, timeout_s=ANSWER_S
+        )
+        return _DECODER.decode(found.payload) if found is not None and found.payload else None
+    except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
         return None
 
 

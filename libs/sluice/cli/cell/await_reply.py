@@ -5,12 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nats.js.errors import APIError, NotFoundError
-
 from sluice.cli.kit.errors import CliError
 from sluice.events.checks import CheckInputRejected, VerdictIgnored
 from sluice.events.codec import decode_commit
 from sluice.events.slices import InputsIgnored, Rejected
+from sluice.log.errors import EventLogError
+from sluice.log.nats import jetstream_api
 from sluice.protocol.subjects import Cell
 
 from .client import Api
@@ -45,20 +45,20 @@ async def answers(api: Api, seqs: Sequence[int], *, writer: str = "slices") -> d
     if not seqs:
         return found
     cell = Cell(api.target.cell)
-    stream, subject = api.connection.jetstream(), cell.subject(writer)
+    subject = cell.subject(writer)
     waiting = dict.fromkeys(seqs)
     after, deadline = min(seqs) + 1, time.monotonic() + ANSWER_TIMEOUT_S
     while waiting and time.monotonic() < deadline:
         try:
-            message = await stream.get_msg(cell.stream, seq=after, subject=subject, next=True, direct=True)
-        except NotFoundError:
+            message = await jetstream_api.message(api.connection, cell.stream, seq=after, next_of=subject)
+        except (EventLogError, ConnectionError, TimeoutError) as error:
+            unread = Answer(f"what became of it could not be read: {error or type(error).__name__}")
+            return found | dict.fromkeys(waiting, unread)
+        if message is None:
             await asyncio.sleep(POLL_S)
             continue
-        except APIError as error:
-            unread = Answer(f"what became of it could not be read: {error}")
-            return found | dict.fromkeys(waiting, unread)
-        after = (message.seq or after) + 1
-        for step in decode_commit(message.data or b"").steps:
+        after = message.seq + 1
+        for step in decode_commit(message.payload).steps:
             for seq in _named(step.events, waiting):
                 found[seq] = _said(step.events, seq)
                 del waiting[seq]

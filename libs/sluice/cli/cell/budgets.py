@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from nats.errors import Error as NatsError
 
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.columns_checks import UNKNOWN
 from sluice.cli.kit.columns_checks import budget_amount as amount
 from sluice.cli.kit.describe_format import Lines, field
 from sluice.cli.kit.table import Column, Object, render
+from sluice.log.errors import EventLogError
 
 from .client import Api
 
@@ -33,9 +33,9 @@ async def add_standings(api: Api, items: Sequence[Object]) -> None:
 async def _ask(api: Api) -> list[dict[str, Any]]:
     name = f"sluice.{api.target.cell}.{SUBJECT}"
     try:
-        reply = await api.connection.request(name, b"{}", timeout=ANSWER_S)
-        return list(msgspec.json.decode(reply.data, type=dict[str, Any]).get("budgets", ()))
-    except (TimeoutError, NatsError, msgspec.DecodeError):
+        reply = await api.connection.request(name, b"{}", timeout_s=ANSWER_S)
+        return list(msgspec.json.decode(reply.payload, type=dict[str, Any]).get("budgets", ()))
+    except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
         return []
 
 

@@ -1,8 +1,10 @@
 """Finds the cell, and asks its api service over NATS request/reply."""
 
 import asyncio
+import contextlib
 import os
 import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,15 +14,13 @@ from typing import Any
 
 import click
 import msgspec
-import nats
-from nats.aio.client import Client as Nats
-from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError, NoRespondersError, NoServersError
-from nats.errors import TimeoutError as NatsTimeout
 
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError, no_api, no_server, refused
 from sluice.cli.kit.settings import Settings
 from sluice.local.cell_directory import find
+from sluice.log.errors import AppendRefusedError, LogUnavailableError
+from sluice.log.nats.connection import Connection
+from sluice.log.nats.protocol import Frame, addresses
 from sluice.protocol.query import (
     ApplyRequest,
     ChangeAnswer,
@@ -94,43 +94,16 @@ def _with_scheme(urls: str) -> str:
     return ",".join(url if "://" in url else f"nats://{url}" for url in parts)
 
 
-class Denied:
-    """What the server has refused: it says so beside the request, which otherwise would only time out."""
-
-    def __init__(self) -> None:
-        self._said: asyncio.Queue[str] = asyncio.Queue()
-
-    async def heard(self, error: Exception) -> None:
-        """Take the connection's errors; those of a first connection are raised by `connect` itself."""
-        if "permissions violation" in str(error).lower():
-            self._said.put_nowait(str(error))
-
-    async def or_answer[T](self, subject: str, sending: Awaitable[T]) -> T:
-        """Return the answer.
-
-        Raises:
-            CliError: the server does not let this user ask.
-        """
-        request = asyncio.ensure_future(sending)
-        said = asyncio.ensure_future(self._said.get())
-        try:
-            await asyncio.wait((request, said), return_when=asyncio.FIRST_COMPLETED)
-            if said.done() and not request.done():
-                raise CliError(
-                    f"the server does not let this user ask {subject}: {said.result()}",
-                    hint="Name a user that may in --server (nats://USER:PASSWORD@HOST), or ask who runs it.",
-                )
-            return await request
-        finally:
-            said.cancel()
-            request.cancel()
-
-
 class Api:
     """A connection to a cell. Requests raise CliError when they are refused or nobody answers."""
 
-    def __init__(self, connection: Nats, target: Target, denied: Denied) -> None:
-        self.connection, self.target, self._denied = connection, target, denied
+    def __init__(self, connection: Connection, target: Target, heard: "asyncio.Queue[Frame]") -> None:
+        self.connection, self.target, self._heard = connection, target, heard
+
+    @property
+    def max_payload(self) -> int:
+        """Most bytes of one message that the server takes."""
+        return self.connection.info.max_payload
 
     async def ask[T](
         self, subject: str, request: Request, answer: type[T], timeout_s: float = 0, patience_s: float = 1.0
@@ -140,32 +113,51 @@ class Api:
         While nobody answers there, it is asked again for *patience_s*: the service may be just starting.
         """
         name = f"sluice.{self.target.cell}.{subject}"
+        payload = msgspec.json.encode(request)
+        if len(payload) > self.max_payload:
+            raise CliError(f"the request is larger than the server takes ({self.max_payload} bytes)")
         deadline = time.monotonic() + patience_s
         try:
             while True:
                 try:
-                    sending = self.connection.request(
-                        name, msgspec.json.encode(request), timeout=timeout_s or REQUEST_TIMEOUT_S
-                    )
-                    reply = await self._denied.or_answer(name, sending)
-                    break
-                except NoRespondersError:
+                    return decode((await self._reply(name, payload, timeout_s)).payload, answer)
+                except LogUnavailableError:
                     if time.monotonic() > deadline:
                         raise no_api(self.target.shown, self.target.cell) from None
                     await asyncio.sleep(0.1)
-        except NatsTimeout:
+        except TimeoutError:
             raise CliError(
                 f"the api service did not answer {subject} in {timeout_s or REQUEST_TIMEOUT_S:.0f} s",
                 hint="See `sluice status`, and the api service's log.",
                 exit_code=EXIT_UNAVAILABLE,
             ) from None
-        except MaxPayloadError:
+        except AppendRefusedError as error:
             raise CliError(
-                f"the request is larger than the server takes ({self.connection.max_payload} bytes)"
+                f"the server does not let this user ask {name}: {error.detail}",
+                hint="Name a user that may in --server (nats://USER:PASSWORD@HOST), or ask who runs it.",
             ) from None
-        except NatsError as error:
+        except ConnectionError as error:
             raise no_server(self.target.shown, _reason(error)) from None
-        return decode(reply.data, answer)
+
+    async def _reply(self, name: str, payload: bytes, timeout_s: float) -> Frame:
+        if self.connection.lost:
+            self.connection = await _open(self.target, self._heard)
+        return await self.connection.request(name, payload, timeout_s=timeout_s or REQUEST_TIMEOUT_S)
+
+    async def answers(self, subject: str, first_s: float, silence_s: float) -> list[bytes]:
+        """Return what all say that answer on *subject*: until *silence_s* long nobody has."""
+        inbox = f"_INBOX.{secrets.token_hex(8)}"
+        self.connection.write(b"SUB %s 2\r\n" % inbox.encode())
+        self.connection.publish(subject, b"", inbox)
+        found: list[bytes] = []
+        with contextlib.suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(silence_s if found else first_s):
+                    frame = await self._heard.get()
+                if frame.subject == inbox.encode():
+                    found.append(frame.payload)
+        self.connection.write(b"UNSUB 2\r\n")
+        return found
 
     async def apply(self, request: ApplyRequest) -> ChangeAnswer:
         """Apply objects; so many that they do not fit into one message go in several."""
@@ -255,29 +247,39 @@ async def connect(target: Target) -> AsyncIterator[Api]:
     Raises:
         CliError: it does not answer; says what to start.
     """
-    denied = Denied()
+    heard = asyncio.Queue[Frame]()
+    api = Api(await _open(target, heard), target, heard)
     try:
-        connection = await nats.connect(
-            target.url.split(","),
-            name="sluice-cli",
-            connect_timeout=CONNECT_TIMEOUT_S,
-            allow_reconnect=True,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0.1,
-            error_cb=denied.heard,
-        )
-    except (NoServersError, OSError, NatsTimeout, TimeoutError) as error:
-        raise no_server(target.shown, _reason(error)) from None
-    try:
-        yield Api(connection, target, denied)
+        yield api
     finally:
-        await connection.close()
+        api.connection.close()
+
+
+async def _open(target: Target, heard: "asyncio.Queue[Frame]") -> Connection:
+    """Connect to the first of the target's servers that answers."""
+
+    def sink(frames: list[Frame]) -> None:
+        for frame in frames:
+            heard.put_nowait(frame)
+
+    why = ""
+    try:
+        for address in addresses(target.url):
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    inbox = f"_INBOX.{secrets.token_hex(8)}"
+                    return await Connection.open(address, "sluice-cli", inbox, sink, lambda: None)
+            except (OSError, TimeoutError) as error:
+                why = why or _reason(error)
+    except ValueError as error:
+        raise CliError(str(error)) from None
+    raise no_server(target.shown, why)
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, ConnectionRefusedError):
+    if isinstance(error, ConnectionRefusedError) and error.errno:
         return "connection refused"
-    if isinstance(error, NoServersError):
+    if isinstance(error, TimeoutError):
         return "nothing answers there"
     return str(error) or type(error).__name__
 

@@ -6,16 +6,16 @@ import socket
 import time
 from typing import Any
 
-import nats.errors
-from nats.js.errors import APIError
-
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.events.codec import encode_message
+from sluice.log.errors import EventLogError
+from sluice.log.nats.jetstream import HEADER_ROOM, read_ack
 from sluice.protocol.subjects import Cell, job_suffix
 
 from .client import Api
 
 SUBMITTED = "JobSubmitted"
+ANSWER_S = 10.0
 
 
 def new_id() -> str:
@@ -58,19 +58,17 @@ async def publish(
         at=time.time_ns() // 1000,
         data=data,
     )
-    try:
-        ack = await api.connection.jetstream(timeout=10.0).publish(
-            cell.subject(suffix), payload, headers={"Nats-Msg-Id": message_id}
-        )
-    except nats.errors.MaxPayloadError:
+    subject, room = cell.subject(suffix), api.max_payload - HEADER_ROOM
+    if len(payload) > room:
         raise CliError(
-            f"{about}: the message of {len(payload)} bytes is larger than the server takes "
-            f"({api.connection.max_payload})"
-        ) from None
-    except (nats.errors.NoRespondersError, nats.errors.TimeoutError, APIError) as error:
+            f"{about}: the message of {len(payload)} bytes is larger than the server takes ({room})"
+        )
+    try:
+        frame = await api.connection.request(subject, payload, {"Nats-Msg-Id": message_id}, ANSWER_S)
+        return read_ack(subject, None, frame.payload).seq
+    except (EventLogError, ConnectionError, TimeoutError) as error:
         raise CliError(
             f"the log did not take {event_type} of {about}: {error or type(error).__name__}",
             hint=f"Is there a cell {cell.name!r} at {api.target.shown}? See `sluice status`.",
             exit_code=EXIT_UNAVAILABLE,
         ) from None
-    return ack.seq

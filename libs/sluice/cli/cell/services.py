@@ -1,6 +1,5 @@
 """Which services answer, and what they say of themselves (the NATS services API)."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -18,28 +17,8 @@ async def services(api: Api) -> list[dict[str, Any]]:
 
     `service`, `instance`, `pid`, `role`, `upto`, `own`, `lag`, and counters where it has them.
     """
-    inbox = api.connection.new_inbox()
-    answers: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def collect(message: Any) -> None:
-        answers.put_nowait(message.data)
-
-    subscription = await api.connection.subscribe(inbox, cb=collect)
-    await api.connection.publish("$SRV.STATS", b"", reply=inbox)
-    found: list[dict[str, Any]] = []
-    wait_s = FIRST_ANSWER_S
-    try:
-        while True:
-            async with asyncio.timeout(wait_s):
-                data = await answers.get()
-            entry = _entry(data, api.target.cell)
-            if entry is not None:
-                found.append(entry)
-            wait_s = SILENCE_S
-    except TimeoutError:
-        pass
-    finally:
-        await subscription.unsubscribe()
+    told = await api.answers("$SRV.STATS", FIRST_ANSWER_S, SILENCE_S)
+    found = [entry for data in told if (entry := _entry(data, api.target.cell)) is not None]
     return sorted(
         found, key=lambda e: (str(e["service"]), e.get("role") != "leader", str(e.get("instance", "")))
     )

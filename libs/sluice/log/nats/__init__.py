@@ -1,3 +1,15 @@
 """Everything that speaks to NATS and JetStream."""
 
-__all__ = ["blocking", "connection", "consumer", "jetstream", "kv", "objects", "protocol", "streams"]
+__all__ = [
+    "blocking",
+    "blocking_connection",
+    "connection",
+    "consumer",
+    "jetstream",
+    "jetstream_api",
+    "kv",
+    "objects",
+    "protocol",
+    "responder",
+    "streams",
+]

@@ -11,7 +11,6 @@ import secrets
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 import structlog
@@ -19,17 +18,19 @@ import structlog
 from sluice.log.errors import AppendRefusedError, LogUnavailableError
 
 from .protocol import (
+    Address,
     Frame,
     Parser,
     ProtocolError,
     ServerInfo,
+    addresses,
     description_of,
     parse_info,
     publish_frame,
     status_of,
 )
 
-__all__ = ["Address", "Connection", "Link", "addresses"]
+__all__ = ["Connection", "Link"]
 
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 20.0
@@ -39,58 +40,6 @@ _MUX = b"1"
 _NONE: Mapping[str, str] = {}
 
 log = structlog.get_logger("sluice.log.wire")
-
-
-class Address(msgspec.Struct, frozen=True):
-    """Where a server is, and how to log in."""
-
-    host: str
-    port: int
-    tls: bool = False
-    user: str = ""
-    password: str = ""
-
-    def connect_line(self, name: str) -> bytes:
-        options: dict[str, Any] = {
-            "verbose": False,
-            "pedantic": False,
-            "lang": "python-sluice",
-            "version": "1",
-            "protocol": 1,
-            "headers": True,
-            "no_responders": True,
-            "echo": True,
-            "name": name,
-            "tls_required": self.tls,
-        }
-        if self.password:
-            options |= {"user": self.user, "pass": self.password}
-        elif self.user:
-            options["auth_token"] = self.user
-        return b"CONNECT %s\r\n" % msgspec.json.encode(options)
-
-
-def addresses(urls: str) -> list[Address]:
-    """Return the servers in *urls*: `nats://[user:password@]host[:port]`, several separated by commas.
-
-    `tls://` asks for encryption; a user without password is a token.
-    """
-    found = []
-    for url in urls.split(","):
-        text = url.strip()
-        parts = urlsplit(text if "://" in text else f"nats://{text}")
-        if parts.scheme not in ("nats", "tls") or not parts.hostname:
-            raise ValueError(f"{url!r}: expected nats://host:port or tls://host:port")
-        found.append(
-            Address(
-                host=parts.hostname,
-                port=parts.port or 4222,
-                tls=parts.scheme == "tls",
-                user=unquote(parts.username or ""),
-                password=unquote(parts.password or ""),
-            )
-        )
-    return found
 
 
 class Connection(asyncio.Protocol):
@@ -214,16 +163,18 @@ class Connection(asyncio.Protocol):
 
     def _refused(self, what: str) -> None:
         """Surface what the server refuses: a denied publish would look like a timeout otherwise."""
-        log.warning("server error", error=what)
         if not self._ready.done():
             self._ready.set_exception(ConnectionRefusedError(what))
             return
-        lowered = what.lower()
+        lowered, told = what.lower(), False
         if "permissions violation" in lowered:
             for key, (future, subject) in list(self._requests.items()):
                 if f'"{subject.lower()}"' in lowered and not future.done():
                     future.set_exception(AppendRefusedError(subject, 403, what))
                     del self._requests[key]
+                    told = True
+        if not told:
+            log.warning("server error", error=what)
 
     def _ping(self) -> None:
         self._silent_pings += 1

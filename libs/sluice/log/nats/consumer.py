@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluice.log.contract import Entry
-from sluice.log.errors import EventLogError, LogUnavailableError
+from sluice.log.errors import EventLogError
 from sluice.protocol.subjects import COMMITS, OUTSIDE, matches_any
 
 from .protocol import Frame, delivery_parts, description_of, status_of
@@ -22,7 +22,6 @@ __all__ = [
     "StreamReplacedError",
     "asked_for",
     "check_history",
-    "checked",
     "create_request",
     "pull_ended",
     "pull_request",
@@ -122,17 +121,6 @@ def pull_request() -> dict[str, Any]:
         "expires": PULL_EXPIRES_S * NANOS,
         "idle_heartbeat": HEARTBEAT_S * NANOS,
     }
-
-
-def checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
-    """Return an API answer that is no error.
-
-    Raises:
-        LogUnavailableError: it is one.
-    """
-    if error := answer.get("error"):
-        raise LogUnavailableError(f"{what}: {error.get('description')} ({error.get('err_code')})")
-    return answer
 
 
 def pull_ended(header: bytes) -> bool | None:

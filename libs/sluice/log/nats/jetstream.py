@@ -1,18 +1,15 @@
 """The log on JetStream."""
 
 import asyncio
-import base64
-import datetime
 import itertools
 import math
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 import structlog
 
-from sluice.events.base import Micros
 from sluice.log.contract import Ack, Entry
 from sluice.log.errors import (
     AppendRefusedError,
@@ -25,17 +22,17 @@ from sluice.log.errors import (
 from sluice.protocol.subjects import Cell
 
 from . import consumer
+from . import jetstream_api as api
 from .connection import Connection, Link
 from .protocol import Frame
 from .streams import ensure_log
 
-__all__ = ["JetStreamLog", "JetStreamTail", "parse_time", "read_ack", "read_stream"]
+__all__ = ["HEADER_ROOM", "JetStreamLog", "JetStreamTail", "read_ack", "read_stream"]
 
 APPEND_TIMEOUT_S = 5.0
-_HEADER_ROOM = 512
-_WRONG_LAST = (10070, 10071, 10164)
-_NO_MESSAGE = 10037
-_DATETIME = datetime.datetime
+HEADER_ROOM = 512
+"""Bytes of a message that are left to its headers."""
+
 
 log = structlog.get_logger("sluice.log.jetstream")
 
@@ -66,19 +63,12 @@ def read_ack(subject: str, expected: int | None, payload: bytes) -> Ack:
     if answer.error is None:
         return Ack(answer.seq, answer.duplicate)
     failure = answer.error
-    if failure.err_code in _WRONG_LAST:
+    if failure.err_code in api.WRONG_LAST_SEQUENCE:
         actual = failure.description.rpartition(" ")[2]
         raise StaleSequenceError(subject, expected or 0, int(actual) if actual.isdigit() else None)
     if failure.code == 503:
         raise UnansweredError(subject, failure.description)
     raise AppendRefusedError(subject, failure.err_code, failure.description)
-
-
-def parse_time(text: str) -> Micros:
-    """Return the server's RFC 3339 time as microseconds."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    seconds = msgspec.convert(f"{whole}Z", type=_DATETIME).timestamp()
-    return int(seconds) * 1_000_000 + int((fraction + "000000")[:6])
 
 
 class JetStreamLog:
@@ -132,7 +122,7 @@ class JetStreamLog:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(expected_last)
         try:
             connection = await self._link.connection(APPEND_TIMEOUT_S)
-            limit = connection.info.max_payload - _HEADER_ROOM
+            limit = connection.info.max_payload - HEADER_ROOM
             if len(payload) > limit:
                 raise MessageTooLargeError(subject, len(payload), limit)
             frame = await connection.request(subject, payload, headers, APPEND_TIMEOUT_S)
@@ -141,30 +131,22 @@ class JetStreamLog:
         return read_ack(subject, expected_last, frame.payload)
 
     async def last(self, suffix: str) -> Entry | None:
-        # Not the direct get: any replica answers that, and this answer must be the newest there is.
-        answer = await self._ask(
-            f"$JS.API.STREAM.MSG.GET.{self.cell.stream}", {"last_by_subj": self.cell.subject(suffix)}
+        found = await self._asked(
+            lambda connection: api.message(connection, self.cell.stream, last_of=self.cell.subject(suffix))
         )
-        if (answer.get("error") or {}).get("err_code") == _NO_MESSAGE:
+        if found is None:
             return None
-        message = consumer.checked(answer, suffix)["message"]
-        return Entry(
-            int(message["seq"]),
-            self.cell.suffix(message["subject"]),
-            parse_time(message["time"]),
-            base64.b64decode(message.get("data", "")),
-        )
+        return Entry(found.seq, self.cell.suffix(found.subject), found.at, found.payload)
 
     async def end(self) -> int:
-        answer = await self._ask(f"$JS.API.STREAM.INFO.{self.cell.stream}")
-        return int(consumer.checked(answer, self.cell.stream)["state"]["last_seq"])
+        found = await self._asked(lambda connection: api.info(connection, self.cell.stream))
+        return int(found["state"]["last_seq"])
 
-    async def _ask(self, subject: str, body: object = None) -> dict[str, Any]:
+    async def _asked[T](self, question: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            connection = await self._link.connection(APPEND_TIMEOUT_S)
-            return await connection.ask(subject, body)
+            return await question(await self._link.connection(APPEND_TIMEOUT_S))
         except (ConnectionError, TimeoutError) as error:
-            raise LogUnavailableError(f"{subject}: {error or 'no answer'}") from error
+            raise LogUnavailableError(f"{self.cell.stream}: {error or 'no answer'}") from error
 
     async def read(self, start: int, filters: Sequence[str]) -> AsyncIterator[list[Entry]]:
         end = await self.end()
@@ -279,7 +261,7 @@ class JetStreamTail:
                 task.cancel()
         connection = self._link.current
         if connection is not None and self._consumer:
-            connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
+            connection.publish(api.end_subject(self.stream, self._consumer), b"")
         await self._link.close()
 
     # setting up
@@ -312,20 +294,18 @@ class JetStreamTail:
             wait_s = min(wait_s * 2, 1.0)
 
     async def _create(self, connection: Connection) -> None:
-        info = consumer.checked(await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}"), self.stream)
+        info = await api.info(connection, self.stream)
         if self._whole:
             consumer.check_history(self.stream, info["state"], self.position)
         else:
             self._check_same(info)
         if self._consumer:
-            connection.publish(f"$JS.API.CONSUMER.DELETE.{self.stream}.{self._consumer}", b"")
+            connection.publish(api.end_subject(self.stream, self._consumer), b"")
         name = f"sluice-{secrets.token_hex(8)}"
         body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
-        made = consumer.checked(
-            await connection.ask(f"$JS.API.CONSUMER.CREATE.{self.stream}.{name}", body), self.stream
-        )
+        made = api.checked(await connection.ask(api.consumer_subject(self.stream, name), body), self.stream)
         self._consumer = name
-        self._pull_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
+        self._pull_subject = api.pull_subject(self.stream, name)
         self._sid = b"%d" % next(self._sids)
         self._outstanding = 0
         self._deliveries.restart(int(made.get("num_pending", 0)))

@@ -1,26 +1,23 @@
 """Buckets of a cell (JetStream key-value), with what executors need: conditional writes and time to live."""
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
-from sluice.log.errors import LogUnavailableError
+from sluice.log.errors import LogUnavailableError, NoStreamError
 
+from . import jetstream_api as api
 from .connection import Connection
 from .consumer import StreamReplacedError
-from .jetstream import JetStreamLog, JetStreamTail, read_ack
+from .jetstream import JetStreamLog, JetStreamTail, read_ack, read_stream
 from .protocol import Frame, headers_of
 from .streams import WHOLE, ensure_bucket, look_at
 
-__all__ = ["Bucket"]
+__all__ = ["Bucket", "is_deletion"]
 
 log = structlog.get_logger("sluice.sdk.bucket")
-
-_NO_MESSAGE = 10037
-_NO_STREAM = 10059
 
 
 class Entry(NamedTuple):
@@ -77,24 +74,17 @@ class Bucket:
                     raise LogUnavailableError(f"{self.name}: is being written anew")
         return self._entry(key, message)
 
-    async def _last(self, key: str) -> dict[str, Any] | None:
+    async def _last(self, key: str) -> api.Stored | None:
         """Return the newest message of a key, None if there is none, or no bucket."""
-        connection = await self._connection()
-        body = {"last_by_subj": self.prefix + key}
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", body)
-        if error := answer.get("error"):
-            if error.get("err_code") in (_NO_MESSAGE, _NO_STREAM):
-                return None
-            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
-        message: dict[str, Any] = answer["message"]
-        return message
+        try:
+            return await api.message(await self._connection(), self.stream, last_of=self.prefix + key)
+        except NoStreamError:
+            return None
 
-    def _entry(self, key: str, message: dict[str, Any] | None) -> Entry | None:
-        if message is None:
+    def _entry(self, key: str, message: api.Stored | None) -> Entry | None:
+        if message is None or is_deletion(message.header):
             return None
-        if "hdrs" in message and _is_deletion(base64.b64decode(message["hdrs"])):
-            return None
-        return Entry(key, base64.b64decode(message.get("data", "")), int(message["seq"]))
+        return Entry(key, message.payload, message.seq)
 
     async def put(
         self, key: str, value: bytes, *, revision: int | None = None, ttl_s: float | None = None
@@ -127,23 +117,33 @@ class Bucket:
 
     async def remove(self, key: str) -> None:
         """Remove a key without a trace; those who follow do not hear of it. Raises as `get`."""
-        connection = await self._connection()
-        body = {"filter": self.prefix + key}
-        answer = await connection.ask(f"$JS.API.STREAM.PURGE.{self.stream}", body)
-        if error := answer.get("error"):
-            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
+        await api.purge(await self._connection(), self.stream, self.prefix + key)
 
     async def keys(self, under: str = "") -> list[str]:
         """Return the keys under the tokens *under*; those deleted lately (not removed) are among them."""
-        connection = await self._connection()
         pattern = f"{self.prefix}{under}.>" if under else f"{self.prefix}>"
-        answer = await connection.ask(f"$JS.API.STREAM.INFO.{self.stream}", {"subjects_filter": pattern})
-        if error := answer.get("error"):
-            if error.get("err_code") == _NO_STREAM:
-                return []
-            raise LogUnavailableError(f"{self.name}: {error.get('description')}")
-        subjects = answer["state"].get("subjects") or {}
+        try:
+            found = await api.info(await self._connection(), self.stream, subjects=pattern)
+        except NoStreamError:
+            return []
+        subjects = found["state"].get("subjects") or {}
         return sorted(subject.removeprefix(self.prefix) for subject in subjects)
+
+    async def everything(self, pattern: str = ">") -> dict[str, bytes]:
+        """Return what the bucket holds now, {} if there is none; raises as `get`."""
+        try:
+            found = await api.info(await self._connection(), self.stream)
+        except NoStreamError:
+            return {}
+        values: dict[str, bytes] = {}
+        end = int(found["state"]["last_seq"])
+        async for entries in read_stream(self.log, self.stream, self.prefix, end, [pattern]):
+            for entry in entries:
+                if is_deletion(entry.header):
+                    values.pop(entry.suffix, None)
+                else:
+                    values[entry.suffix] = entry.payload
+        return values
 
     async def follow(self, pattern: str = ">") -> AsyncIterator[list[tuple[str, bytes | None]]]:
         """Yield batches of (key, value or None for deleted): first all that there is, then what changes.
@@ -168,7 +168,7 @@ class Bucket:
                 arrived.clear()
                 if entries := tail.take():
                     yield [
-                        (e.suffix, None if _is_deletion(e.header) else e.payload)
+                        (e.suffix, None if is_deletion(e.header) else e.payload)
                         for e in entries
                         if e.suffix != WHOLE
                     ]
@@ -181,7 +181,8 @@ class Bucket:
 ANSWER_S = 5.0
 
 
-def _is_deletion(header: bytes) -> bool:
+def is_deletion(header: bytes) -> bool:
+    """Tell whether an entry with this header block says that its key is gone."""
     if not header:
         return False
     fields = headers_of(header)

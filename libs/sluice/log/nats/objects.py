@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from sluice.log.errors import AppendRefusedError, LogUnavailableError, UnansweredError
+from sluice.log.errors import AppendRefusedError, LogUnavailableError, NoStreamError, UnansweredError
 
+from . import jetstream_api as api
 from .jetstream import JetStreamLog, read_ack, read_stream
 from .streams import ensure
 
@@ -25,7 +26,6 @@ CHUNK_BYTES = 1 << 20
 PUT_TIMEOUT_S, GET_TIMEOUT_S, ASK_TIMEOUT_S = 120.0, 120.0, 15.0
 
 _DIGEST = "SHA-256="
-_NOT_FOUND = 10059
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,13 +117,11 @@ class ObjectBucket:
 
     async def _end(self) -> int:
         """Return the last sequence of the bucket's stream, 0 if there is none."""
-        connection = await self._log.connection()
-        answer = await connection.ask(f"$JS.API.STREAM.INFO.{self._stream}")
-        if error := answer.get("error"):
-            if error.get("err_code") == _NOT_FOUND:
-                return 0
-            raise LogUnavailableError(f"{self._bucket}: {error.get('description')}")
-        return int(answer["state"]["last_seq"])
+        try:
+            found = await api.info(await self._log.connection(), self._stream)
+        except NoStreamError:
+            return 0
+        return int(found["state"]["last_seq"])
 
     async def _infos(self) -> dict[str, ObjectInfo]:
         found: dict[str, ObjectInfo] = {}
@@ -151,10 +149,7 @@ class ObjectBucket:
         if info is None:
             return
         await self._describe(ObjectInfo(name=name, bucket=self._bucket, nuid=info.nuid, deleted=True))
-        connection = await self._log.connection()
-        await connection.ask(
-            f"$JS.API.STREAM.PURGE.{self._stream}", {"filter": f"{self._prefix}C.{info.nuid}"}
-        )
+        await api.purge(await self._log.connection(), self._stream, f"{self._prefix}C.{info.nuid}")
 
 
 def _digest(data: bytes) -> str:

@@ -5,15 +5,18 @@ message; here a message stays five slices of the receive buffer.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 __all__ = [
+    "Address",
     "Frame",
     "Parser",
     "ProtocolError",
     "ServerInfo",
+    "addresses",
     "delivery_parts",
     "description_of",
     "headers_of",
@@ -147,6 +150,58 @@ def parse_info(line: bytes) -> ServerInfo:
     if not line.startswith(b"INFO "):
         raise ProtocolError(f"expected INFO, got {line[:80]!r}")
     return msgspec.json.decode(line[5:], type=ServerInfo)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server is, and how to log in."""
+
+    host: str
+    port: int
+    tls: bool = False
+    user: str = ""
+    password: str = ""
+
+    def connect_line(self, name: str) -> bytes:
+        options: dict[str, Any] = {
+            "verbose": False,
+            "pedantic": False,
+            "lang": "python-sluice",
+            "version": "1",
+            "protocol": 1,
+            "headers": True,
+            "no_responders": True,
+            "echo": True,
+            "name": name,
+            "tls_required": self.tls,
+        }
+        if self.password:
+            options |= {"user": self.user, "pass": self.password}
+        elif self.user:
+            options["auth_token"] = self.user
+        return b"CONNECT %s\r\n" % msgspec.json.encode(options)
+
+
+def addresses(urls: str) -> list[Address]:
+    """Return the servers in *urls*: `nats://[user:password@]host[:port]`, several separated by commas.
+
+    `tls://` asks for encryption; a user without password is a token.
+    """
+    found = []
+    for url in urls.split(","):
+        text = url.strip()
+        parts = urlsplit(text if "://" in text else f"nats://{text}")
+        if parts.scheme not in ("nats", "tls") or not parts.hostname:
+            raise ValueError(f"{url!r}: expected nats://host:port or tls://host:port")
+        found.append(
+            Address(
+                host=parts.hostname,
+                port=parts.port or 4222,
+                tls=parts.scheme == "tls",
+                user=unquote(parts.username or ""),
+                password=unquote(parts.password or ""),
+            )
+        )
+    return found
 
 
 def delivery_parts(reply: bytes) -> list[bytes]:

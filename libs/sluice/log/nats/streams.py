@@ -1,21 +1,21 @@
 """Setting up what a cell needs on the server: its stream, and buckets."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sluice.log.contract import MAX_PAYLOAD
-from sluice.log.errors import AppendRefusedError, LogUnavailableError, StreamMismatchError
+from sluice.log.errors import AppendRefusedError, NoStreamError, StreamMismatchError
 from sluice.protocol.subjects import Cell
 
+from . import jetstream_api as api
 from .connection import Connection
 
 __all__ = ["NANOS", "WHOLE", "Standing", "ensure", "ensure_bucket", "ensure_log", "look_at", "stream_config"]
 
 NANOS = 1_000_000_000
 DEDUP_WINDOW_S = 120
-
-_NOT_FOUND = 10059
 
 
 def stream_config(cell: Cell, replicas: int = 1) -> dict[str, Any]:
@@ -121,34 +121,30 @@ async def ensure(connection: Connection, wanted: dict[str, Any]) -> None:
         StreamMismatchError: it exists with settings that it must not be run on.
         LogUnavailableError: JetStream is off or not ready.
     """
-    name = wanted["name"]
-    found = await connection.ask(f"$JS.API.STREAM.INFO.{name}")
-    if (found.get("error") or {}).get("err_code") == _NOT_FOUND:
-        created = await connection.ask(f"$JS.API.STREAM.CREATE.{name}", wanted)
-        # Another service may have created it meanwhile, which is an answer to ask about again.
-        if "error" not in created:
-            return
-        found = await connection.ask(f"$JS.API.STREAM.INFO.{name}")
-        if "error" in found:
-            raise _refusal(name, created)
-    if "error" in found:
-        raise _refusal(name, found)
-    config = found["config"]
+    config = await _existing(connection, wanted)
+    if config is None:
+        return
     if wrong := differences(wanted, config):
-        raise StreamMismatchError(name, wrong)
+        raise StreamMismatchError(wanted["name"], wrong)
     missing = [subject for subject in wanted["subjects"] if subject not in config["subjects"]]
     if missing:
-        config["subjects"] = [*config["subjects"], *missing]
-        updated = await connection.ask(f"$JS.API.STREAM.UPDATE.{name}", config)
-        if "error" in updated:
-            raise _refusal(name, updated)
+        await api.update(connection, {**config, "subjects": [*config["subjects"], *missing]})
 
 
-def _refusal(name: str, answer: Mapping[str, Any]) -> Exception:
-    error = answer["error"]
-    if error.get("code") == 503:
-        return LogUnavailableError(f"stream {name}: {error.get('description')}")
-    return AppendRefusedError(name, error.get("err_code", 0), error.get("description", ""))
+async def _existing(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the settings of the stream that exists, None if it was made just now."""
+    name = wanted["name"]
+    with contextlib.suppress(NoStreamError):
+        return dict((await api.info(connection, name))["config"])
+    try:
+        await api.create(connection, wanted)
+    except AppendRefusedError as refused:
+        # Another service may have created it meanwhile.
+        try:
+            return dict((await api.info(connection, name))["config"])
+        except NoStreamError:
+            raise refused from None
+    return None
 
 
 async def ensure_log(connection: Connection, cell: Cell, replicas: int = 1) -> None:
@@ -171,14 +167,13 @@ async def look_at(connection: Connection, bucket: str) -> Standing | None:
         LogUnavailableError: nobody says.
     """
     marker = f"$KV.{bucket}.{WHOLE}"
-    answer = await connection.ask(f"$JS.API.STREAM.INFO.KV_{bucket}", {"subjects_filter": marker})
-    if error := answer.get("error"):
-        if error.get("err_code") == _NOT_FOUND:
-            return None
-        raise LogUnavailableError(f"{bucket}: {error.get('description')}")
-    state = answer["state"]
+    try:
+        found = await api.info(connection, f"KV_{bucket}", subjects=marker)
+    except NoStreamError:
+        return None
+    state = found["state"]
     whole = marker in (state.get("subjects") or {})
-    return Standing(answer.get("created", ""), int(state["last_seq"]), whole)
+    return Standing(found.get("created", ""), int(state["last_seq"]), whole)
 
 
 async def ensure_bucket(

@@ -14,18 +14,18 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from sluice.log.nats.protocol import Frame, Parser, ProtocolError, parse_info, publish_frame, status_of
+from sluice.log.errors import LogUnavailableError
+from sluice.log.nats.blocking_connection import BlockingConnection
+from sluice.log.nats.jetstream_api import message_request, stored
+from sluice.log.nats.protocol import Frame, ProtocolError, addresses, publish_frame, status_of
 
 TIMEOUT_S = 3.0
 READY_ROLES = ("leader", "standby", "serving")
-
-_INBOX = f"_INBOX.probe{os.getpid():x}{time.time_ns() & 0xFFFFFFFF:x}"
 
 Answer = tuple[bool, str]
 """Whether it is well, and why."""
@@ -35,80 +35,35 @@ class ServerAwayError(Exception):
     """No server answers, so nothing can be said about the service."""
 
 
-class _Client:
-    """A blocking connection with one subscription, for a few requests."""
-
-    def __init__(self, url: str, deadline: float) -> None:
-        parts = urlsplit(url if "://" in url else f"nats://{url}")
-        host, port = parts.hostname or "127.0.0.1", parts.port or 4222
-        self._deadline = deadline
-        self._parser = Parser()
-        self._socket = socket.create_connection((host, port), TIMEOUT_S)
-        info = parse_info(self._control())
-        if parts.scheme == "tls" or info.tls_required:
-            import ssl
-
-            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=host)
-        options: dict[str, object] = {
-            "verbose": False,
-            "pedantic": False,
-            "lang": "python-sluice",
-            "version": "1",
-            "protocol": 1,
-            "headers": True,
-            "no_responders": True,
-            "name": "sluice-probe",
-        }
-        user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        if password:
-            options |= {"user": user, "pass": password}
-        elif user:
-            options["auth_token"] = user
-        self._socket.sendall(
-            b"CONNECT %s\r\nSUB %s 1\r\nPING\r\n" % (msgspec.json.encode(options), _INBOX.encode())
-        )
-        while (line := self._control()) != b"PONG":
-            if line.startswith(b"-ERR"):
-                raise ServerAwayError(line.decode(errors="replace"))
-
-    def _receive(self) -> list[Frame]:
-        self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
-        data = self._socket.recv(1 << 16)
-        if not data:
-            raise ConnectionResetError("the server closed the connection")
-        return self._parser.feed(data)
-
-    def _control(self) -> bytes:
-        while not self._parser.control:
-            self._receive()
-        return self._parser.control.pop(0)
-
-    def ask(self, subject: str, payload: bytes = b"") -> Iterator[Frame]:
-        """Yield answers until the deadline, or until the server says that nobody listens."""
-        self._socket.sendall(publish_frame(subject, payload, _INBOX, {}))
-        while True:
-            try:
-                frames = self._receive()
-            except TimeoutError:
-                return
-            for frame in frames:
-                if frame.header and status_of(frame.header) == 503:
-                    return
-                yield frame
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def _connect(env: Mapping[str, str], deadline: float) -> _Client:
+@contextmanager
+def _connected(env: Mapping[str, str], deadline: float) -> Iterator[BlockingConnection]:
     urls = env.get("SLUICE_NATS_URL") or env.get("NATS_URL") or "nats://127.0.0.1:4222"
     why = "no server"
     for url in urls.split(","):
         try:
-            return _Client(url.strip(), deadline)
-        except (OSError, ProtocolError, ServerAwayError, msgspec.DecodeError) as error:
+            (server,) = addresses(url)
+            link = BlockingConnection(server, "sluice-probe", max(0.01, deadline - time.monotonic()))
+        except (OSError, ProtocolError, ValueError) as error:
             why = f"{error or type(error).__name__}"
+            continue
+        with closing(link):
+            yield link
+        return
     raise ServerAwayError(why)
+
+
+def _answers(link: BlockingConnection, subject: str, deadline: float) -> Iterator[Frame]:
+    """Yield answers until the deadline, or until the server says that nobody listens."""
+    link.send(publish_frame(subject, b"", f"{link.inbox}.answer", {}))
+    while True:
+        try:
+            frames = link.frames(max(0.01, deadline - time.monotonic()))
+        except TimeoutError:
+            return
+        for frame in frames:
+            if frame.header and status_of(frame.header) == 503:
+                return
+            yield frame
 
 
 def is_mine(instance: str, env: Mapping[str, str], host: str) -> bool:
@@ -122,8 +77,9 @@ def is_mine(instance: str, env: Mapping[str, str], host: str) -> bool:
 
 def _service(env: Mapping[str, str], *, ready: bool) -> Answer:
     cell, host = env.get("SLUICE_CELL") or "main", socket.gethostname()
-    with closing(_connect(env, time.monotonic() + TIMEOUT_S)) as client:
-        for frame in client.ask("$SRV.STATS"):
+    deadline = time.monotonic() + TIMEOUT_S
+    with _connected(env, deadline) as link:
+        for frame in _answers(link, "$SRV.STATS", deadline):
             stats = _decoded(frame.payload)
             metadata = stats.get("metadata") or {}
             if metadata.get("cell") != cell or not is_mine(str(metadata.get("instance", "")), env, host):
@@ -143,14 +99,15 @@ def _agent(env: Mapping[str, str]) -> Answer:
 
     bucket = f"sluice_{env.get('SLUICE_CELL') or 'main'}_heartbeats"
     name = env.get("AGENT_NAME") or socket.gethostname()
-    body = msgspec.json.encode({"last_by_subj": f"$KV.{bucket}.agent.{key_token(name)}"})
-    with closing(_connect(env, time.monotonic() + TIMEOUT_S)) as client:
-        for frame in client.ask(f"$JS.API.STREAM.MSG.GET.KV_{bucket}", body):
-            answer = _decoded(frame.payload)
-            # A heartbeat that has expired or was taken back leaves a marker, which has no data.
-            if (answer.get("message") or {}).get("data"):
-                return True, f"agent {name}: has a heartbeat"
-            break
+    subject, body = message_request(f"KV_{bucket}", last_of=f"$KV.{bucket}.agent.{key_token(name)}")
+    with _connected(env, time.monotonic() + TIMEOUT_S) as link:
+        try:
+            found = stored(link.ask(subject, body), bucket)
+        except LogUnavailableError:
+            found = None
+    # A heartbeat that has expired or was taken back leaves a marker, which has no data.
+    if found is not None and found.payload:
+        return True, f"agent {name}: has a heartbeat"
     return False, f"agent {name}: no heartbeat"
 
 

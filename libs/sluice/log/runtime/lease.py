@@ -6,7 +6,6 @@ somewhat later, for those who were not there to watch.
 """
 
 import asyncio
-import base64
 import contextlib
 import math
 from collections.abc import Callable
@@ -14,7 +13,8 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from sluice.log.errors import EventLogError, StaleSequenceError, UnansweredError
+from sluice.log.errors import EventLogError, LogUnavailableError, StaleSequenceError, UnansweredError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog, read_ack
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.subjects import token
@@ -158,21 +158,18 @@ class KvLease:
         """Return the key's sequence and value; (0, None) when there is none."""
         try:
             connection = await self.log.connection(self.ttl_s)
-            answer = await connection.ask(
-                f"$JS.API.STREAM.MSG.GET.KV_{self._bucket}", {"last_by_subj": self._subject}, self.ttl_s
+            found = await api.message(
+                connection, f"KV_{self._bucket}", last_of=self._subject, timeout_s=self.ttl_s
             )
-        except (ConnectionError, TimeoutError) as error:
+        except (ConnectionError, LogUnavailableError, TimeoutError) as error:
             raise UnansweredError(self._subject, str(error) or "timeout") from error
-        if error_answer := answer.get("error"):
-            if error_answer.get("err_code") == 10037:
-                return 0, None
-            raise UnansweredError(self._subject, str(error_answer.get("description")))
-        message = answer["message"]
+        if found is None:
+            return 0, None
         try:
-            value = msgspec.json.decode(base64.b64decode(message.get("data", "")), type=LeaseValue)
+            value = msgspec.json.decode(found.payload, type=LeaseValue)
         except msgspec.DecodeError:
             value = None
-        return int(message["seq"]), value
+        return found.seq, value
 
     async def _put(self, value: LeaseValue, expected: int) -> int:
         headers = {

@@ -15,7 +15,8 @@ import msgspec
 import structlog
 
 from sluice.events.codec import encode_message
-from sluice.log.errors import EventLogError
+from sluice.log.errors import EventLogError, NoStreamError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text
@@ -86,13 +87,14 @@ class PresenceWatcher[S](Hooks[S]):
         assert self.target is not None
         bucket = self.target.cell.bucket("heartbeats")
         connection = await self.target.connection()
-        subject, prefix = f"$JS.API.STREAM.INFO.KV_{bucket}", f"$KV.{bucket}.{self.kind}."
-        answer = await connection.ask(subject, {"subjects_filter": f"{prefix}>"})
-        if "error" in answer:
+        prefix = f"$KV.{bucket}.{self.kind}."
+        try:
+            found = await api.info(connection, f"KV_{bucket}", subjects=f"{prefix}>")
+        except NoStreamError:
             self._absent.clear()
             await ensure_bucket(connection, bucket, self.target.replicas, memory=True)
             return {}
-        subjects: Mapping[str, Any] = answer["state"].get("subjects") or {}
+        subjects: Mapping[str, Any] = found["state"].get("subjects") or {}
         return {key_text(key.removeprefix(prefix)): count for key, count in subjects.items()}
 
     async def _compare(self, there: Mapping[str, int]) -> None:

@@ -9,7 +9,6 @@ What to write when is decided in `publishing`; this is the shell around it.
 """
 
 import asyncio
-import base64
 import secrets
 import time
 from collections import deque
@@ -21,8 +20,10 @@ import structlog
 
 from sluice.events.commit import Step
 from sluice.log.errors import EventLogError, LogUnavailableError, StaleSequenceError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.connection import Connection
 from sluice.log.nats.jetstream import JetStreamLog, read_ack, read_stream
+from sluice.log.nats.kv import is_deletion
 from sluice.log.nats.protocol import headers_of, publish_frame
 from sluice.log.nats.streams import WHOLE, ensure_bucket, look_at
 
@@ -259,8 +260,8 @@ class Publisher[S](Hooks[S]):
             raise LogUnavailableError(f"{self.stream}: is gone again")
         if not found.last:
             return Stood(*found)
-        entry = await connection.ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", {"seq": found.last})
-        return Stood(*found, _seq_of(entry.get("message") or {}), await self.log.end())
+        entry = await api.message(connection, self.stream, seq=found.last)
+        return Stood(*found, 0 if entry is None else _seq_of(entry), await self.log.end())
 
     async def _read(self, end: int) -> dict[str, bytes]:
         """Return what the bucket holds up to *end*."""
@@ -270,7 +271,7 @@ class Publisher[S](Hooks[S]):
             async for entries in read_stream(self.log, self.stream, self.prefix, end):
                 limit.reschedule(loop.time() + READ_TIMEOUT_S)
                 for entry in entries:
-                    if entry.header and "KV-Operation" in headers_of(entry.header):
+                    if is_deletion(entry.header):
                         found.pop(entry.suffix, None)
                     else:
                         found[entry.suffix] = entry.payload
@@ -301,14 +302,13 @@ def _same(found: bytes, value: bytes) -> bool:
     return with_seq(value, int(digits[:end] or b"0")) == found
 
 
-def _seq_of(message: dict[str, Any]) -> int:
+def _seq_of(message: api.Stored) -> int:
     """Return which commit an entry is of, 0 if it does not say."""
-    if header := message.get("hdrs"):
-        fields = headers_of(base64.b64decode(header))
+    if message.header:
+        fields = headers_of(message.header)
         if SEQ_HEADER in fields:
             return int(fields[SEQ_HEADER])
-    data = base64.b64decode(message.get("data") or "")
-    if data.startswith(b'{"seq":'):
-        digits = data[7:27].split(b",")[0].split(b"}")[0]
+    if message.payload.startswith(b'{"seq":'):
+        digits = message.payload[7:27].split(b",")[0].split(b"}")[0]
         return int(digits) if digits.isdigit() else 0
     return 0

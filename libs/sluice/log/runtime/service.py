@@ -16,16 +16,13 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 import uvloop
-from nats.aio.client import Client as Nats
-from nats.errors import Error as NatsError
-from nats.micro import add_service
-from nats.micro.service import EndpointConfig, ServiceConfig
 
 from sluice import __version__
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
+from sluice.log.nats.responder import Answer, Responder
 
 from . import gc_tuning
 from .config import CellConfig, load_cell, refuse
@@ -104,7 +101,7 @@ class Shell[S]:
         self.name, self.config = name, config
         self.log = JetStreamLog(config.nats_url, config.cell, name=name, replicas=config.replicas)
         self.lease = KvLease(self.log, lease or name, config.instance, config.lease_ttl_s)
-        self.nats = Nats()
+        self.responder = Responder(config.nats_url, f"{name}-{config.instance}")
         self.publishers = [Publisher(each, self.log, self.lease.confirm) for each in projections]
         self.runner: Runner[S] = Runner(
             decider,
@@ -119,8 +116,7 @@ class Shell[S]:
     async def serve(self, setup: "Setup | None" = None) -> None:
         """Run until `stop`, or until the log cannot be followed any more (raises `EventLogError`)."""
         await self.log.open(None)
-        await self._connect()
-        service = await self._offer()
+        await self._offer()
         cleanup = await setup(self) if setup is not None else None
         log.info("started", service=self.name, cell=self.config.cell, instance=self.config.instance)
         try:
@@ -130,69 +126,31 @@ class Shell[S]:
                 async with asyncio.timeout(STOP_GRACE_S):
                     if cleanup is not None:
                         await cleanup()
-                    await service.stop()
-                    await self.nats.close()
+                    await self.responder.close()
             await self.log.close()
             log.info("stopped", service=self.name)
 
     def stop(self) -> None:
         self.runner.stop()
 
-    async def _connect(self) -> None:
-        said = ""
-
-        async def complain(error: Exception) -> None:
-            """Warn when something else is wrong than before: each attempt to reconnect fails alike."""
-            nonlocal said
-            text = str(error) or type(error).__name__
-            (log.debug if text == said else log.warning)("connection", error=text)
-            said = text
-
-        async def back() -> None:
-            nonlocal said
-            said = ""
-
-        while True:
-            try:
-                await self.nats.connect(
-                    self.config.nats_url.split(","),
-                    name=f"{self.name}-{self.config.instance}",
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.2,  # type: ignore[arg-type]
-                    error_cb=complain,
-                    reconnected_cb=back,
-                )
-                return
-            except (OSError, TimeoutError, NatsError) as error:
-                log.info("cannot connect", error=str(error) or type(error).__name__)
-                await asyncio.sleep(0.2)
-
-    async def _offer(self) -> Any:
+    async def _offer(self) -> None:
         """Answer on the services API (`$SRV.PING|INFO|STATS`), and questions on the control subjects.
 
         Every replica answers the latter: who asks tells them apart by instance and role.
         """
-        cell = self.log.cell
-        service = await add_service(
-            self.nats,
-            ServiceConfig(
-                name=f"sluice-{self.name}",
-                version=__version__,
-                description=f"{self.name} of the Sluice cell {cell.name}",
-                metadata={"cell": cell.name, "instance": self.config.instance, "pid": str(os.getpid())},
-                stats_handler=lambda _: msgspec.to_builtins(self.status()),
-            ),
+        cell, responder = self.log.cell, self.responder
+        await responder.open_in_the_end()
+        await responder.offer(
+            f"sluice-{self.name}",
+            __version__,
+            f"{self.name} of the Sluice cell {cell.name}",
+            {"cell": cell.name, "instance": self.config.instance, "pid": str(os.getpid())},
+            lambda: dict(msgspec.to_builtins(self.status())),
         )
-
-        async def health(request: Any) -> None:
-            await request.respond(msgspec.json.encode(self.status()))
-
-        await service.add_endpoint(
-            EndpointConfig(name="health", subject=cell.control(self.name, "health"), handler=health)
-        )
-        for what, answer in (("status", self.status), ("digest", self.digest)):
-            await self.nats.subscribe(cell.control(self.name, what), cb=_answering(answer))
-        return service
+        status = _answering(self.status)
+        await responder.endpoint("health", cell.control(self.name, "health"), status)
+        await responder.subscribe(cell.control(self.name, "status"), status)
+        await responder.subscribe(cell.control(self.name, "digest"), _answering(self.digest))
 
     def status(self) -> Status:
         return Status(**self._status())
@@ -228,10 +186,9 @@ Setup = Callable[[Shell[Any]], Awaitable[Callable[[], Awaitable[None]] | None]]
 """A service's own start, with connections open and before the log is folded; may return its own end."""
 
 
-def _answering(answer: Callable[[], msgspec.Struct]) -> Callable[[Any], Awaitable[None]]:
-    async def handle(message: Any) -> None:
-        if message.reply:
-            await message.respond(msgspec.json.encode(answer()))
+def _answering(answer: Callable[[], msgspec.Struct]) -> Answer:
+    async def handle(_: bytes) -> bytes:
+        return msgspec.json.encode(answer())
 
     return handle
 

@@ -1,13 +1,13 @@
 """Verdicts on their way to the log: many at a time, none twice."""
 
 import asyncio
-import base64
 from collections.abc import Callable
 
 from sluice.log.contract import Ack
-from sluice.log.errors import AppendRefusedError, LogUnavailableError
+from sluice.log.errors import AppendRefusedError
+from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.connection import Connection
-from sluice.log.nats.jetstream import JetStreamLog, read_ack
+from sluice.log.nats.jetstream import HEADER_ROOM, JetStreamLog, read_ack
 from sluice.log.nats.protocol import publish_frame
 from sluice.log.nats.streams import stream_config
 from sluice.protocol.checks import CheckVerdict
@@ -17,7 +17,6 @@ from .clock import Clock
 from .verdict_messages import RefusedError, Stored, decode, encode
 
 ANSWER_S = 5.0
-HEADER_ROOM = 512
 AT_ONCE = 1000
 """Verdicts that may be without an acknowledgement."""
 
@@ -74,11 +73,6 @@ class Outbox:
             connection.write(b"".join(frames))
 
     async def _stored(self, seq: int, verdict: CheckVerdict) -> Stored:
-        connection = await self.log.connection()
-        stream = self.log.cell.stream
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq})
-        error = answer.get("error") or {}
-        if error and error.get("code") != 404:
-            raise LogUnavailableError(f"{stream}: {error.get('description')}")
-        found = decode(base64.b64decode((answer.get("message") or {}).get("data", "")))
-        return Stored(seq, verdict if found is None else found[1])
+        found = await api.message(await self.log.connection(), self.log.cell.stream, seq=seq)
+        told = None if found is None else decode(found.payload)
+        return Stored(seq, verdict if told is None else told[1])

@@ -20,7 +20,7 @@ import uvloop
 
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.log.errors import LogUnavailableError
-from sluice.log.nats.jetstream import parse_time
+from sluice.log.nats import jetstream_api as api
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import verdict_suffix
@@ -169,16 +169,14 @@ class Process:
         """Return a sequence before which the log took nothing later than *wall* (microseconds)."""
         stream = self.client.log.cell.stream
         connection = await self.client.log.connection(5.0)
-        info = await connection.ask(f"$JS.API.STREAM.INFO.{stream}")
-        if "error" in info:
-            raise LogUnavailableError(f"{stream}: {info['error'].get('description')}")
-        low, high = max(1, int(info["state"]["first_seq"])), int(info["state"]["last_seq"])
+        state = (await api.info(connection, stream))["state"]
+        low, high = max(1, int(state["first_seq"])), int(state["last_seq"])
         while low < high:
             middle = (low + high) // 2
-            answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": middle})
-            if "error" in answer:
-                raise LogUnavailableError(f"{stream}: {answer['error'].get('description')}")
-            if parse_time(answer["message"]["time"]) < wall:
+            found = await api.message(connection, stream, seq=middle)
+            if found is None:
+                raise LogUnavailableError(f"{stream}: no message at {middle}")
+            if found.at < wall:
                 low = middle + 1
             else:
                 high = middle

@@ -12,7 +12,7 @@ import structlog
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.consumer import StreamReplacedError
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
-from sluice.log.nats.protocol import headers_of
+from sluice.log.nats.kv import is_deletion
 from sluice.log.nats.streams import Standing, look_at
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.dispatch import key_token
@@ -104,7 +104,7 @@ class Source:
     def _decoded(self, tail: JetStreamTail) -> Batch:
         batch: Batch = []
         for entry in tail.take():
-            if entry.header and _deleted(entry.header):
+            if is_deletion(entry.header):
                 batch.append((entry.suffix, None))
                 continue
             try:
@@ -125,8 +125,3 @@ class Source:
         tail, self._tail = self._tail, None
         if tail is not None:
             await tail.close()
-
-
-def _deleted(header: bytes) -> bool:
-    fields = headers_of(header)
-    return "KV-Operation" in fields or "Nats-Marker-Reason" in fields

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.log.memory import MemoryLog
-from sluice.log.nats.connection import addresses
 from sluice.log.nats.consumer import Deliveries, asked_for
 from sluice.log.nats.protocol import (
     Frame,
     Parser,
     ProtocolError,
+    addresses,
     description_of,
     headers_of,
     parse_info,

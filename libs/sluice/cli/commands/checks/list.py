@@ -1,7 +1,7 @@
 """`sluice check list` and `describe`: checks, who performs them, who waits for them."""
 
 import asyncio
-import base64
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +20,9 @@ from sluice.cli.kit.output import to_json, to_yaml
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import Column, Object, render
 from sluice.log.errors import EventLogError
-from sluice.log.nats.jetstream import JetStreamLog, read_stream
-from sluice.log.nats.protocol import headers_of
-from sluice.protocol.checks import CheckRequest, ControllerHeartbeat
+from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.nats.kv import Bucket
+from sluice.protocol.checks import CONTROLLER, CheckRequest, ControllerHeartbeat
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.query import ListRequest
 
@@ -138,25 +138,13 @@ def used_by(queue: Object) -> list[tuple[str, list[str]]]:
 async def read_requests(target: Target, controller: str = "") -> Requests | None:
     """Return what stands in the bucket of requests by key; None where it cannot be read."""
     log = JetStreamLog(target.url, target.cell, name="sluice-cli")
-    bucket = log.cell.bucket("checks")
     found: dict[str, CheckRequest] = {}
     try:
         async with asyncio.timeout(READ_S):
-            connection = await log.connection(READ_S)
-            info = await connection.ask(f"$JS.API.STREAM.INFO.KV_{bucket}")
-            if "error" in info:
-                return {} if info["error"].get("err_code") == 10059 else None
             pattern = f"{key_token(controller)}.>" if controller else ">"
-            end = int(info["state"]["last_seq"])
-            async for entries in read_stream(log, f"KV_{bucket}", f"$KV.{bucket}.", end, [pattern]):
-                for entry in entries:
-                    if entry.header and "KV-Operation" in headers_of(entry.header):
-                        found.pop(entry.suffix, None)
-                        continue
-                    try:
-                        found[entry.suffix] = _REQUESTS.decode(entry.payload)
-                    except msgspec.DecodeError:
-                        continue
+            for key, value in (await Bucket(log, "checks").everything(pattern)).items():
+                with contextlib.suppress(msgspec.DecodeError):
+                    found[key] = _REQUESTS.decode(value)
     except (EventLogError, ConnectionError, TimeoutError):
         return None
     finally:
@@ -167,14 +155,9 @@ async def read_requests(target: Target, controller: str = "") -> Requests | None
 async def read_heartbeat(target: Target, controller: str) -> ControllerHeartbeat | None:
     """Return the heartbeat of a controller's active replica; None when there is none to be seen."""
     log = JetStreamLog(target.url, target.cell, name="sluice-cli")
-    bucket = log.cell.bucket("heartbeats")
     try:
-        connection = await log.connection(READ_S)
-        subject = f"$KV.{bucket}.controller.{key_token(controller)}"
-        answer = await connection.ask(f"$JS.API.STREAM.MSG.GET.KV_{bucket}", {"last_by_subj": subject})
-        if "error" in answer:
-            return None
-        return _BEATS.decode(base64.b64decode(answer["message"].get("data", "")))
+        found = await Bucket(log, "heartbeats", memory=True).get(f"{CONTROLLER}.{key_token(controller)}")
+        return None if found is None else _BEATS.decode(found.value)
     except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
         return None
     finally:

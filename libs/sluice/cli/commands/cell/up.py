@@ -258,7 +258,7 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
         raise _already(place)
     place.logs.mkdir(parents=True, exist_ok=True)
     log = place.logs / "up.log"
-    command = [sys.executable, "-m", "sluice.cli.main"]
+    command = [sys.executable, "-P", "-m", "sluice.cli.main"]
     command += ["--cell", settings.cell] if settings.cell else []
     command += ["up", "--dir", str(place.directory), "--port", str(shape.port)]
     command += ["--agents", str(shape.agents), "--replicas", str(shape.replicas)]

@@ -7,6 +7,8 @@ could preempt are `hopeful`, since that does not depend on what is free. `least_
 of how far up the tree a class would borrow. All look at the tree as it is.
 """
 
+from collections.abc import Mapping
+
 from sluice.api import kueue
 from sluice.core.flavors.plan import plan_of
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
@@ -14,7 +16,7 @@ from sluice.core.queueing.request_index import ANY, Bounds, Least, with_any
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from sluice.core.workload.pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
 from sluice.core.world.model import ClusterQueue, World
-from sluice.core.world.variants import allowed_flavors
+from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
 
 _HOPELESS = (EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, MISCONFIGURED)
@@ -23,11 +25,13 @@ _HOPELESS = (EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, MISCONFIGURED)
 def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
     """Return the pairs without which *workload* cannot be admitted in any way.
 
-    Pod sets may get different flavors, so their requests add up only where there is but one flavor.
+    Pod sets may get different flavors, so their requests add up only where there is but one flavor. What
+    siblings of a variant hold it needs no second time (CA10); when that changes, so does its class.
     """
     record = workload.record
     if record.replaces is not None:
         return ()  # only the difference to the slice that it replaces is needed (WS3)
+    held = family_usage(world, workload, cq.name) if record.parent is not None else None
     allowed = allowed_flavors(world.config, record)
     sums: dict[FlavorResource, int] = {}
     for pod_set in record.pod_sets:
@@ -51,7 +55,24 @@ def least_request(world: World, workload: Workload, cq: ClusterQueue) -> Least:
             else:
                 fr = (ANY, resource)
                 sums[fr] = max(sums.get(fr, 0), amount * count)
+    if held:
+        sums = _beyond(sums, held)
     return tuple(sorted(sums.items()))
+
+
+def _beyond(sums: dict[FlavorResource, int], held: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
+    """Return what is needed at least beyond what is *held*, of whichever flavor."""
+    left: dict[FlavorResource, int] = {}
+    for fr, amount in sums.items():
+        flavor, resource = fr
+        there = (
+            max((n for (_, other), n in held.items() if other == resource), default=0)
+            if flavor == ANY
+            else held.get(fr, 0)
+        )
+        if amount > there:
+            left[fr] = amount - there
+    return left
 
 
 def is_hopeless(workload: Workload, reason: str, *, resumed: bool) -> bool:

@@ -5,6 +5,8 @@ KEP-8691, "Reserving Quota for the same Workload twice", and its story 7: varian
 
 from typing import Any
 
+import pytest
+
 from sluice.core.views import View
 from sluice.core.world.charging import charge, recharge
 from sluice.events.scheduler import Preempted, QuotaReleased
@@ -81,9 +83,21 @@ def running_on_demand(cpu: int, **spec: Any) -> FamilyWorld:
     return world
 
 
-def test_one_copy_is_enough_to_move() -> None:
-    """Story 7: with cpu for the job that runs, and no more, the better variant gets in."""
-    world = running_on_demand(4)
+@pytest.mark.parametrize(
+    "preemption",
+    [
+        {},
+        {"reclaimWithinCohort": "LowerPriority"},
+        {"reclaimWithinCohort": "Any"},
+        {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+        {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cohort", [{}, {"cohortName": "c"}], ids=["alone", "in a cohort"])
+def test_one_copy_is_enough_to_move(preemption: dict[str, Any], cohort: dict[str, str]) -> None:
+    """Story 7: with cpu for the job that runs, and no more, the better variant gets in, by any policy."""
+    world = running_on_demand(4, preemption=preemption, **cohort)
     world.report("first", "JobFinished", success=True)
     world.settle()
     assert used(world)[CPU] == 4000

@@ -135,7 +135,7 @@ def check_settled(world: FamilyWorld) -> None:
         assert admitted == running, f"{key} runs as {running}, admitted is {admitted}"
         assert jobs[key].admitted == bool(running)
         if not running and family.active and world.services["variants"].state.policy_of(family):
-            delayed = world.services["variants"].state.armed.get(key) is not None
+            delayed = world.services["variants"].state.deadlines.of.get(key) is not None
             assert any(v.active for v in family.variants.values()) or delayed, f"{key} has no chance"
     for key, workload in scheduler.workloads.items():
         parent = workload.record.parent

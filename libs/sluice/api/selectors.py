@@ -1,20 +1,16 @@
 """Label selectors: do these labels match?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 from .meta import LabelSelector, LabelSelectorRequirement
 
-__all__ = ["Labels", "matches", "meets"]
+__all__ = ["Labels", "compare", "matches", "meets"]
 
 Labels = Mapping[str, str]
 
 
 def matches(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Return whether *labels* meet *selector*: an empty one matches all, an absent one (None) nothing.
-
-    Raises:
-        ValueError: an operator that validation would have refused.
-    """
+    """Return whether *labels* meet *selector*: an empty one matches all, an absent one (None) nothing."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -25,53 +21,30 @@ def matches(selector: LabelSelector | None, labels: Labels) -> bool:
 def meets(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
     """Return whether *labels* meet one expression; NotIn and DoesNotExist hold where the key is absent.
 
-    Raises:
-        ValueError: an unknown operator.
+    An operator that validation would have refused is never met.
     """
-    test = _OPERATORS.get(requirement.operator)
-    if test is None:
-        raise ValueError(f"{requirement.operator!r} is no selector operator")
-    return test(requirement, labels)
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return value is not None and compare(value, requirement.values) > 0
+        case "Lt":
+            return value is not None and compare(value, requirement.values) < 0
+    return False
 
 
-def _in(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return labels.get(requirement.key) in requirement.values
-
-
-def _not_in(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return requirement.key not in labels or labels[requirement.key] not in requirement.values
-
-
-def _exists(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return requirement.key in labels
-
-
-def _does_not_exist(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return requirement.key not in labels
-
-
-def _greater(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return _compare(requirement, labels) > 0
-
-
-def _less(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
-    return _compare(requirement, labels) < 0
-
-
-def _compare(requirement: LabelSelectorRequirement, labels: Labels) -> int:
-    """Return the sign of label minus bound; 0 (neither greater nor less) where one is no integer."""
+def compare(value: str, bounds: Sequence[str]) -> int:
+    """Return the sign of *value* less its one bound; 0, neither greater nor less, where one is no integer."""
     try:
-        found, bound = int(labels[requirement.key]), int(requirement.values[0])
-    except (KeyError, IndexError, ValueError):
+        (bound,) = map(int, bounds)
+        found = int(value)
+    except ValueError:
         return 0
     return (found > bound) - (found < bound)
-
-
-_OPERATORS: Mapping[str, Callable[[LabelSelectorRequirement, Labels], bool]] = {
-    "In": _in,
-    "NotIn": _not_in,
-    "Exists": _exists,
-    "DoesNotExist": _does_not_exist,
-    "Gt": _greater,
-    "Lt": _less,
-}

@@ -51,7 +51,13 @@ def test_all_parts_must_hold() -> None:
     assert not matches(selector, LABELS)
 
 
-def test_unknown_operator_is_a_fault() -> None:
-    """Validation refuses it, so meeting one is a bug and not a mismatch."""
-    with pytest.raises(ValueError, match="no selector operator"):
-        matches(expression("Like", "team", "a"), LABELS)
+def test_an_unknown_operator_is_never_met() -> None:
+    """Validation refuses it; the core does not stop at what an older version took."""
+    assert not matches(expression("Like", "team", "a"), LABELS)
+
+
+def test_what_is_no_single_integer_is_neither_greater_nor_less() -> None:
+    for operator in ("Gt", "Lt"):
+        assert not matches(expression(operator, "size", "1", "5"), LABELS)
+        assert not matches(expression(operator, "size", "x"), LABELS)
+        assert not matches(expression(operator, "size"), LABELS)

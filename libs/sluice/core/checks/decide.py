@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from sluice.core.timing import backoff_s
+from sluice.core.timing import MICROS_PER_S, backoff_s
 from sluice.core.workload.admission_checks import PENDING, READY, REJECTED, RETRY, CheckState, max_retry_at
 from sluice.core.workload.inputs import short
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -28,7 +28,7 @@ from sluice.events.checks import (
 from sluice.protocol.checks import CheckVerdict
 
 from .pod_set_updates import INVALID, refusal
-from .state import MICROS, Presence, Reservation, State, Tracked, Verdict
+from .state import Presence, Reservation, State, Tracked, Verdict
 from .timeouts import ANSWER_TIMEOUT, silent
 
 type AllowedFor = Literal["ChecksReady", "PreemptionRequired"]
@@ -295,7 +295,7 @@ def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) ->
     ):
         return None
     before = tracked.states.get(data.check)
-    requeue_at = at + _delay_s(state, data, before.retry_count if before is not None else 0) * MICROS
+    requeue_at = at + _delay_s(state, data, before.retry_count if before is not None else 0) * MICROS_PER_S
     if requeue_at <= ended.requeue_at:
         return None
     return ChecksRetry(
@@ -408,7 +408,10 @@ def check_events(state: State, name: str, at: Micros) -> list[Event]:
         status = (True, ACTIVE, BY_PEOPLE)
     elif found is None:
         status = (False, NOT_SEEN, f"No controller {controller} has been seen")
-    elif found.present or at < found.since + state.config.admission_checks.controller_grace_seconds * MICROS:
+    elif (
+        found.present
+        or at < found.since + state.config.admission_checks.controller_grace_seconds * MICROS_PER_S
+    ):
         status = (True, ACTIVE, "The admission check is active")
     else:
         status = (False, LOST, f"The heartbeat of controller {controller} has stopped")
@@ -422,7 +425,7 @@ def check_events(state: State, name: str, at: Micros) -> list[Event]:
 
 def grace_ends(state: State) -> dict[str, Micros]:
     """Return the active checks whose controller is away -> when they become inactive."""
-    grace = state.config.admission_checks.controller_grace_seconds * MICROS
+    grace = state.config.admission_checks.controller_grace_seconds * MICROS_PER_S
     found = {}
     for name, check in state.checks.items():
         controller = state.controllers.get(check.spec.controller_name)

@@ -18,8 +18,6 @@ from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 from sluice.protocol.checks import CheckVerdict
 
-MICROS = 1_000_000
-
 
 @dataclass(slots=True)
 class Verdict:
@@ -242,7 +240,6 @@ class State:
 
 
 __all__ = [
-    "MICROS",
     "Basis",
     "Check",
     "Controller",

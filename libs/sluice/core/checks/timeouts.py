@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from sluice.api.kueue import AdmissionCheck
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from sluice.api.validation.small import MAX_ANSWER_TIMEOUT_S
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Micros, WorkloadKey
 
-from .state import MICROS, Reservation, State, Tracked
+from .state import Reservation, State, Tracked
 
 ANSWER_TIMEOUT = "AnswerTimeout"
 """Reason of a check that is Retry because its controller has said nothing."""
@@ -61,7 +62,7 @@ def heard_all(state: State, tracked: Tracked, reservation: Reservation) -> None:
 def ends(state: State) -> list[Micros]:
     """Return, for each check that may time out, when the first of those who wait for it has waited enough."""
     return [
-        next(iter(waiting.values())) + limit * MICROS
+        next(iter(waiting.values())) + limit * MICROS_PER_S
         for name, waiting in state.unanswered.items()
         if (limit := timeout_s(state, name))
     ]
@@ -75,7 +76,7 @@ def overdue(state: State, at: Micros) -> dict[WorkloadKey, None]:
         if not limit:
             continue
         for key, since in state.unanswered[name].items():
-            if since + limit * MICROS > at:
+            if since + limit * MICROS_PER_S > at:
                 break
             found[key] = None
     return found
@@ -86,7 +87,7 @@ def silent(state: State, reservation: Reservation, at: Micros) -> list[tuple[str
     return [
         (name, limit)
         for name, since in sorted(reservation.unanswered.items())
-        if (limit := timeout_s(state, name)) and since + limit * MICROS <= at
+        if (limit := timeout_s(state, name)) and since + limit * MICROS_PER_S <= at
     ]
 
 

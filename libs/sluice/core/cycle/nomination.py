@@ -7,6 +7,7 @@ import msgspec
 
 from sluice.api.features import enabled
 from sluice.api.meta import LabelSelector
+from sluice.api.selectors import matches
 from sluice.core.flavors.assigner import Pinned, assign, assign_like
 from sluice.core.flavors.assignment import Assignment, Mode, Possibility
 from sluice.core.flavors.memo import is_plain, remembered
@@ -14,7 +15,6 @@ from sluice.core.flavors.podset_reducer import reduce_counts
 from sluice.core.preemption.targets import Target, get_targets, possibility_of
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
-from sluice.core.workload.selectors import matches
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import family_usage, why_barred
 from sluice.core.world.workload import Workload

@@ -4,11 +4,11 @@ Only label keys that the flavor itself sets count: what a pod asks of other labe
 may or may not have, and Kubernetes' own scheduler sees to it later.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sluice.api import kueue
 from sluice.api.core_v1 import NodeSelectorTerm, Taint, Toleration
-from sluice.api.meta import LabelSelectorRequirement
+from sluice.api.selectors import compare, meets
 from sluice.events.base import PodSet
 
 __all__ = ["FlavorRule"]
@@ -60,32 +60,8 @@ def _has_affinity(labels: Mapping[str, str], terms: Sequence[NodeSelectorTerm]) 
 
 def _meets(labels: Mapping[str, str], term: NodeSelectorTerm) -> bool:
     return all(
-        expression.key not in labels or _holds(expression, labels[expression.key])
-        for expression in term.match_expressions
+        expression.key not in labels or meets(expression, labels) for expression in term.match_expressions
     )
-
-
-def _holds(expression: LabelSelectorRequirement, value: str) -> bool:
-    """Evaluate one requirement on a label that is there; one that makes no sense is never met."""
-    match expression.operator:
-        case "In":
-            return value in expression.values
-        case "NotIn":
-            return value not in expression.values
-        case "Exists":
-            return True
-        case "Gt":
-            return _compares(value, expression.values, lambda a, b: a > b)
-        case "Lt":
-            return _compares(value, expression.values, lambda a, b: a < b)
-    return False
-
-
-def _compares(value: str, values: Sequence[str], holds: Callable[[int, int], bool]) -> bool:
-    try:
-        return len(values) == 1 and holds(int(value), int(values[0]))
-    except ValueError:
-        return False
 
 
 def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
@@ -104,9 +80,9 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         case "Exists":
             return True
         case "Gt":
-            return _compares(taint.value, (toleration.value,), lambda a, b: a > b)
+            return compare(taint.value, (toleration.value,)) > 0
         case "Lt":
-            return _compares(taint.value, (toleration.value,), lambda a, b: a < b)
+            return compare(taint.value, (toleration.value,)) < 0
     return False
 
 

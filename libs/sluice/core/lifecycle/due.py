@@ -9,9 +9,9 @@ of `model.Workload` that belong to the life-cycle (`lifecycle_fold`), whether or
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
 from typing import Any
 
+from sluice.core.deadlines import Deadlines
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import READY
 from sluice.core.world.model import World
@@ -45,21 +45,15 @@ _OWN = frozenset((Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Reque
 """The scheduler's own: what follows from them has their cause."""
 
 
-_STALE_LIMIT = 64
-"""Out-of-date entries that the heap may hold beyond as many as are valid."""
-
-
 class Lifecycle:
     """What is due and what will be. Only `note` and `rebuild` change it."""
 
-    __slots__ = ("armed", "due", "heap", "held", "held_in")
+    __slots__ = ("deadlines", "due", "held", "held_in")
 
     def __init__(self) -> None:
         self.due: dict[WorkloadKey, int] = {}
         """Workloads whose `transitions` are not empty -> the cause (a log sequence)."""
-        self.armed: dict[WorkloadKey, Micros] = {}
-        """Next deadline; whatever else the heap says of a workload is out of date."""
-        self.heap: list[tuple[Micros, WorkloadKey]] = []
+        self.deadlines = Deadlines[WorkloadKey]()
         self.held: dict[str, dict[WorkloadKey, None]] = {}
         """Local queue -> workloads that wait for it, or for its cluster queue, to be started again."""
         self.held_in: dict[WorkloadKey, str] = {}
@@ -71,7 +65,6 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
     lc = Lifecycle()
     for workload in world.workloads.values():
         look(world, lc, workload, 0, at)
-    heapify(lc.heap)
     return lc
 
 
@@ -85,7 +78,7 @@ def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> Non
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     """Return what is due at *at*, in uid order, of siblings for the most preferred first; [] when settled."""
-    late = _late(lc, at)
+    late = lc.deadlines.due(at)
     if not lc.due and not late:
         return []
     # Time brought it about; what set the clock is the last thing that happened to the workload.
@@ -118,10 +111,7 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
 
 def deadline(lc: Lifecycle) -> Micros | None:
     """Return the next time at which `decide` may have something to say of its own accord."""
-    heap, armed = lc.heap, lc.armed
-    while heap and armed.get(heap[0][1]) != heap[0][0]:
-        heappop(heap)
-    return heap[0][0] if heap else None
+    return lc.deadlines.next
 
 
 # Which workloads an event concerns
@@ -226,34 +216,13 @@ def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros
         lc.due[key] = cause
     else:
         lc.due.pop(key, None)
-    moment = deadline_of(world, workload)
-    if moment is None:
-        lc.armed.pop(key, None)
-    elif lc.armed.get(key) != moment:
-        lc.armed[key] = moment
-        heappush(lc.heap, (moment, key))
-        if len(lc.heap) > 2 * len(lc.armed) + _STALE_LIMIT:
-            lc.heap = [(when, whose) for whose, when in lc.armed.items()]
-            heapify(lc.heap)
-
-
-def _late(lc: Lifecycle, at: Micros) -> list[WorkloadKey]:
-    """Return whose deadline has come, each once. Out-of-date entries are dropped on the way."""
-    heap, armed = lc.heap, lc.armed
-    late: dict[WorkloadKey, Micros] = {}
-    while heap and heap[0][0] <= at:
-        moment, key = heappop(heap)
-        if armed.get(key) == moment:
-            late[key] = moment
-    for key, moment in late.items():
-        heappush(heap, (moment, key))
-    return list(late)
+    lc.deadlines.set(key, deadline_of(world, workload))
 
 
 def forget(lc: Lifecycle, key: WorkloadKey) -> None:
     """Take a workload that is gone off all lists."""
     lc.due.pop(key, None)
-    lc.armed.pop(key, None)
+    lc.deadlines.set(key, None)
     if lc.held_in:
         _unhold(lc, key)
 

@@ -201,7 +201,7 @@ def _lists(state: SchedulerState) -> Iterator[str]:
 def _lifecycle(state: SchedulerState) -> Iterator[str]:
     """Nobody who is gone is on a list, and who is held is so in one queue."""
     lc, known = state.lifecycle, state.world.workloads
-    for table in (lc.due, lc.armed, lc.held_in):
+    for table in (lc.due, lc.deadlines.of, lc.held_in):
         yield from (f"{key} is gone, and still on a list" for key in table if key not in known)
     held = {key: queue for queue, keys in lc.held.items() for key in keys}
     if held != lc.held_in:

@@ -13,6 +13,8 @@ the rules in `slices_decide`, the published projection in `slices_dispatch`, sna
 from collections.abc import Sequence
 from typing import ClassVar
 
+from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import seq_of
 from sluice.events.job import Lost
@@ -31,8 +33,8 @@ from .fold import HANDLERS
 from .intake import Presence
 from .limits import adjusted
 from .reports import stopped
-from .responses import DUPLICATE, NODE_FAILURES, forgotten
-from .state import MICROS, Finished, Job, State, Todo
+from .responses import DUPLICATE, forgotten
+from .state import Finished, Job, State, Todo
 
 __all__ = ["SliceAggregator"]
 
@@ -101,10 +103,10 @@ class SliceAggregator:
         oldest = next(iter(state.finished.values()), None)
         retention = state.config.retain_finished_jobs_seconds
         if oldest is not None and retention is not None:
-            times.append(oldest.finished_at + retention * MICROS)
+            times.append(oldest.finished_at + retention * MICROS_PER_S)
         kept = state.config.workload_slice_retention_seconds
         if state.aging and kept is not None:
-            times.append(next(iter(state.aging.values()))[1] + kept * MICROS)
+            times.append(next(iter(state.aging.values()))[1] + kept * MICROS_PER_S)
         return min(times, default=None)
 
     def dump(self, state: State) -> bytes:
@@ -172,7 +174,7 @@ def _answer_presence(state: State, presence: Presence, at: Micros, events: list[
 def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:
     excess = len(state.finished) - state.config.retain_finished_jobs_count
     retention = state.config.retain_finished_jobs_seconds
-    over = None if retention is None else at - retention * MICROS
+    over = None if retention is None else at - retention * MICROS_PER_S
     gone: set[JobKey] = set()
     # Time brings it about; the chain of causes leads back to the job's submission.
     for finished in state.finished.values():
@@ -198,7 +200,7 @@ def _forget_slices(state: State, at: Micros) -> list[Event]:
     retention = state.config.workload_slice_retention_seconds
     if retention is None:
         return []
-    over = at - retention * MICROS
+    over = at - retention * MICROS_PER_S
     events: list[Event] = []
     for key, (name, replaced_at) in state.aging.items():
         if replaced_at > over or len(events) >= MAX_EVENTS:

@@ -4,6 +4,7 @@ from heapq import heappush
 
 import msgspec
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import counts
 from sluice.events.base import Event, Micros
 from sluice.events.slices import (
@@ -39,7 +40,7 @@ from .lazy_manifest import in_force, note_before_end
 from .limits import look_at_limits, note_adjusted
 from .resize import grows, note_size
 from .responses import DELETED, REPLACED, SLICE_REPLACED
-from .state import MICROS, Finished, Job, Phase, State, Stop, Todo
+from .state import Finished, Job, Phase, State, Stop, Todo
 
 MAX_LOST = 4096
 """How many agents are remembered after they were lost."""
@@ -216,7 +217,7 @@ def _finished(state: State, event: WorkloadFinished, _seq: int, at: Micros) -> N
     note_before_end(state, job)
     drop_job(state, job)
     key = job.key
-    due = None if job.ttl_s is None else at + job.ttl_s * MICROS
+    due = None if job.ttl_s is None else at + job.ttl_s * MICROS_PER_S
     state.finished[key] = Finished(
         key=key,
         uid=job.uid,

@@ -1,9 +1,6 @@
 """Names of workloads: `job-<name>-<5 hex>`, made from what the log says, so that a replay makes the same."""
 
-import hashlib
-
-_MAX = 253
-_HEX = 5
+from sluice.core.naming import HASH_LENGTH, NAME_LENGTH, short_hash
 
 
 def workload_name(kind: str, group: str, name: str, uid: str, revision: int = 1, taken: str = "") -> str:
@@ -13,10 +10,9 @@ def workload_name(kind: str, group: str, name: str, uid: str, revision: int = 1,
     """
     # A workload that replaces another one gets a new name: what is still said of the old one on
     # other subjects must not be taken for it.
-    prefix = f"{kind.lower()}-{name}"[: _MAX - _HEX - 1]
+    prefix = f"{kind.lower()}-{name}"[: NAME_LENGTH - HASH_LENGTH - 1]
     parts = [kind, group, name, uid] + ([str(revision)] if revision > 1 else [])
     while True:
-        digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()[:_HEX]
-        if (found := f"{prefix}-{digest}") != taken:
+        if (found := f"{prefix}-{short_hash(parts)}") != taken:
             return found
         parts.append("again")

@@ -3,6 +3,7 @@
 import msgspec
 
 from sluice.api.errors import invalid
+from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
 from sluice.events.slices import (
@@ -19,7 +20,6 @@ from .records import next_workload, recreated
 from .resize import other_slices, out_of
 from .responses import (
     DUPLICATE,
-    NODE_FAILURES,
     STALE,
     Events,
     ignored,

@@ -14,7 +14,6 @@ from .submission import Submission
 __all__ = [
     "DELETED",
     "DUPLICATE",
-    "NODE_FAILURES",
     "REPLACED",
     "SLICE_REPLACED",
     "STALE",
@@ -43,7 +42,6 @@ REPLACED = "NoMatchingWorkload"
 SLICE_REPLACED = "WorkloadSliceReplaced"
 """Reason for which a workload slice is finished while its job goes on (WS4)."""
 
-NODE_FAILURES = "NodeFailures"
 
 MAX_COUNT = 2**31 - 1
 

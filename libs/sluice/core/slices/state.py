@@ -19,9 +19,7 @@ from sluice.protocol.dispatch import DispatchPodSet
 
 from .intake import Inbound, Presence
 
-__all__ = ["MICROS", "Finished", "Job", "Phase", "State", "Stop", "Todo"]
-
-MICROS = 1_000_000
+__all__ = ["Finished", "Job", "Phase", "State", "Stop", "Todo"]
 
 
 class Phase(IntEnum):

@@ -18,6 +18,7 @@ import msgspec
 from sluice.api.labels import (
     GATE_CONCURRENT_ADMISSION,
 )
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED
 from sluice.events.base import Event, Micros
 from sluice.events.variants import (
@@ -36,7 +37,7 @@ from sluice.events.variants import (
 )
 
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
-from .state import MICROS, Family, Policy, State, Variant
+from .state import Family, Policy, State, Variant
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
@@ -65,7 +66,7 @@ def family_events(state: State, family: Family, at: Micros) -> list[Event]:
         return events
     events += _admit(family)
     # Whose turn it is to preempt depends on who is active.
-    return events or _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS)
+    return events or _gates(family, at, state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
 
 
 def family_deadline(state: State, family: Family) -> Micros | None:
@@ -81,16 +82,16 @@ def family_deadline(state: State, family: Family) -> Micros | None:
         if desired(family, policy, variant, _FOREVER)[0] == variant.active:
             continue
         if not variant.active and wanted.create_delay_s:
-            times.append(family.since + wanted.create_delay_s * MICROS)
+            times.append(family.since + wanted.create_delay_s * MICROS_PER_S)
         elif variant.active and wanted.delete_delay_s is not None and family.admitted_at is not None:
-            times.append(family.admitted_at + wanted.delete_delay_s * MICROS)
+            times.append(family.admitted_at + wanted.delete_delay_s * MICROS_PER_S)
     holder = _gate_holder(family)
     if (
         holder is not None
         and holder.gate_at is not None
         and (_next_gate(family) is not None or _leaves_it_to(family, holder))
     ):
-        times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS)
+        times.append(holder.gate_at + state.config.preemption_gate_timeout_seconds * MICROS_PER_S)
     return min(times, default=None)
 
 
@@ -235,7 +236,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
         return False, "its admission check having been rejected"
     wanted = policy.named(variant.name)
     delay_s = wanted.create_delay_s if wanted is not None else 0
-    is_due = at >= family.since + delay_s * MICROS
+    is_due = at >= family.since + delay_s * MICROS_PER_S
     admitted = next((v for v in family.variants.values() if v.runs), None)
     if admitted is None:
         if not is_due:
@@ -252,7 +253,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
         return False, f'being lower priority than admitted Variant "{admitted.key}"'
     delete_s = wanted.delete_delay_s if wanted is not None else None
     since = family.admitted_at
-    if delete_s is not None and since is not None and at >= since + delete_s * MICROS:
+    if delete_s is not None and since is not None and at >= since + delete_s * MICROS_PER_S:
         return False, f'deleteDelaySeconds: {delete_s} after Variant "{admitted.key}" was admitted'
     if not is_due:
         return False, f"createDelaySeconds: {delay_s}"

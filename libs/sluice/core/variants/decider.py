@@ -45,7 +45,9 @@ class VariantController:
 
     def decide(self, state: State, at: Micros) -> Sequence[Event]:
         """Return the next events of every family that has changed, oldest parent first."""
-        state.todo.update(dict.fromkeys(state.late(at)))
+        for key in state.deadlines.due(at):
+            state.deadlines.set(key, None)
+            state.todo[key] = None
         if not state.todo:
             return ()
         families = [state.families[key] for key in state.todo]
@@ -57,7 +59,7 @@ class VariantController:
             if not found:
                 # Settled: what is looked at again without a change says the same.
                 del state.todo[family.key]
-                state.arm(family.key, family_deadline(state, family))
+                state.deadlines.set(family.key, family_deadline(state, family))
                 continue
             events += _caused(state, family, found, at)
             state.made += sum(isinstance(event, VariantCreated) for event in found)
@@ -69,8 +71,8 @@ class VariantController:
     def deadline(self, state: State) -> Micros | None:
         """Return when the next delay is over, or a gate's time."""
         for key in state.todo:
-            state.arm(key, family_deadline(state, state.families[key]))
-        return state.next_deadline()
+            state.deadlines.set(key, family_deadline(state, state.families[key]))
+        return state.deadlines.next
 
     def dump(self, state: State) -> bytes:
         return snapshot.dump(state)

@@ -111,7 +111,7 @@ def _gone(
         state.of_variant.pop(key, None)
     state.altered(family)
     state.todo.pop(family.key, None)
-    state.arm(family.key, None)
+    state.deadlines.set(family.key, None)
 
 
 def _stopped(state: State, event: WorkloadStopped, seq: int, _at: Micros) -> None:

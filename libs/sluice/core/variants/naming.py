@@ -1,9 +1,7 @@
 """Names of variants: `<parent less its hash>-variant-<flavor or variant>-<5 hex>` (CA5)."""
 
-import hashlib
+from sluice.core.naming import HASH_LENGTH, NAME_LENGTH, short_hash
 
-_MAX = 253
-_HEX = 5
 _MARK = "-variant-"
 
 
@@ -15,13 +13,12 @@ def variant_name(parent: str, parent_uid: str, variant: str, before: int = 0) ->
     Long names are cut, the parent's part first, so a name cannot be taken apart again.
     """
     base = parent.rpartition("-")[0] or parent
-    room = _MAX - _HEX - 1 - len(_MARK)
+    room = NAME_LENGTH - HASH_LENGTH - 1 - len(_MARK)
     # The marker stays, whatever has to be cut.
     tail = variant[:room]
     base = base[: room - len(tail)]
-    text = "\n".join(("", "", parent, parent_uid, variant, *((str(before),) if before else ())))
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HEX]
-    return f"{base}{_MARK}{tail}-{digest}"
+    parts = ("", "", parent, parent_uid, variant, *((str(before),) if before else ()))
+    return f"{base}{_MARK}{tail}-{short_hash(parts)}"
 
 
 __all__ = ["variant_name"]

@@ -55,7 +55,7 @@ def load(data: bytes) -> State:
         state.by_queue.setdefault(f"{record.namespace}/{record.queue_name}", {})[family.key] = None
         for key in family.variants:
             state.of_variant[key] = family
-        state.arm(family.key, family_deadline(state, family))
+        state.deadlines.set(family.key, family_deadline(state, family))
     return state
 
 

@@ -6,15 +6,12 @@ state has nothing to do before its next deadline, so neither is part of a snapsh
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 
 from sluice.api import kueue
 from sluice.api.features import enabled
+from sluice.core.deadlines import Deadlines
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
-
-MICROS = 1_000_000
-_STALE_LIMIT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +157,8 @@ class State:
     policies: dict[str, Policy | None] = field(default_factory=dict)
     """Cluster queue -> its policy. Derived."""
     todo: dict[WorkloadKey, None] = field(default_factory=dict)
-    armed: dict[WorkloadKey, Micros] = field(default_factory=dict)
-    heap: list[tuple[Micros, WorkloadKey]] = field(default_factory=list)
+    deadlines: Deadlines[WorkloadKey] = field(default_factory=Deadlines)
+    """When a family is to be looked at although nothing happens."""
     at: Micros = 0
     """Of the event that is folded now."""
     whole: dict[WorkloadKey, Policy] = field(default_factory=dict)
@@ -202,32 +199,6 @@ class State:
             self.todo[family.key] = None
             family.changed_at = max(family.changed_at, self.at)
             family.cause = max(family.cause, cause)
-
-    def arm(self, key: WorkloadKey, moment: Micros | None) -> None:
-        """Note when the family must be looked at next although nothing happens."""
-        if moment is None:
-            self.armed.pop(key, None)
-        elif self.armed.get(key) != moment:
-            self.armed[key] = moment
-            heappush(self.heap, (moment, key))
-            if len(self.heap) > 2 * len(self.armed) + _STALE_LIMIT:
-                self.heap = [(when, whose) for whose, when in self.armed.items()]
-                heapify(self.heap)
-
-    def next_deadline(self) -> Micros | None:
-        heap = self.heap
-        while heap and self.armed.get(heap[0][1]) != heap[0][0]:
-            heappop(heap)
-        return heap[0][0] if heap else None
-
-    def late(self, at: Micros) -> list[WorkloadKey]:
-        """Return whose deadline has come, and forget those deadlines."""
-        found: dict[WorkloadKey, None] = {}
-        while (moment := self.next_deadline()) is not None and moment <= at:
-            key = heappop(self.heap)[1]
-            self.armed.pop(key, None)
-            found[key] = None
-        return list(found)
 
 
 def restricted(policy: Policy, allowed: Sequence[str]) -> dict[int, Wanted]:
@@ -283,7 +254,6 @@ def policy_of(spec: kueue.ClusterQueueSpec) -> Policy | None:
 
 
 __all__ = [
-    "MICROS",
     "Family",
     "Policy",
     "State",

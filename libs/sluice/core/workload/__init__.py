@@ -9,6 +9,5 @@ __all__ = [
     "pending_reasons",
     "pod_resources",
     "reasons",
-    "selectors",
     "variant_events",
 ]

@@ -1,6 +1,7 @@
 """Why a workload, or its queue, is switched off."""
 
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.pending_reasons import MISCONFIGURED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.world.inadmissible import stopped
 from sluice.core.world.workload import Workload
@@ -36,9 +37,9 @@ def queue_words(state: SchedulerState, record: WorkloadRecord) -> tuple[str, str
     world = state.world
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     if local is None:
-        return "Misconfigured", f"LocalQueue {record.queue_name} doesn't exist"
+        return MISCONFIGURED, f"LocalQueue {record.queue_name} doesn't exist"
     if local.cluster_queue not in world.cluster_queues:
-        return "Misconfigured", f"ClusterQueue {local.cluster_queue} doesn't exist"
+        return MISCONFIGURED, f"ClusterQueue {local.cluster_queue} doesn't exist"
     if stopped(local.stop_policy):
         return "Suspended", f"LocalQueue {local.key} is stopped ({local.stop_policy})"
     if not world.cluster_queues[local.cluster_queue].active:

@@ -17,6 +17,7 @@ from sluice.core.variants.decide import desired
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import State as VariantState
 from sluice.core.variants.state import Variant
+from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, Evicted, Preempted, QuotaReserved
@@ -135,7 +136,7 @@ def _why(scheduled: SchedulerState, variant: Variant) -> str:
     workload = scheduled.world.workloads.get(variant.key)
     peers = workload.peers if workload is not None else None
     if peers is None or not peers.reason:
-        return "PendingEvaluation"
+        return PENDING_EVALUATION
     return f"{peers.reason}: {without_other_flavors(peers.message)}".removesuffix(": ")
 
 

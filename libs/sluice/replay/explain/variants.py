@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import desired
-from sluice.core.variants.state import MICROS, Family, Policy, State, Variant
+from sluice.core.variants.state import Family, Policy, State, Variant
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
 
@@ -28,7 +29,7 @@ def notes(state: State, key: str, at: Micros) -> dict[str, VariantNote]:
     if family is None:
         return {}
     policy = state.policy_of(family)
-    timeout = state.config.preemption_gate_timeout_seconds * MICROS
+    timeout = state.config.preemption_gate_timeout_seconds * MICROS_PER_S
     return {variant.key: _note(family, policy, variant, at, timeout) for variant in family.ordered()}
 
 
@@ -42,11 +43,11 @@ def _note(
         if variant.failed:
             found.inactive_because = f"{variant.failed}: {variant.failed_message}"
         if wanted is not None and wanted.create_delay_s and family.running is None:
-            due = family.since + wanted.create_delay_s * MICROS
+            due = family.since + wanted.create_delay_s * MICROS_PER_S
             if due > at:
                 found.next = f"It is let into the race at {rfc3339(due)} (createDelaySeconds)."
     elif wanted is not None and wanted.delete_delay_s is not None and family.admitted_at is not None:
-        due = family.admitted_at + wanted.delete_delay_s * MICROS
+        due = family.admitted_at + wanted.delete_delay_s * MICROS_PER_S
         if due > at and family.running not in (None, variant.key):
             found.next = f"It gives up at {rfc3339(due)} (deleteDelaySeconds)."
     found.gate = _gate(family, variant, timeout)

@@ -14,6 +14,7 @@ from sluice.core.flavors.assignment import Mode
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
+from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
@@ -322,9 +323,9 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
-        return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
+        return MISCONFIGURED, "Workload namespace doesn't match ClusterQueue selector"
     if record.misconfigured:
-        return "Misconfigured", record.misconfigured
+        return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
 
@@ -362,11 +363,11 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
             reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
-        reason, message = "PendingEvaluation", f"It would fit by itself, and has not had its turn{ahead}."
+        reason, message = PENDING_EVALUATION, f"It would fit by itself, and has not had its turn{ahead}."
     else:
         message = (found.message if found is not None else entry.message) or recorded.message
     if report.rule:
         report.message += f" {message}" if message else ""
         return
-    report.rule = reason or "PendingEvaluation"
+    report.rule = reason or PENDING_EVALUATION
     report.message = message

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.scheduler import (
     Admitted,
@@ -19,8 +20,6 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted, VariantCreated, VariantDeleted, VariantUpdated
-
-MICROS = 1_000_000
 
 Nominal = Mapping[tuple[str, str, str], int]
 """(queue, flavor, resource) -> nominal quota."""
@@ -288,7 +287,7 @@ class Collector:
             "admitted": len(waits.all),
             "neverAdmitted": waits.lives - len(waits.all),
             "finished": waits.finished,
-            "makespanSeconds": round(max(0, self.end - self.begin) / MICROS, 3),
+            "makespanSeconds": round(max(0, self.end - self.begin) / MICROS_PER_S, 3),
             "waits": {"all": _summary(waits.all)},
             "waitsByClass": {name: _summary(found) for name, found in sorted(waits.by_class.items())},
             "waitsByQueue": {name: _summary(found) for name, found in sorted(waits.by_queue.items())},
@@ -296,11 +295,11 @@ class Collector:
             "migrations": self.evicted.get("FlavorMigration", 0),
             "evictions": dict(sorted(self.evicted.items())),
             "useSeconds": {
-                f"{f}/{r}": round(v / MICROS / (1000 if r == "cpu" else 1), 3)
+                f"{f}/{r}": round(v / MICROS_PER_S / (1000 if r == "cpu" else 1), 3)
                 for (f, r), v in sorted(used.items())
             },
             "borrowedSeconds": {
-                name: round(v / MICROS / (1000 if name.endswith("/cpu") else 1), 3)
+                name: round(v / MICROS_PER_S / (1000 if name.endswith("/cpu") else 1), 3)
                 for name, v in sorted(lent.items())
                 if v
             },
@@ -406,6 +405,6 @@ def _summary(waits: list[int]) -> dict[str, float]:
     mean = sum(waits) / len(waits)
     return {
         "count": len(waits),
-        "mean": round(mean / MICROS, 3),
-        **{k: round(v / MICROS, 3) for k, v in at.items()},
+        "mean": round(mean / MICROS_PER_S, 3),
+        **{k: round(v / MICROS_PER_S, 3) for k, v in at.items()},
     }

@@ -413,5 +413,5 @@ def test_deadlines_that_are_over_do_not_pile_up():
         history.tell(Admitted(workload=WorkloadKey(f"ns/{name}"), cause=0))
         history.at += SECOND
         history.tell(WorkloadFinished(workload=WorkloadKey(f"ns/{name}"), cause=0))
-    assert len(history.lc.heap) < 100
+    assert len(history.lc.deadlines._heap) < 100
     assert history.deadline_s() is None

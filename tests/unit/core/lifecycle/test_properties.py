@@ -138,7 +138,7 @@ def test_every_history_settles(history_of):
         validate(history)
         live, loaded = history.lc, due.rebuild(history.world, history.at)
         assert loaded.due == live.due == {}
-        assert loaded.armed == live.armed
+        assert loaded.deadlines.of == live.deadlines.of
         assert {k: set(v) for k, v in loaded.held.items()} == {k: set(v) for k, v in live.held.items()}
 
 

@@ -26,7 +26,7 @@ from sluice.cli.kit.table import one_line
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.submission import parse, read
-from sluice.core.workload.pending_reasons import ADMISSION_GATED
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, PENDING_EVALUATION
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event
@@ -293,7 +293,7 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
         return f"{': '.join(closed)}{f'.{near}' if near else ''}"
     if gated_by := record.annotations.get(GATED_BY_ANNOTATION):
         return f"{ADMISSION_GATED}: Admission is gated by: {gated_by}"
-    return ": ".join(filter(None, (outcome.reason or "PendingEvaluation", outcome.message)))
+    return ": ".join(filter(None, (outcome.reason or PENDING_EVALUATION, outcome.message)))
 
 
 def _record(

@@ -122,6 +122,18 @@ MENDED: tuple[Mutant, ...] = (
         theme="racing",
     ),
     Mutant(
+        "B5-wake",
+        "a variant is woken only by as much as if its siblings held nothing",
+        (
+            (
+                "libs/sluice/core/cycle/requeue_filter.py",
+                "    if held:\n        sums = _beyond(sums, held)\n",
+                "",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
         "B5-charge",
         "what siblings share is charged twice",
         (
@@ -137,6 +149,18 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+    ),
+    Mutant(
+        "SC5-keeper",
+        "what was kept for a StrictFIFO blocker that has gone is offered to nobody",
+        (
+            (
+                "libs/sluice/core/queueing/manager.py",
+                "            if before is not None:\n                self.wake(queue)",
+                "            if False:\n                self.wake(queue)",
+            ),
+        ),
+        theme="preemption",
     ),
     Mutant(
         "B6",

@@ -180,6 +180,14 @@ class Cell:
                 self.ready[key] = now
                 self.message(key.partition("/")[2], "JobPodsReady", {"attempt": entry.attempt})
 
+    def checks_asked(self) -> list[int]:
+        """Return for how many pods there is quota of each workload that waits for its checks."""
+        return [
+            sum(pods.count for pods in workload.assignment)
+            for workload in self.scheduler.state.world.workloads.values()
+            if workload.assignment is not None and workload.admitted_at is None
+        ]
+
     def checks_say(self, *, ready: bool) -> bool:
         """Answer for the checks of all workloads that wait for them; return whether there are any."""
         events: list[Event] = []

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from sluice.core.slices.state import Phase
 from sluice.events.base import JobKey
 from tests.examples import examples
 
-from .elastic_cell import Cell
+from .elastic_cell import ELASTIC, Cell
 
 JOBS = ("a", "b", "c")
 
@@ -207,4 +208,58 @@ def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None
     for key, job in world.slices.state.jobs.items():
         if job.reserved and job.admitted:
             assert world.running(key) == world.charged(key)
+    world.redecide()
+
+
+def checked_cell(running: dict[str, int]) -> Cell:
+    """Return a cell with room, where a job runs in a queue with a check, with so many pods of each set."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.queue("left", 20, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
+    metadata = {"name": "a", "namespace": "default", "annotations": {ELASTIC: "true"}}
+    groups = [
+        {"name": name, "replicas": count, "resources": {"cpu": 1}, "command": ["true"]}
+        for name, count in running.items()
+    ]
+    spec = {"queueName": "left", "podSets": groups}
+    manifest = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    world.message("a", "JobSubmitted", manifest)
+    world.settle(ready=True)
+    world.checks_say(ready=True)
+    world.settle(ready=True)
+    assert world.running(JobKey("default/a")) == sum(running.values())
+    return world
+
+
+@pytest.mark.parametrize(
+    ("running", "sizes"),
+    [
+        pytest.param({"main": 2}, [{"main": 2}, {"main": 5}, {"main": 4}], id="to the pods that run"),
+        pytest.param({"main": 2}, [{"main": 1}, {"main": 4}], id="to fewer"),
+        pytest.param(
+            {"main": 2}, [{"main": 1}, {"main": 2}, {"main": 4}], id="to fewer, and up in two steps"
+        ),
+        pytest.param({"a": 2, "b": 2}, [{"a": 2, "b": 4}], id="in one pod set, for another"),
+    ],
+)
+def test_a_growth_taken_back_and_asked_for_again_begins_anew(
+    running: dict[str, int], sizes: list[dict[str, int]]
+) -> None:
+    """WS3: sizes that come at once are as good as one by one; what checks approve is what the job gets."""
+    world = checked_cell(running)
+    job = world.slices.state.jobs[JobKey("default/a")]
+    first, last = next(iter(running)), sum({**running, **sizes[-1]}.values())
+    world.message("a", "JobScaled", {"podSets": {first: 4}})
+    world.settle(ready=True)
+    assert world.checks_asked() == [4 - running[first] + sum(running.values())]
+    for size in sizes:
+        world.message("a", "JobScaled", {"podSets": size})
+    world.settle(ready=True)
+    assert world.checks_asked() == [last]
+    world.checks_say(ready=True)
+    world.settle(ready=True)
+    assert world.running(job.key) == world.charged(job.key) == last
+    assert (job.attempt, job.pending) == (1, None)
+    world.check_settled()
     world.redecide()

@@ -31,7 +31,7 @@ from sluice.core.world.variants import (
     standing,
 )
 from sluice.core.world.workload import Workload
-from sluice.core.world.workload_slices import must_wait, replacement, withdrawal
+from sluice.core.world.workload_slices import grants_more, must_wait, replaced_slice, replacement, withdrawal
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import (
     Admitted,
@@ -184,10 +184,14 @@ def _has_passed(world: World, workload: Workload) -> bool:
 
 
 def _why_not_replacing(world: World, workload: Workload) -> tuple[str, str] | None:
-    """WS6: without the old slice, what was reserved is less than the job needs."""
+    """WS6: without the old slice, what was reserved is less than the job needs; or it adds nothing."""
     old = workload.record.replaces
     if workload.delta and (old not in world.workloads or must_wait(world, workload, workload.cluster_queue)):
         return (PENDING_EVALUATION, "The workload slice to be replaced has no quota any more")
+    running = replaced_slice(world, workload)
+    if running is not None and not grants_more(workload, running):
+        # WS3: to replace it would give the job nothing, and use up what checks have approved.
+        return (PENDING_EVALUATION, f"What was reserved is no more than {old} has")
     return None
 
 

@@ -6,7 +6,8 @@ from sluice.events.job import JobActivated, JobDeactivated
 from sluice.events.slices import WorkloadUpdated
 
 from .intake import Inbound
-from .responses import DUPLICATE, STALE, Events, held, ignored, unknown
+from .resize import taken_back
+from .responses import DUPLICATE, STALE, STOPS, WITHDRAWS, Events, held, ignored, unknown
 from .state import Phase, State, Stop
 
 
@@ -19,10 +20,11 @@ def switched(state: State, key: JobKey, inbound: Inbound, data: JobActivated | J
     job = state.jobs.get(key)
     if job is None:
         return ignored(inbound, STALE) if key in state.finished else unknown(inbound, key)
-    if job.phase is Phase.STOPPING and (
-        job.stop is not Stop.EVICTED or any(seq < inbound.seq for seq in state.inbox.get(key, {}))
-    ):
-        return held(state, key, inbound)
+    waits = any(seq < inbound.seq for seq in state.inbox.get(key, {}))
+    if job.phase is Phase.STOPPING and (job.stop is not Stop.EVICTED or waits):
+        return held(state, key, inbound, STOPS)
+    if waits and taken_back(state, job):
+        return held(state, key, inbound, WITHDRAWS)
     active = isinstance(data, JobActivated)
     events: list[Event] = [
         WorkloadUpdated(cause=inbound.seq, workload=record.key, active=active, message=short(data.message))

@@ -1,8 +1,8 @@
 """What each message and each turn of a workload leads to. Pure: reads the state, returns events.
 
 A message is answered by the events that name it as their cause, by Rejected, or in InputsIgnored. The
-one exception are submissions, sizes and deletions that must wait for a job to stop: for them `answer`
-returns nothing, and they stay in the inbox.
+one exception are submissions, sizes and deletions that must wait for a job to stop, or for its growth to be
+withdrawn: for them `answer` returns nothing, and they stay in the inbox.
 """
 
 from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, immutable
@@ -51,6 +51,7 @@ from .resize import (
     resize,
     resizes,
     same_but_for_size,
+    taken_back,
     turn_of_pending,
     wanted,
     was_refused,
@@ -62,6 +63,8 @@ from .responses import (
     REPLACED,
     SLICE_REPLACED,
     STALE,
+    STOPS,
+    WITHDRAWS,
     Events,
     forgotten,
     held,
@@ -104,8 +107,8 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
     known = job or finished
     if known is not None and known.message_id == inbound.message_id:
         return ignored(inbound, DUPLICATE)
-    if job is not None and job.phase is Phase.STOPPING:
-        return held(state, key, inbound)
+    if job is not None and (why := _waits_for(state, job)):
+        return held(state, key, inbound, why)
     unchanged = job is not None and job.digest == submission.digest
     if job is not None and unchanged and job.record.active and not was_refused(job):
         return ignored(inbound, DUPLICATE)
@@ -123,6 +126,13 @@ def _submitted(state: State, key: JobKey, inbound: Inbound, submission: Submissi
     if finished is not None:
         return (created, *forgotten(finished, inbound.seq))
     return (created,)
+
+
+def _waits_for(state: State, job: Job) -> str:
+    """Return what must come before the job's manifest or size changes again; "" if nothing."""
+    if job.phase is Phase.STOPPING:
+        return STOPS
+    return WITHDRAWS if taken_back(state, job) else ""
 
 
 def _edited(
@@ -213,8 +223,8 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
     job = state.jobs.get(key)
     if job is None:
         return ignored(inbound, STALE) if key in state.finished else unknown(inbound, key)
-    if job.phase is Phase.STOPPING:
-        return held(state, key, inbound)
+    if why := _waits_for(state, job):
+        return held(state, key, inbound, why)
     if scaled.generation is not None and scaled.generation < job.generation:
         return ignored(inbound, STALE)
     if errors := wrong_sizes(job, scaled):

@@ -7,7 +7,8 @@ A job whose workload has quota keeps it, and with it its processes, while its si
 - another size while the second slice waits: that one is changed in place. When it becomes no larger than
   the first, it needs nothing more: the scheduler withdraws it, and it is deleted. That is the scheduler's
   to say, since it may have admitted it meanwhile; so whatever it decides, the newest slice has the newest
-  size.
+  size. Until it has, the next size waits: growth that comes after is another one, whatever was reserved
+  and approved for the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ import msgspec
 from sluice.api import labels
 from sluice.api.errors import FieldError, invalid
 from sluice.api.features import enabled
-from sluice.core.workload.charges import counts
+from sluice.core.workload.charges import asks_for_more, counts
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
@@ -47,6 +48,7 @@ __all__ = [
     "resize",
     "resizes",
     "same_but_for_size",
+    "taken_back",
     "turn_of_pending",
     "wanted",
     "was_refused",
@@ -81,6 +83,16 @@ def wanted(job: Job) -> Sequence[PodSet]:
 def was_refused(job: Job) -> bool:
     """Tell whether a check has rejected the growth that the job asks for; whoever asks again means it."""
     return job.pending is not None and job.record.active and not job.pending.active
+
+
+def taken_back(state: State, job: Job) -> bool:
+    """Tell whether the job's growth was taken back, and the scheduler has yet to say what becomes of it.
+
+    It withdraws the pending slice, or has admitted it already, or the running one loses its quota.
+    """
+    if job.pending is None or asks_for_more(job.pending.pod_sets, job.record.pod_sets):
+        return False
+    return resizes(state, job)
 
 
 def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:

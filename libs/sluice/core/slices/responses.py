@@ -14,9 +14,12 @@ from .submission import Submission
 __all__ = [
     "DELETED",
     "DUPLICATE",
+    "MAX_HELD",
     "REPLACED",
     "SLICE_REPLACED",
     "STALE",
+    "STOPS",
+    "WITHDRAWS",
     "Events",
     "forgotten",
     "held",
@@ -46,7 +49,11 @@ SLICE_REPLACED = "WorkloadSliceReplaced"
 MAX_COUNT = 2**31 - 1
 
 MAX_HELD = 32
-"""Changes that wait for one job to stop."""
+"""Changes that wait for one job to stop, or for its growth to be withdrawn."""
+
+STOPS = "the job is stopping, and {} changes wait for that: wait until it has stopped"
+WITHDRAWS = "the job's growth was taken back, and {} changes wait for the scheduler to withdraw it"
+"""Why a change cannot be held, after as many others."""
 
 Events = Sequence[Event]
 
@@ -67,13 +74,12 @@ def unknown(inbound: Inbound, key: JobKey) -> Events:
     return rejected(inbound, (not_found("subject", key),))
 
 
-def held(state: State, key: JobKey, inbound: Inbound) -> Events:
-    """Let a change wait for the job to stop; refuse it when too many wait for that already."""
+def held(state: State, key: JobKey, inbound: Inbound, why: str) -> Events:
+    """Let a change wait for what *why* says; refuse it when too many wait for that already."""
     before = sum(1 for seq in state.inbox.get(key, {}) if seq < inbound.seq)
     if before < MAX_HELD:
         return ()
-    text = f"the job is stopping, and {before} changes wait for that: wait until it has stopped"
-    return rejected(inbound, (forbidden("", text),))
+    return rejected(inbound, (forbidden("", why.format(before)),))
 
 
 def forgotten(finished: Finished, cause: int) -> Sequence[Event]:

@@ -79,6 +79,15 @@ def counts(pod_sets: Iterable[PodSet]) -> dict[str, int]:
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
+def asks_for_more(pod_sets: Iterable[PodSet], than: Iterable[PodSet]) -> bool:
+    """Tell whether a slice has pods that the one which it is to replace has not (WS3)."""
+    had = {pods.name: pods for pods in than}
+    return any(
+        (kept := had.get(pods.name)) is None or pods.count > kept.count or pods.requests != kept.requests
+        for pods in pod_sets
+    )
+
+
 def add(totals: dict[FlavorResource, int], charged: Mapping[FlavorResource, int]) -> None:
     """Add a charge to running totals."""
     for fr, amount in charged.items():
@@ -104,6 +113,7 @@ def beyond(
 
 __all__ = [
     "add",
+    "asks_for_more",
     "beyond",
     "charge",
     "counts",

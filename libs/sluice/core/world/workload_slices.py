@@ -8,7 +8,7 @@ never waits beside a slice that has no quota, or is about to lose it: then the j
 from collections.abc import Sequence
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.workload.charges import counts, given_back, left, scaled
+from sluice.core.workload.charges import asks_for_more, counts, given_back, left, scaled
 from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import QuotaReleased, WorkloadSliceReplaced, WorkloadSliceWithdrawn
 
@@ -71,13 +71,18 @@ def replacement(world: World, workload: Workload, cause: int) -> Sequence[Worklo
     return (WorkloadSliceReplaced(cause=cause, workload=old.key, by=workload.key, message=message),)
 
 
-def asks_for_more(workload: Workload, old: Workload) -> bool:
-    """Tell whether a slice has pods that the one which it is to replace has not."""
-    had = {pods.name: pods for pods in old.record.pod_sets}
-    return any(
-        (kept := had.get(pods.name)) is None or pods.count > kept.count or pods.requests != kept.requests
-        for pods in workload.record.pod_sets
-    )
+def grants_more(workload: Workload, old: Workload) -> bool:
+    """Tell whether a slice has quota for pods that the one which it is to replace has none for.
+
+    It has not, when what it was reserved was given up for other pods since, which no quota is reserved for.
+    """
+    assert workload.assignment is not None
+    assert old.assignment is not None
+    had = {pods.name: pods.count for pods in old.assignment}
+    if any(pods.count > had.get(pods.name, 0) for pods in workload.assignment):
+        return True
+    before = {pods.name: pods.requests for pods in old.record.pod_sets}
+    return any(pods.requests != before.get(pods.name) for pods in workload.record.pod_sets)
 
 
 def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
@@ -89,7 +94,7 @@ def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
     old = replaced_slice(world, workload)
     if old is None or workload.admitted_at is not None or old.evicted_at is not None or old.stopped:
         return []
-    if asks_for_more(workload, old):
+    if asks_for_more(workload.record.pod_sets, old.record.pod_sets):
         return []
     message = f"The job is to have no more pods than {old.key} has"
     ended = WorkloadSliceWithdrawn(cause=cause, workload=workload.key, running=old.key, message=message)
@@ -107,8 +112,8 @@ def inherit(new: Workload, old: Workload, at: Micros) -> None:
 
 
 __all__ = [
-    "asks_for_more",
     "charged",
+    "grants_more",
     "inherit",
     "must_wait",
     "replaced_slice",

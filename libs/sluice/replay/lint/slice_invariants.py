@@ -8,8 +8,8 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.resize import out_of
 from sluice.core.slices.state import State
-from sluice.core.workload.charges import counts, given_back
-from sluice.core.world.workload_slices import asks_for_more
+from sluice.core.workload.charges import asks_for_more, counts, given_back
+from sluice.core.world.workload_slices import grants_more
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced, WorkloadSliceWithdrawn
 from sluice.events.slices import (
@@ -24,7 +24,9 @@ from .observer import Observer
 
 
 class GrowthObserver(Observer):
-    """A slice takes the place of another one for more pods only; growth that was taken back ends (WS3)."""
+    """A slice takes the place of another one for more pods only, asked for and granted; growth that was taken
+    back ends (WS3).
+    """
 
     name = "growth"
     decider = Scheduler
@@ -46,8 +48,10 @@ class GrowthObserver(Observer):
         old = new and new.record.replaces and state.world.workloads.get(new.record.replaces)
         if not new or not old or old.assignment is None or old.evicted_at is not None or old.stopped:
             return
-        if not asks_for_more(new, old):
+        if not asks_for_more(new.record.pod_sets, old.record.pod_sets):
             yield f"{new.key} takes the place of {old.key} and asks for no more pods than that has"
+        elif new.assignment is not None and not grants_more(new, old):
+            yield f"{new.key} takes the place of {old.key} and has quota for no more pods than that has"
 
     def _withdrawn(self, _: SchedulerState, event: WorkloadSliceWithdrawn) -> Iterable[str]:
         self.withdrawn[event.workload] = None

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.core.slices.responses import MAX_HELD
 from sluice.core.slices.state import Phase
 from sluice.events.base import Event, PodSetAssignment, WorkloadKey
 from sluice.events.checks import ChecksRejected, CheckStateChanged
@@ -187,7 +188,9 @@ def test_a_waiting_slice_is_changed_not_added_to(world: Elastic) -> None:
     assert updates(world.scale(main=4)) == [(second, {"main": 4})]
     assert updates(world.scale(main=2)) == [(first, {"main": 2}), (second, {"main": 2})]
     assert world.pods() == {"main": (2, 2, 0)}
-    assert updates(world.scale(main=6)) == [(second, {"main": 6})]
+    withdraw(world)
+    world.settle()
+    created(world.scale(main=6))
     assert world.pods() == {"main": (2, 2, 4)}
     world.grow()
     assert world.pods() == {"main": (6, 6, 0)}
@@ -220,18 +223,68 @@ def test_a_growth_taken_back_is_deleted_when_the_scheduler_has_withdrawn_it(worl
 
 
 def test_a_growth_after_the_scheduler_has_withdrawn_the_last(world: Elastic) -> None:
-    """The size that was asked for meanwhile is not lost: it begins anew."""
+    """Sizes that are asked for meanwhile wait for that, so that they begin anew; none is lost."""
     first = running(world)
-    second = created(world.scale(main=5)).workload.key
+    created(world.scale(main=5))
     world.scale(main=3)
-    assert updates(world.scale(main=6)) == [(second, {"main": 6})]
+    assert world.scale(main=6) == []
+    assert world.scale(main=7) == []
     withdraw(world)
     events = world.settle()
-    assert names(events) == ["WorkloadDeleted", "WorkloadCreated"]
+    assert names(events) == ["WorkloadDeleted", "WorkloadCreated", "WorkloadUpdated"]
     assert created(events).workload.replaces == first
-    assert world.sizes() == [{"main": 3}, {"main": 6}]
+    assert world.sizes() == [{"main": 3}, {"main": 7}]
     world.grow()
-    assert world.pods() == {"main": (6, 6, 0)}
+    assert world.pods() == {"main": (7, 7, 0)}
+    world.check()
+
+
+def test_a_growth_that_was_admitted_before_it_was_taken_back(world: Elastic) -> None:
+    """What was asked for after that begins with the slice that was admitted."""
+    running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.scale(main=3)
+    world.scale(main=6)
+    world.grow(main=5)
+    assert world.workload() == second
+    assert world.sizes() == [{"main": 3}, {"main": 6}]
+    world.check()
+
+
+def test_what_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
+    """Reports and deletions do not wait; people switch a job off after the changes that they asked for."""
+    running(world)
+    world.scale(main=5)
+    world.scale(main=3)
+    world.scale(main=6)
+    assert names(world.job("JobPodsReady", {"attempt": 1})) == ["WorkloadPodsReady"]
+    assert world.job("JobDeactivated", {}) == []
+    withdraw(world)
+    world.settle()
+    assert world.sizes() == [{"main": 3}, {"main": 6}]
+    assert not world.state_of().record.active
+    world.check()
+
+
+def test_a_deletion_while_a_growth_is_withdrawn(world: Elastic) -> None:
+    running(world)
+    world.scale(main=5)
+    world.scale(main=3)
+    world.scale(main=6)
+    assert names(world.job("JobDeleted", {})) == ["InputsIgnored", "JobSuspended"]
+    world.check()
+
+
+def test_a_flood_of_sizes_while_a_growth_is_withdrawn(world: Elastic) -> None:
+    running(world)
+    world.scale(main=5)
+    world.scale(main=3)
+    for size in range(6, 6 + MAX_HELD):
+        assert world.scale(main=size) == []
+    assert "the job's growth was taken back, and 32 changes wait" in refused(world.scale(main=5))[0]
+    withdraw(world)
+    world.settle()
+    assert world.sizes() == [{"main": 3}, {"main": 5 + MAX_HELD}]
     world.check()
 
 
@@ -343,7 +396,6 @@ def test_nothing_is_said_of_a_slice_that_stays_as_it_is(world: Elastic) -> None:
     running(world)
     second = created(world.scale(main=5)).workload.key
     assert updates(world.scale(main=3)) == [(second, {"main": 3})]
-    assert len([e for e in world.scale(main=2) if isinstance(e, WorkloadUpdated)]) == 2
 
 
 def refuse(world: Elastic) -> WorkloadKey:

@@ -164,7 +164,7 @@ def _smallest(fold: Fold[SchedulerState], workload: Workload, seq: int) -> bool:
     flavor, _, resource = name.partition("/")
 
     def admits(more: int) -> bool:
-        event = with_quota(queue.name, queue.spec, {(flavor, resource): more})
+        event = with_quota(queue, {(flavor, resource): more})
         return laboratory.attempt((event,), workload.key).reserved is not None
 
     assert admits(amount), (seq, workload.key, amount)

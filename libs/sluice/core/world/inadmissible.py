@@ -10,6 +10,7 @@ from typing import Final
 from sluice.api import kueue
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
+from sluice.events.slices import WorkloadRecord
 
 from .model import World
 from .workload import Workload
@@ -21,6 +22,8 @@ __all__ = [
     "drains",
     "reason_of",
     "stopped",
+    "why_inadmissible",
+    "why_not_queued",
     "why_reservation_ends",
     "without_other_flavors",
 ]
@@ -65,7 +68,11 @@ def why_inadmissible(world: World, workload: Workload) -> Reason | None:
     """Return why *workload* must not be queued, or None; highest reason first (G6)."""
     if not workload.active:
         return (DEACTIVATED, DEACTIVATED_MESSAGE)
-    record = workload.record
+    return why_not_queued(world, workload.record)
+
+
+def why_not_queued(world: World, record: WorkloadRecord) -> Reason | None:
+    """The same for an active workload of this record, whether it is there or not."""
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     name = local.cluster_queue if local is not None else ""
     queue = world.cluster_queues.get(name)

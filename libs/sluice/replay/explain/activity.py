@@ -1,9 +1,9 @@
 """Why a workload, or its queue, is switched off."""
 
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.pending_reasons import MISCONFIGURED
+from sluice.core.workload.pending_reasons import SUSPENDED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
-from sluice.core.world.inadmissible import stopped
+from sluice.core.world.inadmissible import stopped, why_not_queued
 from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
 
@@ -33,20 +33,18 @@ def activate_command(workload: Workload) -> str:
 
 
 def queue_words(state: SchedulerState, record: WorkloadRecord) -> tuple[str, str] | None:
-    """Return (rule, message) of what closes the queues that it names, None when they are open."""
-    world = state.world
-    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
-    if local is None:
-        return MISCONFIGURED, f"LocalQueue {record.queue_name} doesn't exist"
-    if local.cluster_queue not in world.cluster_queues:
-        return MISCONFIGURED, f"ClusterQueue {local.cluster_queue} doesn't exist"
+    """Return (rule, message) of what keeps it out of its queue, None when nothing does.
+
+    Rule and message are those of its status (G6); of an inactive queue it is said why it is.
+    """
+    found = why_not_queued(state.world, record)
+    if found is None or found[0] != SUSPENDED:
+        return found
+    local = state.world.local_queues[f"{record.namespace}/{record.queue_name}"]
     if stopped(local.stop_policy):
-        return "Suspended", f"LocalQueue {local.key} is stopped ({local.stop_policy})"
-    if not world.cluster_queues[local.cluster_queue].active:
-        _, reason, message = state.statuses.get(local.cluster_queue, (False, "", ""))
-        text = f"ClusterQueue {local.cluster_queue} is inactive: {reason} {message}"
-        return "Suspended", text.rstrip(" :")
-    return None
+        return SUSPENDED, f"{found[1]}: its stopPolicy is {local.stop_policy}"
+    _, reason, message = state.statuses.get(local.cluster_queue, (False, "", ""))
+    return SUSPENDED, f"{found[1]}: {reason} {message}".rstrip(" :")
 
 
 __all__ = ["activate_command", "deactivated_words", "queue_words"]

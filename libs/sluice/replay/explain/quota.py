@@ -6,12 +6,14 @@ from typing import Any
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.flavors.eligibility import FlavorRule
 from sluice.core.preemption.candidates import Search
+from sluice.core.quota.tree import FlavorResource, find_height_of_lowest_subtree_that_fits
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.preemption_history import actor
-from sluice.core.world.variants import allowed_flavors
+from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import charged, replaced_slice
+from sluice.events.base import PodSetAssignment
 from sluice.replay.views.pending_preemptions import at_hand, imposed
 
 from .report import Candidate, Numbers, Report
@@ -23,10 +25,12 @@ SHOWN = 20
 def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
     node = cq.node
     old = replaced_slice(state.world, workload)
-    held = {} if old is None else {a.name: a.count for a in charged(state.world, old)}
+    had = {} if old is None else {a.name: a for a in charged(state.world, old)}
+    siblings = family_usage(state.world, workload, cq.name)
     for pod_set in workload.record.pod_sets:
         # A slice is charged only for what it has beyond the one that it replaces (WS3).
-        count = max(0, pod_set.count - held.get(pod_set.name, 0))
+        before = had.get(pod_set.name)
+        count = max(0, pod_set.count - (0 if before is None else before.count))
         requests = {r: a * count for r, a in pod_set.requests.items()}
         if "pods" in cq.group_of:
             requests["pods"] = count
@@ -41,6 +45,10 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
                 fr = (name, resource)
                 used, nominal, whole = node.used(fr), node.nominal(fr), node.available(fr)
                 available = at_hand(state, workload, cq, fr, whole)
+                # What siblings hold counts once, whichever pod sets ask for it.
+                shared = min(amount, siblings.get(fr, 0))
+                if shared:
+                    siblings[fr] -= shared
                 report.numbers.append(
                     Numbers(
                         flavor=name,
@@ -51,10 +59,17 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
                         used=format_value(resource, used),
                         borrowable=format_value(resource, max(0, whole - max(0, nominal - used))),
                         available=format_value(resource, available),
-                        short=format_value(resource, max(0, amount - available)),
-                        obstacle=obstacle_of(state, workload, name, pod_set),
+                        short=format_value(resource, max(0, amount - shared - available)),
+                        shared=format_value(resource, shared),
+                        obstacle=obstacle_of(state, workload, name, pod_set) or _kept(before, fr),
                     )
                 )
+
+
+def wanted_beyond(numbers: Numbers) -> int:
+    """Return what is asked for beyond what siblings are charged for, in base units."""
+    shared = resource_value(numbers.resource, numbers.shared)
+    return resource_value(numbers.resource, numbers.requested) - shared
 
 
 def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set: Any) -> str:
@@ -68,6 +83,12 @@ def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set:
     return FlavorRule(manifest).obstacle(pod_set)
 
 
+def _kept(before: PodSetAssignment | None, fr: FlavorResource) -> str:
+    """Return why pods of a slice may not run on a flavor: those that run keep theirs (WS5)."""
+    kept = None if before is None else before.flavors.get(fr[1])
+    return f"flavor {fr[0]}: its pods run on {kept}, and keep to it" if kept not in (None, fr[0]) else ""
+
+
 def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
     short = tuple(
         dict.fromkeys((n.flavor, n.resource) for n in report.numbers if n.short != "0" and not n.obstacle)
@@ -76,10 +97,11 @@ def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, 
         return
     # What must not borrow is short of its queue's own quota; others matter only if they have borrowed that.
     lent = not workload.record.cannot_borrow or any(
-        resource_value(n.resource, n.requested) > cq.node.available((n.flavor, n.resource))
+        wanted_beyond(n) > cq.node.available((n.flavor, n.resource))
         for n in report.numbers
         if (n.flavor, n.resource) in short
     )
+    refused = _must_not_borrow(state, cq, report.numbers)
     found: list[Candidate] = []
     search = Search(state.world, cq, workload, dict.fromkeys(short, 0), short)
     for queue in _queues_of_tree(state, cq) if lent else [cq]:
@@ -88,6 +110,9 @@ def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, 
             if not any(fr in holder.usage for fr in short) or holder.key == workload.record.replaces:
                 continue
             why = _why_not(state, workload, cq, queue, holder, over=over)
+            held = [fr for fr in short if fr in holder.usage]
+            if not why and all(fr in refused for fr in held):
+                why = refused[held[0]]
             why = why or _why_spared(state, workload, holder)
             usage = {
                 f"{f}/{r}": format_value(r, holder.usage[f, r]) for f, r in short if (f, r) in holder.usage
@@ -101,6 +126,31 @@ def add_candidates(state: SchedulerState, workload: Workload, cq: ClusterQueue, 
         if kinds[kind] <= SHOWN and len(report.candidates) < 10 * SHOWN:
             report.candidates.append(candidate)
     report.candidates_left_out = len(found) - len(report.candidates)
+
+
+def _must_not_borrow(
+    state: SchedulerState, cq: ClusterQueue, numbers: Sequence[Numbers]
+) -> dict[FlavorResource, str]:
+    """Return for what nobody is preempted, as the workload would have to borrow besides (PR2), and why."""
+    policy = cq.spec.preemption
+    within = policy.borrow_within_cohort if policy is not None else None
+    reclaims = policy is not None and policy.reclaim_within_cohort not in ("", "Never")
+    if within is not None and within.policy == "LowerPriority":
+        return {}
+    if reclaims and state.world.config.fair_sharing.enable:
+        return {}
+    wanted: dict[FlavorResource, int] = {}
+    for n in numbers:
+        fr = (n.flavor, n.resource)
+        wanted[fr] = wanted.get(fr, 0) + wanted_beyond(n)
+    found = {}
+    for fr, amount in wanted.items():
+        nominal = cq.node.nominal(fr)
+        if amount > nominal and not find_height_of_lowest_subtree_that_fits(cq.node, fr, amount)[1]:
+            own, asked = format_value(fr[1], nominal), format_value(fr[1], amount)
+            text = f"it would borrow, too ({asked} {fr[1]} asked for, {own} of {cq.name}'s own)"
+            found[fr] = f"{text}, and borrowWithinCohort is Never"
+    return found
 
 
 def _queues_of_tree(state: SchedulerState, cq: ClusterQueue) -> Iterator[ClusterQueue]:
@@ -166,4 +216,4 @@ def _behind(closed: Sequence[str]) -> str:
     return f"the policy lets it, but the pending workload's gate {closed[0]} is closed" if closed else ""
 
 
-__all__ = ["SHOWN", "add_candidates", "add_numbers", "obstacle_of"]
+__all__ = ["SHOWN", "add_candidates", "add_numbers", "obstacle_of", "wanted_beyond"]

@@ -23,6 +23,8 @@ class Numbers:
     borrowable: str = "0"
     available: str = "0"
     short: str = "0"
+    shared: str = "0"
+    """Of a variant: what of it is charged to siblings already, so that it is needed no second time (CA10)."""
     promised: str = "0"
     """Reserved beside what is used, for when pending preemptions have been made (AC6)."""
     obstacle: str = ""

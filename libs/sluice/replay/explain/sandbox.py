@@ -10,6 +10,7 @@ from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.model import ClusterQueue
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Preempted, QuotaReserved
@@ -131,7 +132,7 @@ class Laboratory:
         return stopped
 
 
-def with_quota(name: str, spec: kueue.ClusterQueueSpec, more: dict[tuple[str, str], int]) -> ObjectApplied:
+def with_quota(cq: ClusterQueue, more: dict[tuple[str, str], int]) -> ObjectApplied:
     """Return the change that adds to the nominal quota of a cluster queue, in base units."""
     groups = [
         msgspec.structs.replace(
@@ -146,14 +147,16 @@ def with_quota(name: str, spec: kueue.ClusterQueueSpec, more: dict[tuple[str, st
                 for flavor in group.flavors
             ],
         )
-        for group in spec.resource_groups
+        for group in cq.spec.resource_groups
     ]
-    changed = msgspec.structs.replace(spec, resource_groups=groups)
-    return applied_queue(name, changed)
+    return applied_queue(cq, msgspec.structs.replace(cq.spec, resource_groups=groups))
 
 
-def applied_queue(name: str, spec: kueue.ClusterQueueSpec) -> ObjectApplied:
-    manifest = kueue.ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+def applied_queue(cq: ClusterQueue, spec: kueue.ClusterQueueSpec) -> ObjectApplied:
+    """Return that the queue is given another spec; one that is being deleted goes on being deleted."""
+    name = cq.name
+    deleted = "1970-01-01T00:00:00Z" if cq.terminating else None
+    manifest = kueue.ClusterQueue(metadata=ObjectMeta(name=name, deletion_timestamp=deleted), spec=spec)
     return ObjectApplied(
         cause=0, kind="ClusterQueue", name=name, object=msgspec.Raw(msgspec.json.encode(manifest))
     )

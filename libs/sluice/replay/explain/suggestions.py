@@ -12,7 +12,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.charges import beyond
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import allowed_flavors
+from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Event
@@ -26,8 +26,8 @@ from sluice.events.slices import (
 from sluice.replay.views.pending_preemptions import at_hand, imposed
 
 from .activity import activate_command
-from .sandbox import Laboratory, with_quota
-from .suggestions_outside import outside_changes
+from .sandbox import Laboratory, applied_queue, with_quota
+from .suggestions_outside import LOCAL_QUEUE, outside_changes
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
@@ -66,11 +66,20 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
             waiting[0].smallest = True
             return waiting
     found: list[Remedy] = []
+    cq = state.world.cluster_queues.get(workload.cluster_queue)
+    if cq is not None:
+        # Whatever else wakes it up would seem to help, too.
+        text = f"nothing but being looked at: applying ClusterQueue {cq.name} again, unchanged, does it"
+        unseen = _if(laboratory, key, "look", text, applied_queue(cq, cq.spec))
+        if unseen:
+            unseen[0].smallest = True
+            return unseen
     if not workload.active:
         found += _activation(laboratory, state, workload)
     found += _constraints(laboratory, state, workload)
-    cq = state.world.cluster_queues.get(workload.cluster_queue)
     for kind, text, events in outside_changes(state, workload, cq):
+        if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
+            continue  # one that helps is enough
         found += _if(laboratory, key, kind, text, *events)
     if cq is not None:
         for more in laboratory.apart(
@@ -170,12 +179,14 @@ def _quota(
     laboratory: Laboratory, state: SchedulerState, workload: Workload, cq: ClusterQueue
 ) -> list[Remedy]:
     """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
-    found = []
+    found: list[Remedy] = []
+    seen: list[dict[FlavorResource, int]] = []
     for flavors in _choices(state, workload, cq):
         amounts = _least_quota(laboratory, state, workload, cq, flavors)
-        if amounts is None:
-            continue
-        outcome = laboratory.attempt((with_quota(cq.name, cq.spec, amounts),), workload.key)
+        if not amounts or amounts in seen:
+            continue  # with another choice of what there is enough of, the same is short
+        seen.append(amounts)
+        outcome = laboratory.attempt((with_quota(cq, amounts),), workload.key)
         parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
         text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
         if outcome.preempted:
@@ -190,8 +201,12 @@ def _quota(
 def _choices(state: SchedulerState, workload: Workload, cq: ClusterQueue) -> list[tuple[str, ...]]:
     """Return one tuple of flavors per alternative: one flavor of each resource group."""
     choices: list[tuple[str, ...]] = [()]
+    old = replaced_slice(state.world, workload)
+    slices = () if old is None or old.assignment is None else old.assignment
     for group in cq.groups:
-        usable = [f for f in group.flavors if _usable(state, workload, f)]
+        # Pods that run keep their flavors, and those that join them have the same (WS5).
+        kept = {f for a in slices for r, f in a.flavors.items() if r in group.covered_resources}
+        usable = [f for f in group.flavors if _usable(state, workload, f) and (not kept or f in kept)]
         needed = any(
             r in group.covered_resources for ps in workload.record.pod_sets for r in (*ps.requests, "pods")
         )
@@ -212,7 +227,9 @@ def _usable(state: SchedulerState, workload: Workload, flavor: str) -> bool:
 def _needs(
     state: SchedulerState, workload: Workload, cq: ClusterQueue, flavors: Sequence[str]
 ) -> dict[FlavorResource, int]:
-    """Return what it would be charged; a slice only what it has beyond the one that it replaces (WS3)."""
+    """Return what it would be charged: a slice what it has beyond the one that it replaces (WS3), a variant
+    what it needs beyond its siblings (CA10).
+    """
     needs: dict[FlavorResource, int] = {}
     for pod_set in workload.record.pod_sets:
         requests = {r: a * pod_set.count for r, a in pod_set.requests.items()}
@@ -224,7 +241,9 @@ def _needs(
             if flavor is not None:
                 needs[flavor, resource] = needs.get((flavor, resource), 0) + amount
     old = replaced_slice(state.world, workload)
-    return needs if old is None else beyond(needs, old.usage)
+    if old is not None:
+        return beyond(needs, old.usage)
+    return beyond(needs, family_usage(state.world, workload, cq.name))
 
 
 def _least_quota(
@@ -246,7 +265,7 @@ def _least_quota(
         short = dict.fromkeys(needs, 1)
 
     def admits(amounts: dict[FlavorResource, int]) -> bool:
-        event = with_quota(cq.name, cq.spec, amounts)
+        event = with_quota(cq, amounts)
         return laboratory.attempt((event,), workload.key).reserved is not None
 
     if not admits(short):

@@ -8,20 +8,24 @@ from sluice.api import kueue
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import ObjectMeta
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.world.inadmissible import stopped
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, stopped
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.codec import rfc3339
-from sluice.events.config import ObjectApplied
-from sluice.events.slices import WorkloadUpdated
+from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.slices import WorkloadFinished, WorkloadUpdated
 from sluice.events.variants import PreemptionGateOpened
 
 from .sandbox import applied_queue
 
 Change = tuple[str, str, tuple[Event, ...]]
 """What kind of change it is, in words, and as events."""
+
+LOCAL_QUEUE = "localQueue"
+QUEUES = 8
+"""ClusterQueues that are tried for a LocalQueue that is not there."""
 
 
 def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue | None) -> Iterator[Change]:
@@ -39,21 +43,52 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
     if workload.record.misconfigured:
         text = f"resources within the limit ranges of namespace {workload.record.namespace}"
         yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
+    gates = workload.record.annotations.get(GATED_BY_ANNOTATION)
+    if gates:
+        left = {
+            name: value for name, value in workload.record.annotations.items() if name != GATED_BY_ANNOTATION
+        }
+        text = f"removing its annotation {GATED_BY_ANNOTATION} ({gates})"
+        yield "admissionGate", text, (WorkloadUpdated(cause=0, workload=workload.key, annotations=left),)
     local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    if local is None:
+        yield from _local_queues(state, workload)
     if local is not None and stopped(local.stop_policy):
         resumed = kueue.LocalQueueSpec(cluster_queue=local.cluster_queue)
         event = _applied("LocalQueue", workload.record.queue_name, resumed, workload.record.namespace)
         yield "stopPolicy", f"resuming LocalQueue {local.key}", (event,)
     if cq is None:
         return
+    if cq.terminating:
+        yield from _made_again(workload, cq)
     if cq.spec.stop_policy not in (None, "", "None"):
         spec = msgspec.structs.replace(cq.spec, stop_policy="None")
-        yield "stopPolicy", f"resuming {cq.name}", (applied_queue(cq.name, spec),)
+        yield "stopPolicy", f"resuming {cq.name}", (applied_queue(cq, spec),)
     missing = sorted({f for group in cq.groups for f in group.flavors if f not in state.world.flavors})
     if missing:
         events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
         yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
     yield from _checks(state, cq)
+
+
+def _local_queues(state: SchedulerState, workload: Workload) -> Iterator[Change]:
+    """The LocalQueue that it names, where there is none: before a ClusterQueue of the same name, if any."""
+    namespace, name = workload.record.namespace, workload.record.queue_name
+    queues = sorted(state.world.cluster_queues, key=lambda queue: (queue != name, queue))
+    for queue in queues[:QUEUES]:
+        event = _applied("LocalQueue", name, kueue.LocalQueueSpec(cluster_queue=queue), namespace)
+        yield LOCAL_QUEUE, f"a LocalQueue {namespace}/{name} for ClusterQueue {queue}", (event,)
+
+
+def _made_again(workload: Workload, cq: ClusterQueue) -> Iterator[Change]:
+    """A queue that is being deleted admits nobody; it can be made again when all in it has stopped."""
+    if workload.record.replaces in cq.workloads or workload.record.parent is not None:
+        return  # it ends with them
+    holders = sorted(w.record.parent or w.key for w in cq.workloads.values())
+    ends = [WorkloadFinished(cause=0, workload=key) for key in dict.fromkeys(holders)]
+    made = _applied("ClusterQueue", cq.name, cq.spec)
+    text = f"ClusterQueue {cq.name} made again, when it has gone"
+    yield "clusterQueue", text, (*ends, ObjectDeleted(cause=0, kind="ClusterQueue", name=cq.name), made)
 
 
 def _checks(state: SchedulerState, cq: ClusterQueue) -> Iterator[Change]:
@@ -80,4 +115,4 @@ def _applied(kind: str, name: str, spec: object, namespace: str = "") -> ObjectA
     return ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw)
 
 
-__all__ = ["Change", "outside_changes", "waits_until"]
+__all__ = ["LOCAL_QUEUE", "Change", "outside_changes", "waits_until"]

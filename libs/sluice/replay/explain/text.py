@@ -39,9 +39,10 @@ def plain_words(report: Report) -> Iterable[str]:
                 continue
             lack = f", short of {n.short}" if n.short != "0" else ", enough"
             promised = f", promised {n.promised}" if n.promised != "0" else ""
+            shared = f" ({n.shared} of it with its siblings already)" if n.shared != "0" else ""
             others = " (not by it)" if "cannot-borrow" in report.constraints and n.borrowable != "0" else ""
             yield (
-                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}: "
+                f"    {n.pod_set}: {n.requested} {n.resource} of {n.flavor}{shared}: "
                 f"nominal {n.nominal}, used {n.used}{promised}, borrowable {n.borrowable}{others}{lack}"
             )
     yield from _candidate_lines(report)

@@ -6,7 +6,7 @@ report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sluice.api.quantity import format_value, resource_value
+from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
 from sluice.core.cycle.entry import Entry
 from sluice.core.cycle.nomination import matches_namespace, nominate
@@ -14,9 +14,10 @@ from sluice.core.flavors.assignment import Mode
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
-from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, PENDING_EVALUATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
+from sluice.core.world.variants import backs_off, parent_holds
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros
@@ -38,7 +39,7 @@ from sluice.replay.views.queues import phase_of
 
 from .activity import deactivated_words, queue_words
 from .checks import checks_of
-from .quota import SHOWN, add_candidates, add_numbers
+from .quota import SHOWN, add_candidates, add_numbers, wanted_beyond
 from .report import Report
 from .sandbox import Laboratory
 from .suggestions import Remedy, remedies
@@ -270,14 +271,14 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
             continue
         resource = numbers.resource
         in_use = used(cq, claimants, fr)
-        requested = resource_value(resource, numbers.requested)
+        wanted = wanted_beyond(numbers)
         numbers.used = format_value(resource, in_use)
         numbers.promised = format_value(resource, cq.node.used(fr) - in_use)
         mine = at_hand(state, workload, cq, fr, left[fr])
         numbers.available = format_value(resource, mine)
         free = max(0, cq.node.nominal(fr) - cq.node.used(fr))
         numbers.borrowable = format_value(resource, max(0, left[fr] - free))
-        numbers.short = format_value(resource, max(0, requested - mine))
+        numbers.short = format_value(resource, max(0, wanted - mine))
         if numbers.short != "0":
             short.add(fr)
     report.claims = [claim_of(state.world, w) for w in claimants if any(fr in short for fr in w.usage)]
@@ -312,14 +313,18 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
     if not workload.active:
         return "Deactivated", deactivated_words(workload)
-    queue_closed = queue_words(state, record)
-    if queue_closed is not None:
-        return queue_closed
+    held = f"It was evicted ({workload.held_for}) and is held back"
+    if workload.held_for and workload.requeue_at:
+        return "OnHold", f"{held} until {rfc3339(workload.requeue_at)}."
+    closed = queue_words(state, record)
+    if closed is not None:
+        if record.misconfigured and closed[0] == ADMISSION_GATED:
+            return MISCONFIGURED, record.misconfigured
+        return closed
     if workload.held_for:
-        when = f" until {rfc3339(workload.requeue_at)}" if workload.requeue_at else ""
-        return "OnHold", f"It was evicted ({workload.held_for}) and is held back{when}."
+        return "OnHold", f"{held}."
     if workload.peers is None:
-        return "AdmissionGated", "It is not queued: its admission is gated."
+        return PENDING_EVALUATION, f"It is not queued: {_kept_out(state, workload)}."
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
@@ -328,6 +333,17 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
+
+
+def _kept_out(state: SchedulerState, workload: Workload) -> str:
+    """Return for whom a workload whose queue is open has to wait before it is queued."""
+    if workload.record.replaces is not None:
+        return f"{workload.record.replaces}, which it is to replace, has no quota or is about to lose it"
+    if parent_holds(state.world, workload):
+        return f"{workload.record.parent} has quota of its own, and gives it back first"
+    if backs_off(state.world, workload):
+        return "the pods of another variant were not ready in time, and the job is held back"
+    return "it has variants, which are queued in its place"
 
 
 def _place(state: SchedulerState, workload: Workload, report: Report) -> None:

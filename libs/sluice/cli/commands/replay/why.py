@@ -26,8 +26,7 @@ from sluice.cli.kit.table import one_line
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.submission import parse, read
-from sluice.core.workload.pending_reasons import ADMISSION_GATED, PENDING_EVALUATION
-from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
+from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event
 from sluice.events.ids import uid
@@ -291,8 +290,6 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
         known = f"{record.namespace}/{record.queue_name}" in queues
         near = "" if known else did_you_mean(record.queue_name, [key.partition("/")[2] for key in queues])
         return f"{': '.join(closed)}{f'.{near}' if near else ''}"
-    if gated_by := record.annotations.get(GATED_BY_ANNOTATION):
-        return f"{ADMISSION_GATED}: Admission is gated by: {gated_by}"
     return ": ".join(filter(None, (outcome.reason or PENDING_EVALUATION, outcome.message)))
 
 

@@ -1,0 +1,193 @@
+"""`why` and the status say the same of one workload, and `why` does not contradict itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sluice.core.views import View, why_pending
+from sluice.replay.explain.report import Report
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import Others, explain
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at, variants_at
+from tests.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
+from tests.property.elastic_cell import Cell
+from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
+
+GATE = "kueue.x-k8s.io/admission-gated-by"
+
+
+def explained(world: FamilyWorld, name: str) -> Report:
+    source = ListSource(world.log)
+    fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
+    return explain(fold.state, name, source.end, fold.at, others=Others(families.state))
+
+
+def text_of(report: Report) -> str:
+    return "\n".join(plain_words(report))
+
+
+def busy() -> FamilyWorld:
+    """Return a cell whose only queue is full with `runs`; `waits` is behind it."""
+    world = cell(cluster_queue({"res": 2}, {}))
+    world.submit("runs", 2)
+    world.settle_all()
+    world.submit("waits", 1)
+    manifest = job("gated", 1)
+    manifest["metadata"]["annotations"] = {GATE: "example.com/budget"}
+    world.message("job.default.gated", "JobSubmitted", manifest)
+    world.settle_all()
+    return world
+
+
+def stop_queue(world: FamilyWorld) -> None:
+    world.apply(cluster_queue({"res": 2}, {}, stopPolicy="Hold"))
+
+
+def stop_local(world: FamilyWorld) -> None:
+    stopped = local_queue()
+    stopped["spec"]["stopPolicy"] = "Hold"
+    world.apply(stopped)
+
+
+def delete_queue(world: FamilyWorld) -> None:
+    manifest = cluster_queue({"res": 2}, {})
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.apply(manifest)
+
+
+def queue_is_gone(world: FamilyWorld) -> None:
+    world.delete("ClusterQueue", "main")
+
+
+def local_is_gone(world: FamilyWorld) -> None:
+    world.delete("LocalQueue", "main", "default")
+
+
+def flavor_is_gone(world: FamilyWorld) -> None:
+    world.delete("ResourceFlavor", "res")
+
+
+def nothing(world: FamilyWorld) -> None:
+    """Only its gate keeps it out."""
+
+
+@pytest.mark.parametrize("name", ["waits", "gated"])
+@pytest.mark.parametrize(
+    "change",
+    [stop_queue, stop_local, delete_queue, queue_is_gone, local_is_gone, flavor_is_gone, nothing],
+    ids=lambda change: change.__name__,
+)
+def test_why_has_the_reason_of_the_status(change: Callable[[FamilyWorld], None], name: str) -> None:
+    """What keeps a workload out of its queue has one name and one wording, wherever it is told."""
+    world = busy()
+    change(world)
+    world.settle_all()
+    report = explained(world, name)
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, world.now)
+    reason, message = why_pending(view, view.workloads[report.workload])
+    assert (report.rule, report.message[: len(message)]) == (reason, message)
+    if report.rule == "AdmissionGated":
+        assert "example.com/budget" in report.message
+
+
+def test_what_a_terminating_queue_lacks_is_not_quota() -> None:
+    """It admits nobody, however much it is given; made again it does."""
+    world = busy()
+    delete_queue(world)
+    world.settle_all()
+    report = explained(world, "waits")
+    assert [r.kind for r in report.remedies] == ["clusterQueue"]
+    assert report.remedies[0].text == "ClusterQueue main made again, when it has gone"
+
+
+def test_a_gated_job_is_told_to_have_its_gate_removed() -> None:
+    world = busy()
+    world.report("runs", "JobFinished", success=True)
+    world.settle_all()
+    report = explained(world, "gated")
+    assert [r.text for r in report.remedies] == [f"removing its annotation {GATE} (example.com/budget)"]
+
+
+def test_a_job_whose_local_queue_is_gone_is_told_to_make_it() -> None:
+    world = busy()
+    world.report("runs", "JobFinished", success=True)
+    local_is_gone(world)
+    world.submit("late")
+    world.settle_all()
+    report = explained(world, "late")
+    assert [r.text for r in report.remedies] == ["a LocalQueue default/main for ClusterQueue main"]
+
+
+def test_what_a_sibling_holds_is_not_short() -> None:
+    """Story 7: cpu is there for both variants, the better one lacks its gpu alone (CA10)."""
+    world = running_on_demand(4)
+    assert gpu_of(world, "mover") == "on-demand"
+    best = explained(world, "mover").variants[0]
+    cpu, gpu = best.numbers[0], next(n for n in best.numbers if n.flavor == "reservation")
+    assert (cpu.resource, cpu.requested, cpu.shared, cpu.short) == ("cpu", "4", "4", "0")
+    assert gpu.short == "1"
+    assert all("moves instead" not in candidate.why for candidate in best.candidates)
+    assert [r.amounts for r in best.remedies if r.kind == "quota"] == [{"reservation/gpu": 1}]
+
+
+def test_no_remedy_is_told_twice() -> None:
+    """Whichever gpu it takes, it is cpu that is short."""
+    queue = cluster_queue({"small": 1}, {})
+    gpus = [{"name": f, "resources": [{"name": "gpu", "nominalQuota": 2}]} for f in ("x", "y", "z")]
+    queue["spec"]["resourceGroups"].append({"coveredResources": ["gpu"], "flavors": gpus})
+    world = cell(queue)
+    submit(world, "runs", 1, 1)
+    submit(world, "waits", 1, 1)
+    report = explained(world, "waits")
+    texts = [remedy.text for remedy in report.remedies]
+    assert texts[0] == "1 more cpu of small in the nominal quota of main"
+    assert len(set(texts)) == len(texts)
+
+
+def growing(**spec: Any) -> tuple[Cell, Report]:
+    world = Cell()
+    for name in ("default", "other"):
+        world.apply("ResourceFlavor", name, spec={})
+    world.queue("left", 2, "both", **spec)
+    quota = [
+        {"name": f, "resources": [{"name": "cpu", "nominalQuota": n}]}
+        for f, n in (("default", 2), ("other", 9))
+    ]
+    groups = [{"coveredResources": ["cpu"], "flavors": quota}]
+    world.apply("ClusterQueue", "left", spec={"namespaceSelector": {}, "resourceGroups": groups})
+    world.submit("a", "left", 2)
+    world.settle()
+    world.scale("a", 3)
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    return world, explain(fold.state, "a", source.end, fold.at)
+
+
+def test_growth_is_told_of_no_flavor_that_it_cannot_have() -> None:
+    """Its pods run on `default`, so what is free of `other` is nothing to it (WS5)."""
+    _, report = growing()
+    assert report.replaces
+    assert [(n.flavor, bool(n.obstacle)) for n in report.numbers] == [("default", False), ("other", True)]
+    assert [r.amounts for r in report.remedies if r.kind == "quota"] == [{"default/cpu": 1000}]
+
+
+def test_who_may_not_be_preempted_beside_borrowing_is_told_so() -> None:
+    """Asking for more than its queue's own, it must borrow; then it preempts nobody by default."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 4, "both", preemption={"withinClusterQueue": "LowerPriority"})
+    world.queue("right", 2, "both")
+    world.submit("low", "left", 4, elastic=False)
+    world.settle()
+    world.submit("big", "left", 6, elastic=False, priority=9)
+    world.settle()
+    source = ListSource(world.entries())
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "big", source.end, fold.at)
+    assert [c.allowed for c in report.candidates] == [False]
+    assert "borrowWithinCohort is Never" in report.candidates[0].why

@@ -52,6 +52,8 @@ def check(watchman: "Watchman", entry: Entry) -> None:
 def _wrong(watchman: "Watchman", key: JobKey, kind: str, data: Any, event: Any) -> Iterator[str]:
     job = watchman.slices.jobs.get(key)
     if isinstance(event, Rejected):
+        if not event.errors:
+            yield "refused, and nobody says why"
         yield from (
             f"refused for {error.field}: {error.detail or error.type}"
             for error in event.errors

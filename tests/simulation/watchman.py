@@ -22,6 +22,7 @@ from sluice.replay.lint.invariants import OBSERVERS, Watched
 
 from . import invariants, obeyed
 from .log import steps_of
+from .observers import MORE
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -45,8 +46,8 @@ class Stander:
     def __init__(self, decider: Any) -> None:
         observers = [
             observer()
-            for name, observer in OBSERVERS.items()
-            if observer.decider is type(decider) and name not in RARELY
+            for observer in (*OBSERVERS.values(), *MORE)
+            if observer.decider is type(decider) and observer.name not in RARELY
         ]
         self.inner = decider
         self.watched = Watched(decider, observers)

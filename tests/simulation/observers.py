@@ -1,0 +1,205 @@
+"""Invariants that look at what the deciders make of the log, beside those of `sluice.replay.lint`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from sluice.core.queueing.pending_queue import Preemptor
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.scheduler.decider import Scheduler
+from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.state import Job, Phase, State
+from sluice.core.world.charging import needs
+from sluice.core.world.reservations import without
+from sluice.core.world.workload import Workload
+from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    Preempted,
+    PreemptionIssued,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+)
+from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady
+from sluice.replay.lint.observer import Observer
+
+
+class SharedObserver(Observer):
+    """What variants of one job need of the same flavors is charged to their queue once (CA10)."""
+
+    name: ClassVar[str] = "shared-once"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.due: dict[WorkloadKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return dict.fromkeys((QuotaReserved, QuotaReleased, Admitted, Evicted), self._came)
+
+    def _came(self, state: SchedulerState, event: Any) -> Iterable[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.record.parent is not None:
+            self.due[workload.record.parent] = None
+        return ()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        for parent in self.due:
+            holding: dict[str, list[Workload]] = {}
+            for variant in state.world.families.get(parent, {}).values():
+                if variant.assignment is not None:
+                    holding.setdefault(variant.cluster_queue, []).append(variant)
+            for queue, variants in holding.items():
+                yield from _charged_once(state, parent, queue, variants)
+        self.due.clear()
+
+
+def _charged_once(
+    state: SchedulerState, parent: WorkloadKey, queue: str, variants: Sequence[Workload]
+) -> Iterator[str]:
+    most: dict[FlavorResource, int] = {}
+    charged: dict[FlavorResource, int] = {}
+    for variant in variants:
+        for fr, amount in needs(state.world, variant).items():
+            most[fr] = max(most.get(fr, 0), amount)
+        for fr, amount in variant.usage.items():
+            charged[fr] = charged.get(fr, 0) + amount
+    for (flavor, resource), amount in most.items():
+        found = charged.get((flavor, resource), 0)
+        if found != amount:
+            text = f"the variants of {parent} need {amount} {resource} of {flavor}, and {queue} is charged"
+            yield f"{text} for {found}"
+
+
+class StaysReadyObserver(Observer):
+    """A slice that brings no more pods than are there leaves them ready (WS3)."""
+
+    name = "stays-ready"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.ready: dict[JobKey, tuple[WorkloadKey, dict[str, int]]] = {}
+        """Job whose pods are ready -> its slice, and how many pods of each set it was told to run."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        told = (WorkloadPodsReady, JobResumed, JobResized)
+        return {**dict.fromkeys(told, self._told), WorkloadSliceReplaced: self._replaced}
+
+    def _told(self, state: State, event: WorkloadPodsReady | JobResumed | JobResized) -> Iterable[str]:
+        if isinstance(event, WorkloadPodsReady):
+            job = state.by_workload.get(event.workload)
+        else:
+            job = state.jobs.get(event.job)
+        if job is not None:
+            self._note(job)
+        return ()
+
+    def _note(self, job: Job) -> None:
+        if job.pods_ready and job.phase is Phase.RUNNING:
+            counts = {pods.name: pods.count for pods in job.placement}
+            self.ready[job.key] = (job.record.key, counts)
+        else:
+            self.ready.pop(job.key, None)
+
+    def _replaced(self, state: State, event: WorkloadSliceReplaced) -> Iterator[str]:
+        job = state.by_workload.get(event.by)
+        if job is None or job.record.key != event.by:
+            return
+        before, had = self.ready.get(job.key, (None, {}))
+        now = {pods.name: pods.count for pods in job.placement}
+        grown = any(count > had.get(name, 0) for name, count in now.items())
+        if before == event.workload and job.phase is Phase.RUNNING and not grown and not job.pods_ready:
+            yield f"{event.by} has no more pods than {event.workload} had ready, and they are not any more"
+        self._note(job)
+
+
+class KeptObserver(Observer):
+    """What a preemptor waits for goes to nobody else while its victims leave (CA6, decision 0023).
+
+    Judged where only those who wait for victims in their queues play a part, as jobs of one workload each.
+    """
+
+    name: ClassVar[str] = "kept-for-preemptors"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.came: dict[WorkloadKey, None] = {}
+        """Who has got quota in this step."""
+        self.moved = False
+        """Somebody has preempted, or will, in this step: who comes first was weighed anew."""
+        self.waited: dict[WorkloadKey, None] = {}
+        """Who waited before this step."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {QuotaReserved: self._reserved, PreemptionIssued: self._issued, Preempted: self._preempted}
+
+    def _reserved(self, _: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+        self.came[event.workload] = None
+        return ()
+
+    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> Iterable[str]:
+        self.moved = True
+        self.waited[event.workload] = None
+        return ()
+
+    def _preempted(self, _: SchedulerState, _event: Preempted) -> Iterable[str]:
+        self.moved = True
+        return ()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        if not self.waited:
+            self.came.clear()
+            self.moved = False
+            return
+        came, self.came = self.came, {}
+        moved, self.moved = self.moved, False
+        if came and not moved and not state.world.claims:
+            for key in came:
+                yield from self._taken(state, key)
+        gone = [key for key in self.waited if _waiting(state, key) is None]
+        for key in gone:
+            del self.waited[key]
+
+    def _taken(self, state: SchedulerState, key: WorkloadKey) -> Iterator[str]:
+        world = state.world
+        thief = world.workloads.get(key)
+        queue = world.cluster_queues.get(thief.cluster_queue) if thief is not None else None
+        if thief is None or queue is None or thief.record.parent is not None or key in self.waited:
+            return
+        if thief.record.replaces is not None or thief.assignment is None:
+            return
+        root = queue.node.root()
+        there = []
+        for other in self.waited:
+            waiting = _waiting(state, other)
+            if (
+                waiting is not None
+                and world.cluster_queues[waiting.workload.cluster_queue].node.root() is root
+            ):
+                if waiting.recheck or waiting.workload.record.parent is not None:
+                    return
+                there.append(waiting)
+        victims = [world.workloads[name] for one in there for name in one.victims if name in world.workloads]
+        for one in there:
+            with without(world, victims):
+                for other in there:
+                    if other is not one:
+                        world.tree.add(world.cluster_queues[other.workload.cluster_queue].node, other.usage)
+                node = world.cluster_queues[one.workload.cluster_queue].node
+                if world.tree.fits(node, one.usage):
+                    continue
+                world.tree.remove(queue.node, thief.usage)
+                if world.tree.fits(node, one.usage):
+                    yield f"{key} has quota that {one.workload.key} waits for while its victims leave"
+
+
+def _waiting(state: SchedulerState, key: WorkloadKey) -> Preemptor | None:
+    workload = state.world.workloads.get(key)
+    peers = workload.peers if workload is not None else None
+    return None if peers is None else peers.waiting
+
+
+MORE: tuple[type[Observer], ...] = (SharedObserver, StaysReadyObserver, KeptObserver)
+
+__all__ = ["MORE"]

@@ -14,7 +14,7 @@ from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights
 from .controllers import Controller
 from .executors import Executor, Life
-from .grammar import CONTROLLERS, Grammar
+from .grammar import CONTROLLERS, Grammar, Manifest
 from .jobs import JobGrammar
 from .log import SECOND
 from .pods import Work
@@ -686,11 +686,16 @@ class Actions:
         return True
 
 
-def prepare(cell: Cell, without: frozenset[tuple[str, str]] = frozenset()) -> Actions:
-    """Make the world's objects (but those *without*), executors and controllers, and the actions on them."""
+def prepare(
+    cell: Cell,
+    without: frozenset[tuple[str, str]] = frozenset(),
+    world: Callable[[Choices], list[Manifest]] | None = None,
+) -> Actions:
+    """Make a world's objects (but those *without*), executors and controllers, and the actions on them."""
     choices, on = cell.choices, cell.on
     grammar = Grammar(choices, on)
-    objects = [each for each in grammar.world() if (each["kind"], each["metadata"]["name"]) not in without]
+    found = grammar.world() if world is None else grammar.take(world(choices))
+    objects = [each for each in found if (each["kind"], each["metadata"]["name"]) not in without]
     cell.apply(*objects)
     for name in CONTROLLERS if on.checks else ():
         cell.controllers.append(Controller(cell, name))

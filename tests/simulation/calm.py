@@ -126,6 +126,8 @@ class Calm:
         while self.actions.take_over():
             found = True
         for replica in cell.replicas:
+            if not replica.able:
+                continue
             try:
                 found |= self._did(replica.take_in(10_000))
                 due = replica.machine.due

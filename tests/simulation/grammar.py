@@ -90,6 +90,21 @@ class Grammar:
             self.note(each)
         return found
 
+    def take(self, found: list[Manifest]) -> list[Manifest]:
+        """Go on from a world that somebody else has made."""
+        named: dict[str, list[str]] = {}
+        for each in found:
+            named.setdefault(each["kind"], []).append(each["metadata"]["name"])
+            self.note(each)
+        self.flavors, self.queues = tuple(named["ResourceFlavor"]), tuple(named["ClusterQueue"])
+        self.cohorts, self.locals = tuple(named.get("Cohort", ())), tuple(named["LocalQueue"])
+        self.checks = tuple(named.get("AdmissionCheck", ()))
+        groups = (each["spec"].get("resourceGroups", ()) for each in found if each["kind"] == "ClusterQueue")
+        self.resources = tuple(
+            dict.fromkeys(r for each in groups for one in each for r in one["coveredResources"])
+        )
+        return found
+
     def note(self, found: Manifest) -> None:
         self.objects[found["kind"], found["metadata"]["name"]] = found
 

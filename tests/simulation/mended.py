@@ -19,6 +19,8 @@ class Mutant:
     changes: tuple[tuple[str, str, str], ...]
     theme: str = ""
     """Seeds with this theme (`swarm.THEMES`) are tried first."""
+    scene: str = ""
+    """Seeds that open with this scene (`scenes.SCENES`) are tried before those."""
 
 
 MENDED: tuple[Mutant, ...] = (
@@ -60,6 +62,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="repointed",
     ),
     Mutant(
         "B3",
@@ -96,6 +99,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="explicit",
     ),
     Mutant(
         "B4-why",
@@ -149,6 +153,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="shared",
     ),
     Mutant(
         "SC5-keeper",
@@ -183,6 +188,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="preemptor-waits",
     ),
     Mutant(
         "B6-theft",
@@ -195,6 +201,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="preemptor-waits",
     ),
     Mutant(
         "B7",
@@ -242,6 +249,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="elastic",
+        scene="as-it-grows",
     ),
     Mutant(
         "B10-withdraw",
@@ -266,6 +274,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="elastic",
+        scene="rejected",
     ),
     Mutant(
         "B12",
@@ -301,6 +310,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="checks",
+        scene="two-retries",
     ),
     Mutant(
         "B16",
@@ -316,8 +326,15 @@ MENDED: tuple[Mutant, ...] = (
                 "        return times if inputs == self._inputs else 0",
                 "        return 0",
             ),
+            # Of families only one takes part in a cycle, whose plans can go round for others hardly ever.
+            (
+                "libs/sluice/core/cycle/admission.py",
+                "            if victim.record.parent is not None:\n                self._families.add(victim.record.parent)\n",
+                "",
+            ),
         ),
         theme="preemption",
+        scene="swapped",
     ),
     Mutant(
         "B16-memory",
@@ -330,6 +347,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="at-odds",
     ),
     Mutant(
         "B16-through",
@@ -342,6 +360,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="at-odds",
     ),
     Mutant(
         "B16-vain",
@@ -352,8 +371,15 @@ MENDED: tuple[Mutant, ...] = (
                 "            return 0\n        return edge.times",
                 "            return 0\n        return 0",
             ),
+            # While what it waits for is kept for it, nobody preempts in vain (`OverCommit`): both are needed.
+            (
+                "libs/sluice/core/queueing/overcommit.py",
+                "    family = []\n    for name in sorted(tree.waiting):",
+                "    family = []\n    for name in ():",
+            ),
         ),
         theme="preemption",
+        scene="in-vain",
     ),
     Mutant(
         "B17",
@@ -366,6 +392,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="partial",
+        scene="constrained",
     ),
     Mutant(
         "GATE-move",
@@ -378,6 +405,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="gate",
     ),
     Mutant(
         "GATE-off",
@@ -390,6 +418,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="gate",
     ),
     Mutant(
         "NEW-1",
@@ -433,17 +462,20 @@ MENDED: tuple[Mutant, ...] = (
                 "if False:",
             ),
         ),
+        scene="several-sets",
     ),
     Mutant(
         "NEW-4",
         "a search that is over is begun anew while its queue is open",
         (("libs/sluice/core/queueing/manager.py", "peers.searched = tree.epoch", "peers.searched = 0"),),
+        scene="siblings-wait",
     ),
     Mutant(
         "NEW-5",
         "who cannot borrow gives up when others borrow",
         (("libs/sluice/core/queueing/overcommit.py", "        later = (", "        later = False and ("),),
         theme="checks",
+        scene="borrowers",
     ),
     Mutant(
         "NEW-6",
@@ -455,6 +487,7 @@ MENDED: tuple[Mutant, ...] = (
                 "self.blocked = True",
             ),
         ),
+        scene="reserves",
     ),
     Mutant(
         "NEW-7",
@@ -467,6 +500,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="blocker",
     ),
     Mutant(
         "NEW-8",
@@ -477,8 +511,14 @@ MENDED: tuple[Mutant, ...] = (
                 "    if event.pod_sets is not None and world.replacements:\n        successor_moves(state, workload.key, seq, at)\n",
                 "",
             ),
+            (
+                "libs/sluice/core/scheduler/fold_effects.py",
+                "    # Queued, too: it may ask for no more than the other one has now, and then it ends (`slicing.withdrawal`).\n    look(",
+                "    else:\n        look(",
+            ),
         ),
         theme="elastic",
+        scene="taken-back",
     ),
     Mutant(
         "NEW-9",
@@ -489,8 +529,14 @@ MENDED: tuple[Mutant, ...] = (
                 "    if ended is None and workload.preemptions == PENDING and is_gated(workload):",
                 "    if False:",
             ),
+            (
+                "libs/sluice/core/scheduler/fold_own.py",
+                "if workload.preemptions == PENDING and workload.evicted_at is None and not is_gated(workload):",
+                "if workload.preemptions == PENDING and workload.evicted_at is None:",
+            ),
         ),
         theme="racing",
+        scene="promised",
     ),
     Mutant(
         "NEW-10",
@@ -503,6 +549,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="shared",
     ),
     Mutant(
         "NEW-11",
@@ -515,6 +562,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="elastic",
+        scene="as-quota-goes",
     ),
     Mutant(
         "G9",

@@ -4,17 +4,20 @@ Each runs in a process of its own, in which one module reads as it did before (`
 """
 
 import ast
+import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from .mended import Mutant
+from .scenes import scene_of
 from .swarm import theme_of
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +42,7 @@ class Verdict:
 
 
 def try_out(mutant: Mutant, seeds: Sequence[int], steps: int, most: int | None = None) -> Verdict:
-    """Play *most* seeds, those of the mutant's theme first, until one finds it."""
+    """Play *most* seeds, those of the mutant's scene and theme first, until one finds it."""
     for file, text, _ in mutant.changes:
         if (ROOT / file).read_text().count(text) != 1:
             return Verdict(mutant, text=f"{file} does not read as the mutant expects")
@@ -66,10 +69,10 @@ def try_out(mutant: Mutant, seeds: Sequence[int], steps: int, most: int | None =
 
 
 def _in_order(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
-    """Return the seeds, those of the mutant's theme first."""
-    if not mutant.theme:
-        return list(seeds)
-    return sorted(seeds, key=lambda seed: theme_of(seed) != mutant.theme)
+    """Return the seeds, those of the mutant's scene and theme first."""
+    scene = mutant.scene or ""
+    found = sorted(seeds, key=lambda seed: theme_of(seed) != mutant.theme) if mutant.theme else list(seeds)
+    return sorted(found, key=lambda seed: scene_of(seed) != scene)
 
 
 # Random ones
@@ -127,12 +130,12 @@ def _places(tree: ast.Module) -> Iterator[tuple[int, int, int, str]]:
 def table(
     mutants: Sequence[Mutant], seeds: Sequence[int], steps: int, most: int | None = None
 ) -> Iterator[str]:
-    """Try mutants out one by one, and yield a line about each."""
+    """Try mutants out, as many at once as there are processors, and yield a line about each."""
     began, found = time.monotonic(), 0
-    for mutant in mutants:
-        verdict = try_out(mutant, seeds, steps, most)
-        found += bool(verdict.seed)
-        yield str(verdict)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process of its own
+        for verdict in pool.map(lambda mutant: try_out(mutant, seeds, steps, most), mutants):
+            found += bool(verdict.seed)
+            yield str(verdict)
     yield f"{found} of {len(mutants)} found, in {time.monotonic() - began:.0f} s"
 
 

@@ -183,9 +183,9 @@ class KeptObserver(Observer):
         victims = [world.workloads[name] for one in there for name in one.victims if name in world.workloads]
         for one in there:
             with without(world, victims):
-                for other in there:
-                    if other is not one:
-                        world.tree.add(world.cluster_queues[other.workload.cluster_queue].node, other.usage)
+                for also in there:
+                    if also is not one:
+                        world.tree.add(world.cluster_queues[also.workload.cluster_queue].node, also.usage)
                 node = world.cluster_queues[one.workload.cluster_queue].node
                 if world.tree.fits(node, one.usage):
                     continue

@@ -14,7 +14,9 @@ from .cell import Cell
 from .choices import Choices, Steps
 from .controllers import check_settled_controllers
 from .replica import RoundError
+from .scenes import LENGTHS, SCENES, scene_of
 from .settled import check_settled
+from .stage import Stage
 from .swarm import features
 from .watchman import Broken
 
@@ -79,8 +81,14 @@ class Run:
             encoded = self.seed % ENCODED_EVERY == 0 if self.encoded is None else self.encoded
             on = features(choices)
             on.limit_ranges = self.seed % LIMITED_EVERY == LIMITED_EVERY - 1
+            scene = SCENES.get(scene_of(self.seed))
+            for name in scene.on if scene is not None else ():
+                setattr(on, name, True)
             self.cell = Cell(choices, on, encoded)
-            self.actions = prepare(self.cell, self.without)
+            self.actions = prepare(self.cell, self.without, scene.world if scene is not None else None)
+            if scene is not None:
+                scene.play(Stage(self.actions))
+                self.steps = min(self.steps, choices.pick(LENGTHS))
             step = self._play(choices)
             if self.liveness:
                 self._come_to_rest()

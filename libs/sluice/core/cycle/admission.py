@@ -166,7 +166,7 @@ class Admission:
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if found and self.promises is None:
+        if found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
         elif self._overlaps(entry):
             self._skip(entry, texts.OVERLAPS)
@@ -312,6 +312,13 @@ class Admission:
         outcome = Outcome.SKIPPED if self._changed or self._reserved else Outcome.PARKED
         entry.finish(outcome, texts.WAITING_FOR_QUOTA, message)
 
+    def _plan_is_real(self) -> bool:
+        """Is there nothing in use, or promised, but by those whom this cycle preempts, and for it?"""
+        promises = self.promises
+        return promises is None or (
+            not promises.pending and promises.have_all_gone(self._preempted.values())
+        )
+
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:
             return False
@@ -400,6 +407,8 @@ class Admission:
         promises = self.promises
         if promises is None or promises.pending or self._changed or self._reserved:
             return False
+        if promises.have_all_gone():
+            return False
         if peers.reason != texts.WAITING_FOR_QUOTA or peers.reserves or peers.aside or peers.circling:
             return False
         head = peers.head()
@@ -412,7 +421,7 @@ class Admission:
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
         promises = self.promises
-        if promises is None:
+        if promises is None or promises.have_all_gone(gone):
             return True
         gates = self._world.config.feature_gates
         may_borrow = not (

@@ -325,7 +325,10 @@ class Cycle:
 
     def _may_get_in(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Is a woken class worth a look?"""
-        return may_fit(self._world, cq, peers) and not self._process.is_in_use(cq, peers)
+        process = self._process
+        if process.promises is not None and process.is_in_use(cq, peers):
+            return False
+        return may_fit(self._world, cq, peers)
 
     def _look_at(self, candidate: _Candidate) -> None:
         peers = candidate.peers

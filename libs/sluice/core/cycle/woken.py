@@ -120,7 +120,10 @@ class Woken:
         """Has the queue a parked class to be considered, with the entry out of the way?"""
         if entry.queue.strict:
             return True
-        return any(peers is not entry.peers or peers.size > 1 for peers in self.classes(entry.queue))
+        for peers in self.classes(entry.queue):  # noqa: SIM110 - asked of whatever is admitted
+            if peers is not entry.peers or peers.size > 1:
+                return True
+        return False
 
 
 def lends_for_good(cq: ClusterQueue) -> bool:

@@ -186,6 +186,17 @@ class Overcommit:
         """Is one of *workloads* to go, or has it been promised anything?"""
         return any(w.key in self._victims or w.key in self._claims for w in workloads)
 
+    def have_all_gone(self, gone: Collection[Workload] = ()) -> bool:
+        """Does nobody hold anything back from the claimants but *gone*?
+
+        Then what fits as planned is really free: all that the real tree differs in is what the claimants do
+        not use yet. Cheap, unlike `fit_now`.
+        """
+        victims = self._victims
+        if not victims:
+            return True
+        return len(victims) <= len(gone) and victims.keys() <= {workload.key for workload in gone}
+
     def fit_now(
         self,
         node: Node,

@@ -83,7 +83,13 @@ class CandidateIndex:
     def held_below(self, priority: int, fr: FlavorResource) -> int:
         """Return how much of *fr* those of at most *priority* hold, evicted or not."""
         held = self._held.get(fr)
-        return 0 if held is None else sum(amount for level, amount in held.items() if level <= priority)
+        if held is None:
+            return 0
+        total = 0
+        for level, amount in held.items():
+            if level <= priority:
+                total += amount
+        return total
 
     def _hold(self, place: "_Place", sign: int) -> None:
         level = place[1][0]

@@ -315,9 +315,7 @@ class Admission:
     def _plan_is_real(self) -> bool:
         """Is there nothing in use, or promised, but by those whom this cycle preempts, and for it?"""
         promises = self.promises
-        return promises is None or (
-            not promises.pending and promises.have_all_gone(self._preempted.values())
-        )
+        return promises is None or (not promises.pending and promises.have_all_gone(self._preempted.values()))
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:

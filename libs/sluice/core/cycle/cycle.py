@@ -22,7 +22,7 @@ from itertools import count
 from sluice.core.flavors.assignment import Mode
 from sluice.core.queueing.overcommit import Overcommit
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
-from sluice.core.queueing.request_index import Least, fits
+from sluice.core.queueing.request_index import Least
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue, World
@@ -31,7 +31,15 @@ from .admission import Admission
 from .entry import Entry, Order, Ordering, Outcome
 from .fair_sharing_order import winner
 from .nomination import nominate
-from .requeue_filter import least_borrowing, least_request, may_be_free, may_fit, root_bounds, update_hopeful
+from .requeue_filter import (
+    fits_root,
+    least_borrowing,
+    least_request,
+    may_be_free,
+    may_fit,
+    root_bounds,
+    update_hopeful,
+)
 from .woken import Woken, lends_for_good
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
@@ -287,7 +295,7 @@ class Cycle:
 
     def _pop_shape(self, shape: _Shape) -> None:
         """Give the turn to the next class of this size, unless there is not enough for it left."""
-        if not fits(shape.least, root_bounds(self._tree.root)):
+        if not fits_root(self._tree.root, shape.least):
             return
         while True:
             peers = shape.pop()

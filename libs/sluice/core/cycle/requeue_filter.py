@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from sluice.api import kueue
 from sluice.core.flavors.plan import plan_of
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
-from sluice.core.queueing.request_index import ANY, Bounds, Least, with_any
+from sluice.core.queueing.request_index import ANY, Bounds, Least, fits, with_any
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
 from sluice.core.workload.pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
 from sluice.core.world.model import ClusterQueue, World
@@ -137,6 +137,18 @@ def _may_preempt(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorR
     return _most_by_preemption(world, cq, workload, fr) >= amount
 
 
+def fits_root(root: Node, least: Least) -> bool:
+    """Could a queue without quota of its own get *least* from the tree? As `fits` within `root_bounds`."""
+    cells = root.cells
+    for fr, amount in least:
+        if fr[0] == ANY:
+            return fits(least, root_bounds(root))
+        cell = cells.get(fr)
+        if amount > (0 if cell is None else cell.subtree - cell.usage):
+            return False
+    return True
+
+
 def root_bounds(root: Node) -> Bounds:
     """Return the most that a queue without quota of its own could get from the tree."""
     return with_any({fr: cell.subtree - cell.usage for fr, cell in root.cells.items()})
@@ -206,14 +218,21 @@ def _most_by_preemption(world: World, cq: ClusterQueue, workload: Workload, fr: 
 
 def _most_by_reclaim(node: Node, fr: FlavorResource) -> int:
     """Return how much more the queue, or a cohort that it is in, could use within its own quota."""
+    cell = node.cells.get(fr)
+    while cell is None:
+        if node.parent is None:
+            return 0
+        node = node.parent
+        cell = node.cells.get(fr)
     most = below = 0
-    current = node
-    while current.parent is not None:
-        cell = current.cells.get(fr)
-        if cell is not None:
-            most = max(most, cell.subtree - cell.usage + below)
-            below += max(0, cell.local - cell.usage)
-        current = current.parent
+    while (parent := cell.parent) is not None:
+        usage = cell.usage
+        spare = cell.subtree - usage + below
+        if spare > most:
+            most = spare
+        if cell.local > usage:
+            below += cell.local - usage
+        cell = parent
     return most
 
 
@@ -251,6 +270,7 @@ def least_borrowing(cq: ClusterQueue, peers: EquivalenceClass) -> int:
 
 
 __all__ = [
+    "fits_root",
     "is_hopeful",
     "is_hopeless",
     "least_borrowing",

@@ -79,19 +79,24 @@ class Woken:
             assert first is not None
             classes = queue.shapes.merged(queue_bounds(world, cq, first.head()))
         else:
-            classes = [parked.items[rank] for rank in parked.ranks()]
-        all_of_it = not freed or queue.name in tree.open
-        someone_waits = bool(queue.waiting) or queue.name in self._preempting
+            classes = parked.listed()
         for peers in classes:
-            if not peers.indexed or not (all_of_it or tree.concerns(peers.least)):
-                continue
-            if (after is not None and _rank(peers) <= after) or (not freed and tree.is_searched(peers)):
-                continue
-            if someone_waits and self._comes_behind(queue, peers):
-                if may_be_free(world, cq, peers):
-                    yield peers
-            elif may_fit(world, cq, peers):
+            if (after is None or _rank(peers) > after) and self._may_get_in(queue, cq, peers):
                 yield peers
+
+    def _may_get_in(self, queue: PendingQueue, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
+        """Could the parked class get in, as things are, by what was freed or because its queue is open?"""
+        tree, name = self._tree, queue.name
+        if not peers.indexed:
+            return False
+        if not tree.dirty:
+            if tree.is_searched(peers):
+                return False
+        elif name not in tree.open and not tree.concerns(peers.least):
+            return False
+        if (queue.waiting or name in self._preempting) and self._comes_behind(queue, peers):
+            return may_be_free(self._world, cq, peers)
+        return may_fit(self._world, cq, peers)
 
     def _comes_behind(self, queue: PendingQueue, peers: EquivalenceClass) -> bool:
         """Does a preemptor of the queue come first for what the class needs, so that it preempts nobody?"""
@@ -118,10 +123,15 @@ class Woken:
 
     def has_more(self, entry: Entry) -> bool:
         """Has the queue a parked class to be considered, with the entry out of the way?"""
-        if entry.queue.strict:
+        queue, cq = entry.queue, entry.cq
+        if queue.strict:
             return True
-        for peers in self.classes(entry.queue):  # noqa: SIM110 - asked of whatever is admitted
-            if peers is not entry.peers or peers.size > 1:
+        own = entry.peers if entry.peers.size == 1 else None
+        parked = queue.parked.items
+        if len(parked) > FEW or lends_for_good(cq):
+            return any(peers is not own for peers in self.classes(queue))
+        for peers in parked.values():  # noqa: SIM110 - asked of whatever is admitted
+            if peers is not own and self._may_get_in(queue, cq, peers):
                 return True
         return False
 

@@ -319,7 +319,10 @@ class CohortQueues:
         freed = self.freed
         if ANY in freed or not least:
             return True
-        return any(flavor == ANY or flavor in freed for (flavor, _), _ in least)
+        for fr, _ in least:  # noqa: SIM110 - asked of every class that is woken
+            if fr[0] == ANY or fr[0] in freed:
+                return True
+        return False
 
     def is_searched(self, peers: EquivalenceClass) -> bool:
         """Has the class looked at all flavors since something was freed last?"""

@@ -67,6 +67,9 @@ class SortedMap[T]:
         del items[old]
         items[new] = item
         chunk = chunks[0]
+        if len(chunk) == 1:
+            chunk[0] = new
+            return
         index = bisect_left(chunk, old)
         if (not index or chunk[index - 1] < new) and (index + 1 == len(chunk) or new < chunk[index + 1]):
             chunk[index] = new
@@ -82,6 +85,13 @@ class SortedMap[T]:
         items = self.items
         for rank in self.ranks():
             yield items[rank]
+
+    def listed(self) -> list[T]:
+        """Return the items, the lowest rank first: quicker than to iterate where there are few."""
+        items = self.items
+        if len(items) == 1:
+            return list(items.values())
+        return [items[rank] for chunk in self._chunks for rank in chunk]
 
     def __getitem__(self, rank: Rank) -> T:
         return self.items[rank]

@@ -1,6 +1,5 @@
 """Fold of what ends the memory of past preemptions: inputs that change what a queue holds (see `circles`)."""
 
-from sluice.core.world.preemption_history import actor
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
@@ -12,10 +11,9 @@ def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
     circles = state.world.circles
     if not circles:
         return
-    key, queue = actor(workload), workload.cluster_queue
+    key, queue = workload.record.parent or workload.key, workload.cluster_queue
     concerned = circles.refused and circles.concern(key, queue)
-    circles.changed(queue)
-    circles.forget(key)
+    circles.changed(queue, key)
     if concerned:
         _wake(state, cause)
 

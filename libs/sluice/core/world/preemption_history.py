@@ -191,19 +191,23 @@ class PreemptionHistory:
             for edge in self.dump()
         )
 
-    def changed(self, queue: str) -> None:
-        """An input has changed what is asked of the queue: forget what is remembered of its workloads."""
+    def changed(self, queue: str, by: WorkloadKey | None = None) -> None:
+        """An input has changed what is asked of the queue: forget what is remembered of its workloads.
+
+        `by`: what the input is about, to be forgotten as well.
+        """
         self._inputs += 1
-        self._epochs[queue] = self._epochs.get(queue, 0) + 1
+        epochs = self._epochs
+        epochs[queue] = epochs.get(queue, 0) + 1
+        if by is not None:
+            self.forget(by)
 
     def forget(self, key: WorkloadKey) -> None:
         """Forget what was done to one that is over or was edited, and how often it did what."""
         self._by.pop(key, None)
         self._tries.pop(key, None)
-        if self.trying:
-            self.trying.pop(key, None)
-            if self._gave_up:
-                self._gave_up.pop(key, None)
+        self.trying.pop(key, None)
+        self._gave_up.pop(key, None)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -32,6 +32,7 @@ def test_it_is_a_sorted_list(changes):
 
             assert list(listed.ranks()) == sorted(model)
             assert list(listed) == [model[each] for each in sorted(model)]
+            assert listed.listed() == list(listed)
             assert len(listed) == len(model)
             assert listed.first() == (model[min(model)] if model else None)
             assert all(0 < len(chunk) <= 4 for chunk in listed._chunks)

@@ -11,7 +11,7 @@ import structlog
 from sluice.core.budgets.budgets import Standing
 from sluice.events.base import Micros
 from sluice.sdk.checks import Controller, Request, Settings, Verdict
-from sluice.services.check_common.http import Http
+from sluice.services.common.http import Http
 
 from .answers import answering
 from .books import Books

@@ -13,7 +13,7 @@ import msgspec
 from sluice.api.check_parameters import PrometheusSource
 from sluice.api.periods import Period, period_at
 from sluice.events.base import Micros
-from sluice.services.check_common.http import Http, HttpError
+from sluice.services.common.http import Http, HttpError
 
 from .office import Account, Office, Reading
 

@@ -12,7 +12,7 @@ import structlog
 from sluice.api.kueue import ProvisioningRequestConfigSpec
 from sluice.api.meta import Condition
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Request, Settings, Verdict
-from sluice.services.check_common.http import Answer, Http, HttpError
+from sluice.services.common.http import Answer, Http, HttpError
 
 from . import protocol
 from .config import Config, providers

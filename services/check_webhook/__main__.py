@@ -1,6 +1,6 @@
 """`python -m sluice.services.check_webhook`: asks HTTP endpoints whether workloads may run."""
 
-from sluice.services.check_common.start import run_check
+from sluice.services.common.check import run_check
 
 from .app import make
 from .config import Config

@@ -11,7 +11,7 @@ import msgspec
 from sluice.api.check_parameters import WebhookCheckConfigSpec
 from sluice.core.timing import backoff_s
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Request, Settings, Verdict
-from sluice.services.check_common.http import Answer, Http, HttpError
+from sluice.services.common.http import Answer, Http, HttpError
 
 from .config import Config
 from .exchange import (

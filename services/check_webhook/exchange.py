@@ -11,7 +11,7 @@ import msgspec
 from sluice.api.kueue import PodSetUpdate
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Pending, Ready, Rejected, Retry, Verdict
-from sluice.services.check_common.http import Answer
+from sluice.services.common.http import Answer
 
 API_VERSION, KIND = "sluice.dev/v1alpha1", "CheckReview"
 SIGNATURE = "Sluice-Signature"

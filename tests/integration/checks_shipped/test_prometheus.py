@@ -10,7 +10,7 @@ from aiohttp import web
 from sluice.api.check_parameters import BudgetPeriod, PrometheusSource
 from sluice.api.periods import period_at
 from sluice.services.check_budget.prometheus import Readers, ReadingError, read
-from sluice.services.check_common.http import Http, HttpError
+from sluice.services.common.http import Http, HttpError
 from tests.unit.checks_shipped.budget_office import HOUR, MONDAY, World
 from tests.waiting import PATIENCE_S
 

@@ -12,10 +12,10 @@ from sluice.api.kueue import ProvisioningRequestConfigSpec
 from sluice.events.base import PodSet
 from sluice.sdk.checks import Pending, Ready, Rejected, Request, Retry
 from sluice.sdk.checks.testing import make_request
-from sluice.services.check_common.http import Http
 from sluice.services.check_provisioning.app import Broker
 from sluice.services.check_provisioning.config import Config, providers
 from sluice.services.check_provisioning.protocol import CLASS_NAME, CONSUME
+from sluice.services.common.http import Http
 
 from .conftest import Serve
 

@@ -13,9 +13,9 @@ from aiohttp import web
 from sluice.api.check_parameters import WebhookCheckConfigSpec
 from sluice.sdk.checks import Pending, Ready, Rejected, Request, Retry, pod_set_update
 from sluice.sdk.checks.testing import make_request
-from sluice.services.check_common.http import Http
 from sluice.services.check_webhook.app import Caller
 from sluice.services.check_webhook.exchange import IDEMPOTENCY_KEY, SIGNATURE, FailureError, verify
+from sluice.services.common.http import Http
 
 from .conftest import Serve
 

@@ -10,14 +10,12 @@ from sluice.api import kueue
 from sluice.api.features import DEFAULTS
 from sluice.events import job
 from sluice.log.runtime.config import CellConfig
-from sluice.services.admission_check.config import Config as ChecksConfig
 from sluice.services.agent.config import Config as AgentConfig
 from sluice.services.api.config import Config as ApiConfig
 from sluice.services.check_budget.config import Config as BudgetConfig
 from sluice.services.check_provisioning.config import Config as ProvisioningConfig
 from sluice.services.check_webhook.config import Config as WebhookConfig
-from sluice.services.scheduler.config import Config as SchedulerConfig
-from sluice.services.slice_aggregator.config import Config as SliceConfig
+from sluice.services.common.decider import Nothing, Watching
 
 from .pages import PAGES, ROOT, blocks, name, prose
 
@@ -59,9 +57,9 @@ def test_variables_of_all_services_are_described() -> None:
     ("prefix", "config", "page"),
     [
         ("AGENT_", AgentConfig, "agent.md"),
-        ("SLICE_AGGREGATOR_", SliceConfig, "configuration.md"),
-        ("SCHEDULER_", SchedulerConfig, "configuration.md"),
-        ("ADMISSION_CHECK_", ChecksConfig, "configuration.md"),
+        ("SLICE_AGGREGATOR_", Watching, "configuration.md"),
+        ("SCHEDULER_", Nothing, "configuration.md"),
+        ("ADMISSION_CHECK_", Watching, "configuration.md"),
         ("API_", ApiConfig, "configuration.md"),
         ("CHECK_BUDGET_", BudgetConfig, "checks-shipped.md"),
         ("CHECK_WEBHOOK_", WebhookConfig, "checks-shipped.md"),

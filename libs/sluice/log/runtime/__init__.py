@@ -6,6 +6,7 @@ __all__ = [
     "gc_tuning",
     "presence",
     "process_pool",
+    "projection",
     "replica",
     "service",
     "snapshot",

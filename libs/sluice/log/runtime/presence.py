@@ -24,7 +24,7 @@ from sluice.protocol.subjects import presence_suffix
 
 from .hooks import Hooks
 
-__all__ = ["PresenceWatcher"]
+__all__ = ["Known", "PresenceWatcher"]
 
 REPEAT_S = 5.0
 """A record that the log did not take in for so long is published again."""

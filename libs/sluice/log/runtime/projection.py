@@ -48,6 +48,8 @@ from .projection_machine import (
     Written,
 )
 
+__all__ = ["Projection", "Publisher"]
+
 ACK_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 10.0
 """Without anything to read for so long, a bucket is taken for gone."""

@@ -5,7 +5,7 @@ import pytest
 
 from sluice.log.runtime.config import SettingError, load_cell, load_prefixed
 from sluice.services.agent.config import load as load_agent
-from sluice.services.slice_aggregator.config import Config as Aggregator
+from sluice.services.common.decider import Watching as Aggregator
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sluice.api.defaults import default
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.requests import requests
 from sluice.core.checks.state import State
+from sluice.core.settle import settle
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
@@ -150,16 +151,7 @@ class ChecksWorld:
         """Let time pass and the service catch up; return what it says."""
         self.now += int(seconds * SECOND) + 1000
         self.fold()
-        steps: list[Step] = []
-        for _ in range(200):
-            events = tuple(self.decider.decide(self.state, self.now))
-            if not events:
-                break
-            steps.append(Step(upto=self.upto, at=self.now, events=events))
-            for event in events:
-                self.decider.apply(self.state, event, self.upto, self.now)
-        else:
-            raise AssertionError(f"does not settle: {events}")
+        steps = list(settle(self.decider, self.state, self.upto, self.now, most=200))
         if steps:
             self.append("checks", encode_commit("main", "checks", f"checks-{len(self.log)}", steps))
             self.seen = len(self.log)

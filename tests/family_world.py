@@ -14,6 +14,7 @@ from sluice.api.decode import decode_object
 from sluice.api.defaults import default
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.settle import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import Phase
@@ -129,20 +130,12 @@ class FamilyWorld:
         return self._decide(service)
 
     def _decide(self, service: Service) -> bool:
-        steps: list[Step] = []
-        for _ in range(500):
-            events = tuple(service.decider.decide(service.state, self.now))
-            if not events:
-                break
-            steps.append(Step(upto=service.upto, at=self.now, events=events))
-            for event in events:
-                service.decider.apply(service.state, event, service.upto, self.now)
-                if service.decider.writer == "scheduler":
-                    assert not reservation_violations(service.state, event)
-                    check_family(service.state, event)
-        else:
-            last = [type(e).__name__ + " " + str(getattr(e, "workload", "")) for e in steps[-1].events]
-            raise AssertionError(f"{service.decider.writer} does not settle: {last}")
+        def checked(event: Event) -> None:
+            if service.decider.writer == "scheduler":
+                assert not reservation_violations(service.state, event)
+                check_family(service.state, event)
+
+        steps = list(settle(service.decider, service.state, service.upto, self.now, most=500, folded=checked))
         if service.decider.writer == "scheduler":
             assert not violations(service.state), violations(service.state)
         if steps:

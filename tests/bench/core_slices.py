@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sluice.core.settle import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import State
@@ -107,9 +108,8 @@ def timed(
     for event in events:
         seq += 1
         decider.apply(state, event, seq, seq)
-    while decided := decider.decide(state, seq):
-        for event in decided:
-            decider.apply(state, event, seq, seq)
+    for _ in settle(decider, state, seq, seq):
+        pass
     clock[phase] += time.process_time() - started
     return seq
 

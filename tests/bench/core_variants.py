@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.events.commit import Step
+from sluice.core.settle import settle
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.runtime.gc_tuning import tune
@@ -41,11 +41,7 @@ class Timed(FamilyWorld):
         return said
 
     def _decide(self, service: Service) -> bool:
-        steps: list[Step] = []
-        while events := tuple(service.decider.decide(service.state, self.now)):
-            steps.append(Step(upto=service.upto, at=self.now, events=events))
-            for event in events:
-                service.decider.apply(service.state, event, service.upto, self.now)
+        steps = list(settle(service.decider, service.state, service.upto, self.now))
         if steps:
             self.commit(service.decider.writer, steps)
         return bool(steps)

@@ -63,12 +63,7 @@ class Side[S]:
         self.fold = Fold(self.decider)
 
     def settle(self, at: Micros) -> list[Step]:
-        steps = []
-        while events := self.decider.decide(self.fold.state, at):
-            step = Step(upto=self.fold.upto, at=at, events=tuple(events))
-            self.fold.apply_own(step)
-            steps.append(step)
-        return steps
+        return list(iter(lambda: self.fold.decide(at), None))
 
     def snapshot(self) -> Snapshot:
         """Return the state; only while it is settled and committed."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sluice.api.labels import ELASTIC_JOB
+from sluice.core.settle import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.state import Job
 from sluice.core.views.records import JobView, LocalQueueView, WorkloadView
@@ -113,12 +114,8 @@ class Played:
 
     def settle(self) -> list[Event]:
         """Decide until nothing follows; returns all events."""
-        found: list[Event] = []
-        while events := self.decider.decide(self.state, self.seq):
-            for event in events:
-                self.decider.apply(self.state, event, self.seq, self.seq)
-            found += events
-        return found
+        steps = settle(self.decider, self.state, self.seq, self.seq)
+        return [event for step in steps for event in step.events]
 
     def _say(self, kind: str, data: Any) -> list[Event]:
         subject = f"job.{REFERENCE.key.replace('/', '.')}"

@@ -4,7 +4,7 @@ Scheduler and slice-aggregator each have a cursor into one log; what one has dec
 gets that far. After every event, what must hold of elastic jobs is checked across both (DB6).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
+from sluice.core.settle import step
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.views import View
@@ -135,17 +136,20 @@ class Cell:
             most -= 1
         for _ in range(MAX_DECISIONS):
             at = self._tick()
-            events = tuple(reader.decider.decide(reader.state, at))
+            events = step(reader.decider, reader.state, reader.read, at, self._checked(reader))
             if not events:
                 assert reader is not self.scheduler or not violations(reader.state)
                 return
             self._append(Entry(reader.decider.writer, events, at, reader.read))
-            for event in events:
-                reader.decider.apply(reader.state, event, reader.read, at)
-                if reader is self.scheduler:
-                    assert not reservation_violations(reader.state, event)
             self.check()
         raise AssertionError("does not settle")
+
+    def _checked(self, reader: Reader) -> Callable[[Event], None]:
+        def check(event: Event) -> None:
+            if reader is self.scheduler:
+                assert not reservation_violations(reader.state, event)
+
+        return check
 
     def settle(self, *, executor: bool = True, ready: bool = False) -> None:
         """Let all read everything until nothing follows. *ready*: executors say that pods run, too."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.settle import settle
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed
@@ -73,19 +74,16 @@ class Player:
 
     def settle(self) -> None:
         self.settles.append((len(self.log), self.now))
-        scheduler = Scheduler()
-        for _ in range(MAX_DECISIONS):
-            events = tuple(scheduler.decide(self.state, self.now))
-            if not events:
-                assert not violations(self.state)
-                return
+
+        def checked(event: Event) -> None:
+            assert not reservation_violations(self.state, event)
+
+        for decided in settle(
+            Scheduler(), self.state, self.upto, self.now, most=MAX_DECISIONS, folded=checked
+        ):
             self.seq += 1
-            self.log.append(Step(events, self.upto, self.now, self.seq))
-            for event in events:
-                scheduler.apply(self.state, event, self.upto, self.now)
-                assert not reservation_violations(self.state, event)
-        last = [msgspec.to_builtins(event) for step in self.log[-3:] for event in getattr(step, "events", ())]
-        raise AssertionError(f"does not settle: {last}")
+            self.log.append(Step(decided.events, self.upto, self.now, self.seq))
+        assert not violations(self.state)
 
     def steps(self) -> list[Step]:
         return [entry for entry in self.log if isinstance(entry, Step)]

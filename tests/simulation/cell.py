@@ -4,12 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.config.objects import NAMESPACED, Clock, Draft, Objects, plan_finalize
 from sluice.core.config.plan import plan_apply, plan_delete
-from sluice.core.scheduler.decider import Scheduler
-from sluice.core.slices.decider import SliceAggregator
-from sluice.core.variants.decider import VariantController
+from sluice.core.deciders import DECIDERS
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import encode_message
 from sluice.events.commit import Step
@@ -36,7 +33,6 @@ from .swarm import Features
 from .truth import Truth
 from .watchman import Watchman
 
-DECIDERS: tuple[Any, ...] = (SliceAggregator, VariantController, Scheduler, AdmissionChecks)
 STEP_TIME: Micros = 5_000
 
 

@@ -7,6 +7,7 @@ how many of them came before it.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sluice.core.settle import step as decide_step
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
@@ -114,6 +115,15 @@ class Fold[S]:
             name = type(event).__name__
             raise FoldError(self.decider.writer, seq, suffix, name, repr(error)) from error
         self.upto = seq
+
+    def decide(self, at: Micros) -> Step | None:
+        """Decide once, as of everything folded, and fold the step; None when there is nothing to decide."""
+        events = decide_step(self.decider, self.state, self.upto, at)
+        if not events:
+            return None
+        self.folded += len(events)
+        self.at = max(self.at, at)
+        return Step(upto=self.upto, at=at, events=events)
 
     def apply_own(self, step: Step) -> None:
         """Fold a step of our own, just decided or read back."""

@@ -1,5 +1,6 @@
 """What becomes of a family when it is looked at once."""
 
+from sluice.core.settle import settle
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
 from sluice.events.variants import (
@@ -49,14 +50,7 @@ def run(case: Json, header: Json) -> None:
     controller = VariantController()
     at = micros(case["now"])
     state.todo[family.key] = None
-    decided = []
-    for _ in range(20):
-        events = controller.decide(state, at)
-        if not events:
-            break
-        decided += events
-        for event in events:
-            controller.apply(state, event, 1, at)
+    decided = [event for step in settle(controller, state, 1, at) for event in step.events]
     ours = [
         {"reason": _REASONS[type(event)], "message": event.message}
         for event in decided

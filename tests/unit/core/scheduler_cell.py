@@ -8,6 +8,7 @@ import msgspec
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.settle import settle, step
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -123,22 +124,17 @@ class Cell:
 
     def decide(self) -> Sequence[Event]:
         """Take one step."""
-        events = tuple(self.scheduler.decide(self.state, self.now))
-        for event in events:
-            self.scheduler.apply(self.state, event, self.seq, self.now)
-            assert not reservation_violations(self.state, event)
-        return events
+        return step(self.scheduler, self.state, self.seq, self.now, self._checked)
+
+    def _checked(self, event: Event) -> None:
+        assert not reservation_violations(self.state, event)
 
     def settle(self) -> list[Event]:
         """Decide until nothing follows, and return everything that was decided."""
-        found: list[Event] = []
-        for _ in range(100):
-            events = self.decide()
-            if not events:
-                assert not violations(self.state)
-                return found
-            found += events
-        raise AssertionError(f"does not settle: {found[-3:]}")
+        steps = settle(self.scheduler, self.state, self.seq, self.now, most=100, folded=self._checked)
+        found = [event for each in steps for event in each.events]
+        assert not violations(self.state)
+        return found
 
     # Reading
 

@@ -135,25 +135,27 @@ class Replica[S]:
         fold = self.fold
         at = max(at, fold.at)
         self.settled = False
-        events = self.decider.decide(fold.state, at)
-        if events:
-            return self._took(Step(upto=fold.upto, at=at, events=tuple(events)))
+        step = fold.decide(at)
+        if step is not None:
+            self._took(step)
+            return step
         if self._inputs_since_step >= self._mark_inputs:
-            self._took(Step(upto=fold.upto, at=at))
+            mark = Step(upto=fold.upto, at=at)
+            fold.apply_own(mark)
+            self._took(mark)
         self.settled = True
         self._set_due(at)
         for hook in self.hooks:
             hook.settled(fold.state, fold.upto)
         return None
 
-    def _took(self, step: Step) -> Step:
-        self.fold.apply_own(step)
+    def _took(self, step: Step) -> None:
+        """Keep a step, folded already, for the next commit."""
         self.pending.append(step)
         self.decided += 1
         self._inputs_since_step = 0
         if self.hooks:
             self._effects.append([hook.decided(self.fold.state, step) for hook in self.hooks])
-        return step
 
     def _set_due(self, decided_at: Micros) -> None:
         self.due = due = self.decider.deadline(self.fold.state)

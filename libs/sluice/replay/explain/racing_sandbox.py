@@ -13,6 +13,7 @@ from sluice.api.features import enabled
 from sluice.api.kueue import ConcurrentAdmissionPolicy
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.settle import MOST_STEPS
 from sluice.core.variants.decide import desired
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import State as VariantState
@@ -25,7 +26,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord, WorkloadStoppe
 from sluice.events.variants import ParentEvicted
 from sluice.log.runtime import process_pool
 
-from .sandbox import FEW, ROUNDS, Outcome
+from .sandbox import FEW, Outcome
 
 
 def policy_for(state: SchedulerState, record: WorkloadRecord) -> ConcurrentAdmissionPolicy | None:
@@ -57,7 +58,7 @@ class Race:
     def _run(self, scheduled: SchedulerState, families: VariantState, record: WorkloadRecord) -> Outcome:
         found = Outcome()
         told: deque[Event] = deque([WorkloadCreated(cause=self.seq, workload=record)])
-        for _ in range(ROUNDS):
+        for _ in range(MOST_STEPS):
             while told:
                 self._tell(scheduled, families, told.popleft(), own=False)
             said: Sequence[Event] = self.scheduler.decide(scheduled, self.at) or self.controller.decide(

@@ -10,6 +10,7 @@ from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.settle import MOST_STEPS, step
 from sluice.core.world.model import ClusterQueue
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied
@@ -17,10 +18,7 @@ from sluice.events.scheduler import Admitted, Evicted, PendingReasonChanged, Pre
 from sluice.events.slices import WorkloadStopped
 from sluice.log.runtime import process_pool
 
-__all__ = ["FEW", "ROUNDS", "Laboratory", "Outcome", "applied_queue", "with_quota"]
-
-ROUNDS = 1000
-"""Decisions after which a trial gives up; a settled state needs few."""
+__all__ = ["FEW", "Laboratory", "Outcome", "applied_queue", "with_quota"]
 
 
 @dataclass
@@ -90,11 +88,11 @@ class Laboratory:
         for event in events:
             scheduler.apply(state, event, seq, self.at)
         found = Outcome()
-        for _ in range(ROUNDS):
-            decided = scheduler.decide(state, self.at)
+        for _ in range(MOST_STEPS):
+            decided = step(scheduler, state, seq, self.at)
             if not decided:
                 break
-            stopped = self._fold(state, decided, seq, key, found)
+            stopped = _noted(decided, seq, key, found)
             if found.reserved is not None:
                 return found
             for event in stopped:
@@ -107,29 +105,28 @@ class Laboratory:
             found.reason, found.message = workload.peers.reason, workload.peers.message
         return found
 
-    def _fold(
-        self, state: SchedulerState, decided: Sequence[Event], seq: int, key: str, found: Outcome
-    ) -> list[Event]:
-        stopped: list[Event] = []
-        for event in decided:
-            self.scheduler.apply(state, event, seq, self.at)
-            match event:
-                case QuotaReserved(workload=workload):
-                    if workload == key:
-                        found.reserved = event
-                    else:
-                        found.others.append(workload)
-                case Admitted(workload=workload) if workload == key:
-                    found.admitted = True
-                case Preempted(preemptor=preemptor) if preemptor == key:
-                    found.preempted.append(event)
-                case Evicted(workload=workload):
-                    stopped.append(WorkloadStopped(cause=seq, workload=workload))
-                case PendingReasonChanged(workloads=keys) if key in keys:
-                    found.reason, found.message = event.reason, event.message
-                case _:
-                    pass
-        return stopped
+
+def _noted(decided: Sequence[Event], seq: int, key: str, found: Outcome) -> list[Event]:
+    """Note in *found* what a step says of *key*; return what executors answer to it."""
+    stopped: list[Event] = []
+    for event in decided:
+        match event:
+            case QuotaReserved(workload=workload):
+                if workload == key:
+                    found.reserved = event
+                else:
+                    found.others.append(workload)
+            case Admitted(workload=workload) if workload == key:
+                found.admitted = True
+            case Preempted(preemptor=preemptor) if preemptor == key:
+                found.preempted.append(event)
+            case Evicted(workload=workload):
+                stopped.append(WorkloadStopped(cause=seq, workload=workload))
+            case PendingReasonChanged(workloads=keys) if key in keys:
+                found.reason, found.message = event.reason, event.message
+            case _:
+                pass
+    return stopped
 
 
 def with_quota(cq: ClusterQueue, more: dict[tuple[str, str], int]) -> ObjectApplied:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import State as ChecksState
+from sluice.core.deciders import DECIDERS
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.slices.decider import SliceAggregator
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import State as VariantState
 from sluice.log.contract import Entry
@@ -61,7 +61,7 @@ def is_long(source: Source) -> bool:
 
 def deciders() -> list[Decider[Any]]:
     """Return all services' deciders, in the order in which a job meets them."""
-    return [SliceAggregator(), VariantController(), Scheduler(), AdmissionChecks()]
+    return [decider() for decider in DECIDERS]
 
 
 def decider_of(writer: str) -> Decider[Any] | None:

@@ -1,0 +1,11 @@
+"""The four deciders, in the order in which a job meets them; nothing in the core imports this."""
+
+from .checks.decider import AdmissionChecks
+from .scheduler.decider import Scheduler
+from .slices.decider import SliceAggregator
+from .variants.decider import VariantController
+
+__all__ = ["DECIDERS"]
+
+DECIDERS = (SliceAggregator, VariantController, Scheduler, AdmissionChecks)
+"""Whatever looks at all services goes through these: replay, simulations, tests."""

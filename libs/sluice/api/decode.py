@@ -15,7 +15,15 @@ from .meta import Manifest
 from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
 
-__all__ = ["MAX_DEPTH", "DecodeError", "decode_json", "decode_object", "describe", "find_kind"]
+__all__ = [
+    "MAX_DEPTH",
+    "DecodeError",
+    "decode_json",
+    "decode_object",
+    "describe",
+    "find_kind",
+    "wrong_fields",
+]
 
 MAX_DEPTH = 64
 """Nesting that no manifest needs; deeper input is refused before anything recurses into it."""
@@ -101,6 +109,15 @@ def decode_object(value: object, *, numbers_in_strings: bool = False, custom: bo
     if problems:
         raise DecodeError(tuple(problems), describe(value))
     return decoded
+
+
+def wrong_fields(data: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> tuple[FieldError, ...]:
+    """Return every unknown, missing and mistyped field of JSON that is to be a *kind*, () if it is one."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    return tuple(_walk.huge_integers(value)) or tuple(_walk.shape_errors(value, kind))
 
 
 def find_kind(value: dict[str, Any], *, custom: bool = False) -> Kind:

@@ -91,7 +91,7 @@ async def test_missing_and_wrong_fields_of_events(client: AsyncClient) -> None:
     await client.submit(manifest("bad"))
     for data, error in (
         ({}, "podSets: Required value"),
-        ({"podSets": {"main": "three"}}, "podSets[...]: Invalid value"),
+        ({"podSets": {"main": "three"}}, "podSets[main]: Invalid value"),
         ({"podSets": {"main": -3}}, "podSets[main]: Invalid value: -3"),
     ):
         payload = encode_message(

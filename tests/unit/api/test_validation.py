@@ -214,6 +214,16 @@ def test_partial_admission_and_elastic_jobs_exclude_each_other() -> None:
     (error,) = texts(subject)
     assert error.endswith("partial admission and elastic job cannot be used together")
     assert texts(subject, ElasticJobsViaWorkloadSlices=False) == []
+    own = decode_object(
+        {
+            "apiVersion": "sluice.dev/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "a", "annotations": {"kueue.x-k8s.io/elastic-job": "true"}},
+            "spec": {"queueName": "q", "command": ["true"], "replicas": 3, "minReplicas": 1},
+        }
+    )
+    (error,) = texts(own)
+    assert error.startswith("spec.minReplicas: Invalid value: 1: partial admission and elastic job")
 
 
 @pytest.mark.parametrize(

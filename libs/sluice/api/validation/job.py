@@ -256,7 +256,7 @@ def _check_groups(spec: sluice_v1.JobSpec, *, elastic: bool) -> list[FieldError]
     if len(groups) > MAX_POD_SETS:
         found.append(too_many("spec.podSets", len(groups), MAX_POD_SETS))
     seen: dict[str, None] = {}
-    variable = 0
+    variable: list[tuple[str, int]] = []
     for i, group in enumerate(groups):
         field = f"spec.podSets[{i}]" if spec.pod_sets else "spec"
         if messages := names.dns_label(group.name):
@@ -265,11 +265,11 @@ def _check_groups(spec: sluice_v1.JobSpec, *, elastic: bool) -> list[FieldError]
             found.append(duplicate(f"{field}.name", group.name))
         seen[group.name] = None
         found += _check_group(field, group)
-        variable += group.min_replicas is not None
-    if variable > 1:
-        found.append(invalid("spec.podSets", variable, "at most one podSet can use minCount"))
-    if variable and elastic:
-        found.append(invalid("spec.podSets", variable, PARTIAL_AND_ELASTIC))
+        if group.min_replicas is not None:
+            variable.append((f"{field}.minReplicas", group.min_replicas))
+    found += [invalid(place, n, "at most one podSet can use minReplicas") for place, n in variable[1:]]
+    if elastic:
+        found += [invalid(place, n, PARTIAL_AND_ELASTIC) for place, n in variable]
     return found
 
 

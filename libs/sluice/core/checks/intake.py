@@ -56,10 +56,10 @@ def verdict(message: Message, seq: int) -> tuple[WorkloadKey, Verdict]:
 def _check(data: CheckVerdict) -> tuple[FieldError, ...]:
     found = []
     if "/" not in data.workload:
-        found.append(invalid("data.workload", short(data.workload), "want <namespace>/<name>"))
+        found.append(invalid("workload", short(data.workload), "want <namespace>/<name>"))
     delay = data.requeue_after_seconds
     if delay is not None and not 0 <= delay <= MAX_DELAY_S:
-        found.append(invalid("data.requeueAfterSeconds", delay, f"must be between 0 and {MAX_DELAY_S}"))
+        found.append(invalid("requeueAfterSeconds", delay, f"must be between 0 and {MAX_DELAY_S}"))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ withdrawn: for them `answer` returns nothing, and they stay in the inbox.
 from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, immutable
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.features import enabled
-from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES, QUEUE_NAME
+from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
@@ -24,6 +24,7 @@ from sluice.events.slices import (
 )
 
 from .active import switched
+from .fields import pods_field, queue_field
 from .intake import Inbound
 from .job_request import JobRequest
 from .lazy_manifest import look_into
@@ -185,7 +186,7 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
     if old.job is not None and (old.job.api_version, old.job.kind) != (new.api_version, new.kind):
         errors.append(invalid("kind", new.kind, "field is immutable"))
     if job.reserved and new.queue_name != old.queue_name:
-        errors.append(invalid(f"metadata.labels[{QUEUE_NAME}]", new.queue_name, "field is immutable"))
+        errors.append(invalid(queue_field(submission.manifest), new.queue_name, "field is immutable"))
     toggled = [record.annotations.get(ELASTIC_JOB) == "true" for record in (old, new)]
     if toggled[0] != toggled[1]:
         # WS1.
@@ -204,7 +205,9 @@ def _immutable(job: Job, submission: Submission, new: JobRequest) -> list[FieldE
             text = submission.manifest.metadata.annotations.get(PREEMPTION_GATES, "")
             errors.append(invalid(f"metadata.annotations[{PREEMPTION_GATES}]", text, "field is immutable"))
     if job.phase is Phase.RUNNING and template_digest(submission) != job.template:
-        errors.append(forbidden("spec.template", "field is immutable while the job is running"))
+        field = pods_field(submission.manifest)
+        what = "what its pods are" if field == "spec" else "field"
+        errors.append(forbidden(field, f"{what} is immutable while the job is running"))
     return errors
 
 

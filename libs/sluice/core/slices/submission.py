@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from sluice.api import batch_v1, jobset, labels, ray, sluice_v1
+from sluice.api import batch_v1, jobset, ray, sluice_v1
 from sluice.api.decode import decode_json
 from sluice.api.errors import FieldError, InvalidError, invalid, not_supported, required
 from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
 from sluice.core.workload.limit_ranges import encode as encode_resources
 
+from .fields import queue_field
 from .job_request import JobRequest, is_plain, job_request, resources_of
 
 __all__ = ["Submission", "encoded_resources", "parse", "read", "template_digest"]
@@ -107,8 +108,7 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
         return tuple(errors)
     request = job_request(manifest)
     if not request.queue_name:
-        own = isinstance(manifest, sluice_v1.Job)
-        return (required("spec.queueName" if own else f"metadata.labels[{labels.QUEUE_NAME}]"),)
+        return (required(queue_field(manifest)),)
     if len(_requests) >= _CACHED:
         del _requests[next(iter(_requests))]
     _requests[key] = request

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from sluice.api.decode import wrong_fields
 from sluice.api.errors import FieldError, invalid, not_supported, too_long
 from sluice.events.codec import CloudEvent, decode_message, field_errors
 from sluice.events.envelope import Message
@@ -50,7 +51,20 @@ def decoded(
     decode = decoders.get(event.type)
     if decode is None:
         return (not_supported("type", event.type, types or tuple(decoders)),)
-    return guarded(lambda: decode(event.data or b"{}"))
+    data = event.data or b"{}"
+
+    def read() -> Any:
+        try:
+            return decode(data)
+        except msgspec.ValidationError:
+            # The decoder stops at the first; its author wants to hear of all.
+            kind = getattr(getattr(decode, "__self__", None), "type", None)
+            found = () if kind is None else wrong_fields(data, kind)
+            if found:
+                return bounded(found)
+            raise
+
+    return guarded(read)
 
 
 class Heard(NamedTuple):

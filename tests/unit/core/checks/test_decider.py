@@ -408,13 +408,13 @@ def test_saying_it_twice() -> None:
     [
         (b"rubbish", "data"),
         (b"{}", "specversion"),
-        (b'{"specversion":"1.0","id":"1","source":"x","type":"CheckVerdict","data":{}}', "data.workload"),
+        (b'{"specversion":"1.0","id":"1","source":"x","type":"CheckVerdict","data":{}}', "workload"),
         (b'{"specversion":"1.0","id":"1","source":"x","type":"Surprise","data":{}}', "type"),
         (b"x" * 70_000, ""),
         (
             b'{"specversion":"1.0","id":"1","source":"x","type":"CheckVerdict","data":'
             b'{"workload":"ns/w","check":"a","attempt":1,"state":"Retry","requeueAfterSeconds":-1}}',
-            "data.requeueAfterSeconds",
+            "requeueAfterSeconds",
         ),
     ],
 )

@@ -187,10 +187,34 @@ def test_what_must_not_change(world: World) -> None:
         "metadata": {"name": "a"},
         "spec": {"queueName": "main", "command": ["true"]},
     }
-    assert any(error.startswith("spec.template") for error in refused(world.job("JobSubmitted", own)))
+    assert any(error.startswith("spec: Forbidden") for error in refused(world.job("JobSubmitted", own)))
     entry = world.dispatch()
     assert entry is not None
     assert entry.state == "Running"
+
+
+OWN = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": {"name": "a"}}
+PODS = [{"name": "one", "command": ["true"], "replicas": 2}]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        ({"command": ["true"]}, {"queueName": "other"}, "spec.queueName"),
+        ({"command": ["true"]}, {"command": ["false"]}, "spec"),
+        ({"podSets": PODS}, {"podSets": [{**PODS[0], "command": ["false"]}]}, "spec.podSets"),
+    ],
+)
+def test_a_refused_change_names_a_field_of_its_manifest(
+    world: World, before: dict[str, Any], after: dict[str, Any], field: str
+) -> None:
+    """Our own kind has neither the label nor a pod template."""
+    spec = {"queueName": "main", **before}
+    world.job("JobSubmitted", {**OWN, "spec": spec})
+    world.admit()
+    (error,) = refused(world.job("JobSubmitted", {**OWN, "spec": {**spec, **after}}))
+    assert error.startswith(f"{field}: ")
+    assert "immutable" in error
 
 
 def test_deactivated_job_is_submitted_again(world: World) -> None:

@@ -119,10 +119,10 @@ def test_events_for_unknown_jobs(world: World, event_type: str, data: object) ->
 @pytest.mark.parametrize(
     ("event_type", "data", "error"),
     [
-        ("JobFinished", {"succes": True}, "data.succes: Unknown field"),
-        ("JobFinished", {"attempt": "one"}, "data.attempt: Invalid value"),
+        ("JobFinished", {"succes": True}, "succes: Unknown field"),
+        ("JobFinished", {"attempt": "one"}, "attempt: Invalid value"),
         ("JobFinished", {"attempt": 7}, "attempt: Invalid value: 7: the job's present attempt is 1"),
-        ("JobScaled", {}, "data.podSets: Required value"),
+        ("JobScaled", {}, "podSets: Required value"),
         ("JobScaled", {"podSets": {}}, "podSets: Required value"),
         ("JobScaled", {"podSets": {"nobody": 2}}, 'podSets[nobody]: Not found: "nobody"'),
         ("JobScaled", {"podSets": {"main": -1}}, "podSets[main]: Invalid value: -1"),
@@ -139,6 +139,18 @@ def test_wrong_fields(world: World, event_type: str, data: object, error: str) -
     world.admit()
     (found,) = refused(world.job(event_type, data))
     assert found.startswith(error)
+
+
+def test_all_wrong_fields_of_a_message_are_named(world: World) -> None:
+    """As of a manifest, with the paths that are in the message."""
+    world.submit()
+    world.admit()
+    scaled = {"podSets": {"main": "3", "other": None}, "generatin": 2}
+    assert refused(world.job("JobScaled", scaled)) == [
+        'podSets[main]: Invalid value: "3": expected integer, got string',
+        "podSets[other]: Invalid value: null: expected integer, got null",
+        'generatin: Unknown field: did you mean "generation"?',
+    ]
 
 
 def test_late_reports_are_stale(world: World) -> None:

@@ -76,7 +76,7 @@ def _asked(queue: PendingQueue) -> Iterable[EquivalenceClass]:
 def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]:
     """Return the flavors that the workload could have at once, [] if it cannot, or that is not sure."""
     record = workload.record
-    if len(record.pod_sets) != 1 or record.replaces is not None or not cq.active or record.misconfigured:
+    if record.replaces is not None or not cq.active or record.misconfigured:
         return []
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
         return []
@@ -87,7 +87,23 @@ def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]
         how = standing(world, workload)[0]
         if how is Standing.BARRED or yields(world, workload):
             return []
-    (pods,) = record.pod_sets
+    found: list[str] = []
+    taken: dict[FlavorResource, int] = {}
+    for pods in record.pod_sets:
+        flavors = _for_pod_set(world, cq, workload, pods, taken)
+        if not flavors:
+            return []
+        found += flavors
+    return list(dict.fromkeys(found))
+
+
+def _for_pod_set(
+    world: World, cq: ClusterQueue, workload: Workload, pods: PodSet, taken: dict[FlavorResource, int]
+) -> list[str]:
+    """Return the flavors that a pod set could have beside what those before it have *taken*; [] as above.
+
+    Where there are several pod sets, only such as have no choice: what they could have depends on it else.
+    """
     count = pods.count - workload.reclaimable.get(pods.name, 0)
     requests = {**pods.requests, **({"pods": 1} if "pods" in cq.group_of else {})}
     # With none of a resource, too, the pods must be able to run on one of its flavors.
@@ -97,29 +113,44 @@ def _could_have(world: World, cq: ClusterQueue, workload: Workload) -> list[str]
     found = []
     for group in cq.groups:
         part = {resource: amount for resource, amount in wanted.items() if group is cq.group_of[resource]}
-        if part:
-            flavor = next((f for f in group.flavors if _fits(world, cq, workload, pods, f, part)), None)
-            if flavor is None:
-                return []
-            found.append(flavor)
+        if not part:
+            continue
+        usable = [f for f in group.flavors if _may_use(world, workload, pods, f)]
+        if len(usable) != 1 and len(workload.record.pod_sets) > 1:
+            return []
+        flavor = next((f for f in usable if _fits(world, cq, workload, f, part, taken)), None)
+        if flavor is None:
+            return []
+        for resource, amount in part.items():
+            taken[flavor, resource] = taken.get((flavor, resource), 0) + amount
+        found.append(flavor)
     return found
 
 
-def _fits(
-    world: World, cq: ClusterQueue, workload: Workload, pods: PodSet, flavor: str, wanted: Mapping[str, int]
-) -> bool:
-    record, node = workload.record, cq.node
-    known = world.flavors.get(flavor)
+def _may_use(world: World, workload: Workload, pods: PodSet, flavor: str) -> bool:
+    """May the pods run on the flavor, whatever its quota?"""
+    record, known = workload.record, world.flavors.get(flavor)
     if known is None or FlavorRule(known).obstacle(pods):
         return False
-    gates = world.config.feature_gates
     # A variant keeps to its flavors whatever the gate says.
-    bound = record.parent is not None or enabled(gates, "ConcurrentAdmission")
-    if bound and record.allowed_flavors and flavor not in record.allowed_flavors:
-        return False
+    bound = record.parent is not None or enabled(world.config.feature_gates, "ConcurrentAdmission")
+    return not (bound and record.allowed_flavors and flavor not in record.allowed_flavors)
+
+
+def _fits(
+    world: World,
+    cq: ClusterQueue,
+    workload: Workload,
+    flavor: str,
+    wanted: Mapping[str, int],
+    taken: Mapping[FlavorResource, int],
+) -> bool:
+    record, node = workload.record, cq.node
+    gates = world.config.feature_gates
     cannot_borrow = record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")
-    for resource, amount in wanted.items():
+    for resource, part in wanted.items():
         fr = (flavor, resource)
+        amount = part + taken.get(fr, 0)
         more = amount - _of_siblings(world, workload, fr)
         if more > 0 and (node.available(fr) < more or node.potential_available(fr) < amount):
             return False
@@ -147,10 +178,15 @@ def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
     )
 
 
+FREE, SHARE = 5_000, 0.02
+"""Queues and classes looked at while the cell stands still: so many, and so many per event folded."""
+
+
 class IdleObserver(Observer):
     """Nobody waits for quota that is free (SC1, SC2).
 
-    All that wait are looked at, which takes long where many do, so ever more rarely as the log goes on.
+    All that wait are looked at, which takes long where many do: between steps ever more rarely as the log
+    goes on; and whenever the cell has stood still for a while, as often as costs little beside the folding.
     """
 
     name: ClassVar[str] = "idle-quota"
@@ -159,6 +195,8 @@ class IdleObserver(Observer):
     def __init__(self) -> None:
         self.steps = self._due = 0
         self._growth, self._least = 0.5, 16
+        self._spent = 0
+        self._said: frozenset[str] = frozenset()
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         return {}
@@ -169,8 +207,23 @@ class IdleObserver(Observer):
             self._due = self.steps + max(self._least, int(self.steps * self._growth))
             yield from idle(state)
 
+    def stood(self, state: SchedulerState, folded: int) -> Iterator[str]:
+        if self._spent > FREE + folded * SHARE:
+            return
+        trees = state.pending.trees.values()
+        self._spent += sum(
+            1 + sum(1 + len(queue.classes) for queue in tree.members.values()) for tree in trees
+        )
+        yield from self._new(idle(state))
+
     def ended(self, state: SchedulerState) -> Iterator[str]:
-        yield from idle(state)
+        yield from self._new(idle(state))
+
+    def _new(self, texts: Iterable[str]) -> Iterator[str]:
+        """Say once what is so for as long as it is looked at."""
+        said = dict.fromkeys(texts)
+        yield from (text for text in said if text not in self._said)
+        self._said = frozenset(said)
 
 
 __all__ = ["IdleObserver", "idle"]

@@ -47,7 +47,7 @@ from sluice.replay.source.time_travel import Progress, patterns_of
 from .check_invariants import CHECK_OBSERVERS
 from .family_invariants import FAMILY_OBSERVERS
 from .idle_quota import IdleObserver
-from .observer import Observer
+from .observer import STOOD, Observer
 from .preemption_circles import CircleObserver
 from .preemption_invariants import PREEMPTION_OBSERVERS
 from .slice_invariants import SLICE_OBSERVERS
@@ -357,6 +357,9 @@ _KINDS: tuple[type[Observer], ...] = (
 OBSERVERS: Mapping[str, type[Observer]] = {kind.name: kind for kind in _KINDS}
 
 
+NEVER: Micros = 1 << 62
+
+
 @dataclass
 class Watched:
     """A decider whose fold observers look at. Whoever folds asks for `found` and empties it."""
@@ -372,16 +375,31 @@ class Watched:
     def __post_init__(self) -> None:
         self.writer, self.reads = self.inner.writer, self.inner.reads
         self.initial = self.inner.initial
+        # Most deciders have nobody who wants to look at what stands still.
+        self._patient = [o for o in self.observers if type(o).stood is not Observer.stood]
+        self._folded = self._seq = 0
+        self._at = self._due = NEVER
         for observer in self.observers:
             for kind, look in observer.hears().items():
                 self._hear.setdefault(kind, []).append((observer.name, look))
 
     def apply(self, state: Any, event: Event, seq: int, at: Micros) -> None:
+        if at >= self._due:
+            self._look_patiently(state)
         self.inner.apply(state, event, seq, at)
+        if self._patient:
+            self._folded += 1
+            self._seq, self._at, self._due = seq, at, at + STOOD
         for name, look in self._hear.get(type(event), ()):
             for text in look(state, event):
                 own = writer_of(type(event)) == self.writer
                 self.found.append((name, 0 if own else seq, at, text))
+
+    def _look_patiently(self, state: Any) -> None:
+        """Let them look at the state before the event that ends a long time without any."""
+        for observer in self._patient:
+            texts = observer.stood(state, self._folded)
+            self.found += [(observer.name, self._seq, self._at, text) for text in texts]
 
     def settle(self, state: Any, seq: int, at: Micros) -> None:
         """Let the observers look at the state behind a step."""

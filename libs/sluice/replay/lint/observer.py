@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from sluice.events.base import Event
+from sluice.events.base import Event, Micros
 from sluice.log.decider import Decider
+
+STOOD: Micros = 5_000_000
 
 
 class Observer(ABC):
@@ -22,9 +24,13 @@ class Observer(ABC):
         """Look at the state behind a whole step."""
         return ()
 
+    def stood(self, state: Any, folded: int) -> Iterable[str]:  # noqa: ARG002
+        """Look at a state in which nothing happened for `STOOD`; *folded*: how many events led to it."""
+        return ()
+
     def ended(self, state: Any) -> Iterable[str]:
         """Look at the state where the log ends."""
         return self.settled(state)
 
 
-__all__ = ["Observer"]
+__all__ = ["STOOD", "Observer"]

@@ -19,6 +19,7 @@ from sluice.events.scheduler import (
     QuotaReleased,
     QuotaReserved,
     WorkloadSliceReplaced,
+    WorkloadsParked,
 )
 from sluice.events.slices import ReclaimablePodsUpdated, Rejected, WorkloadCreated
 from sluice.events.variants import (
@@ -35,7 +36,7 @@ from sluice.log.contract import Entry
 from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
 from sluice.replay.source.source import ListSource
 from tests.checked_cell import checked_cell
-from tests.family_world import cell, cluster_queue, configuration, job, local_queue
+from tests.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
 from tests.held import wrong_with
 from tests.property.elastic_cell import Cell
 from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
@@ -520,3 +521,46 @@ def test_loops_and_thrashing_are_found_and_explained():
     assert found_again.invariant == "thrashing"
     assert "was stopped 3 times" in found_again.text or "was stopped 4 times" in found_again.text
     assert not lint(ListSource(entries))[1]
+
+
+def _left_out(pod_sets: int) -> list[Entry]:
+    """Many jobs run; the last one is said to wait for quota that is free, and is deleted a minute later."""
+    world = cell(cluster_queue({"default": 90}, {}))
+    for number in range(30):
+        world.submit(f"j{number}")
+        world.settle_all()
+    sets = [
+        {"name": f"p{n}", "replicas": 1, "command": ["true"], "resources": {"cpu": 1}}
+        for n in range(pod_sets)
+    ]
+    manifest = {
+        "apiVersion": "sluice.dev/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "late", "namespace": "default"},
+        "spec": {"queueName": "main", "podSets": sets},
+    }
+    world.message("job.default.late", "JobSubmitted", manifest)
+    world.settle_all()
+    world.now += 60 * SECOND
+    world.message("job.default.late", "JobDeleted", {})
+    world.settle_all()
+    _, reserved = first(world.log, QuotaReserved, -1)
+    parked = WorkloadsParked(
+        cause=reserved.cause, workloads=(reserved.workload,), reason="WaitingForQuota", message="none"
+    )
+
+    def change(event: Event) -> Sequence[Event]:
+        if event == reserved:
+            return (parked,)
+        own = isinstance(event, Admitted | Evicted | QuotaReleased) and event.workload == reserved.workload
+        return () if own else (event,)
+
+    return altered(world.log, change)
+
+
+@pytest.mark.parametrize("pod_sets", [1, 2])
+def test_quota_that_was_idle_for_a_while_is_seen_later(pod_sets: int) -> None:
+    """However long the log, and though nobody waits at its end: the cell stood still with it."""
+    found, _ = lint(ListSource(_left_out(pod_sets)))
+    (idle,) = [violation for violation in found if violation.invariant == "idle-quota"]
+    assert "default/job-late-" in idle.text

@@ -1,5 +1,6 @@
 """Fixtures and settings that every test may use."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import FACTOR
@@ -16,3 +17,10 @@ settings.register_profile(
 settings.load_profile("sluice")
 
 __all__ = ["class_nats_server", "module_nats_server", "nats_server"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say in which order tests ran, also with `-q`: who wants that order again gives the number."""
+    seed = config.getoption("randomly_seed", None)
+    if seed is not None:
+        terminalreporter.write_line(f"random order; for the same again: --randomly-seed={seed}")

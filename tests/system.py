@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,6 +168,14 @@ class System:
         if self.server.state is not None:
             result["nats-server"] = usage_of(self.server.pid)
         return result
+
+    @contextlib.contextmanager
+    def logs_of_failures(self) -> Iterator[None]:
+        """Add the last lines of all services to what fails in the block."""
+        try:
+            yield
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tail_logs()}") from error
 
     def tail_logs(self, lines: int = 15) -> str:
         """Return the last lines of every service's log, for failure messages."""

@@ -34,4 +34,32 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> A
         time.sleep(0.03)
 
 
-__all__ = ["PATIENCE_S", "eventually", "wait_until"]
+async def stays(condition: Callable[[], Any], seconds: float) -> None:
+    """Look on for so long while *condition* (maybe a coroutine function) holds: for what must not happen.
+
+    What does not happen cannot be waited for. A fault that shows is told at once; on a slow machine it may
+    show too late, but nothing fails that is right.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if isinstance(found, Awaitable):
+            found = await found
+        assert found, f"no longer: {found!r}"
+        if time.monotonic() >= deadline:
+            return
+        await asyncio.sleep(min(0.02, seconds))
+
+
+def stays_so(condition: Callable[[], Any], seconds: float) -> None:
+    """As `stays`, without an event loop."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        assert found, f"no longer: {found!r}"
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(min(0.03, seconds))
+
+
+__all__ = ["PATIENCE_S", "eventually", "stays", "stays_so", "wait_until"]

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from sluice.cli.main import main
 from tests.system import System
-from tests.waiting import PATIENCE_S
+from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -60,19 +59,19 @@ def sluice(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) 
 Sluice = Callable[..., Said]
 
 
+def all_lead(system: System) -> bool:
+    """Whether each of the four services that decide has a leader."""
+    said = sluice("status", "-o", "json", env={"SLUICE_NATS_URL": system.url})
+    return said.code == 0 and sum(service["role"] == "leader" for service in said.json["services"]) == 4
+
+
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with System(tmp_path_factory.mktemp("cell")) as system:
         for service in ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check"):
             system.start(service)
-        deadline = time.monotonic() + PATIENCE_S
-        env = {"SLUICE_NATS_URL": system.url}
-        while True:
-            said = sluice("status", "-o", "json", env=env)
-            if said.code == 0 and len([s for s in said.json["services"] if s["role"] == "leader"]) == 4:
-                break
-            assert time.monotonic() < deadline, system.tail_logs()
-            time.sleep(0.1)
+        with system.logs_of_failures():
+            wait_until(lambda: all_lead(system))
         yield system
 
 

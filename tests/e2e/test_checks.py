@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.controllers import Controller, Request, approve, silent
 from tests.system import System
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import wait_until
 
 from .conftest import Said, sluice
 
@@ -33,11 +32,9 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             system.start(service)
         work = system.directory / "work"
         system.start("agent", {"AGENT_NAME": "one", "AGENT_WORK_DIR": str(work), "AGENT_GRACE_S": "1"})
-        deadline = time.monotonic() + PATIENCE_S
         env = {"SLUICE_NATS_URL": system.url}
-        while sluice("apply", "-f", "-", stdin=CONFIGURATION, env=env).code:
-            assert time.monotonic() < deadline, system.tail_logs()
-            time.sleep(0.1)
+        with system.logs_of_failures():
+            wait_until(lambda: sluice("apply", "-f", "-", stdin=CONFIGURATION, env=env).code == 0)
         yield system
 
 

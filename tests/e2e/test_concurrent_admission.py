@@ -1,6 +1,5 @@
 """The stories of concurrent admission, each on a real server with real agents and processes."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,9 @@ import pytest
 
 from tests.controllers import Controller, silent
 from tests.system import ROOT, System
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import stays_so, wait_until
 
-from .conftest import sluice
+from .conftest import all_lead, sluice
 
 pytestmark = pytest.mark.nats
 
@@ -28,13 +27,8 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             work = system.directory / name
             env = {"AGENT_NAME": name, "AGENT_WORK_DIR": str(work), "AGENT_GRACE_S": "1"}
             system.start("agent", env, label=f"agent-{name}")
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            said = sluice("status", "-o", "json", env={"SLUICE_NATS_URL": system.url})
-            if said.code == 0 and sum(s["role"] == "leader" for s in said.json["services"]) == 4:
-                break
-            assert time.monotonic() < deadline, system.tail_logs()
-            time.sleep(0.1)
+        with system.logs_of_failures():
+            wait_until(lambda: all_lead(system))
         yield system
 
 
@@ -100,10 +94,7 @@ class Story:
         return "".join(path.read_text() for path in files)
 
     def stays(self, name: str, *flavors: str, seconds: float = 1.0) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert self.on(name) == list(flavors)
-            time.sleep(0.1)
+        stays_so(lambda: self.on(name) == list(flavors), seconds)
 
     def clean(self, *names: str) -> None:
         for name in names:

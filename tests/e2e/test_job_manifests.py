@@ -171,3 +171,5 @@ def test_watch_keeps_places_up_to_date(run, cell):
     finally:
         watching.kill()
         watching.wait()
+        assert watching.stdout is not None
+        watching.stdout.close()

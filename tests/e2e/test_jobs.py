@@ -259,6 +259,8 @@ spec: {queueName: j10, command: [sleep, "1"], resources: {cpu: 1}}
     finally:
         watching.kill()
         watching.wait()
+        assert watching.stdout is not None
+        watching.stdout.close()
 
 
 def test_an_agent_says_what_it_serves(run, cell, tmp_path):

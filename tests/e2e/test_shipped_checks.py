@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.system import ROOT, System
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import wait_until
 
 from .conftest import Said, sluice
 
@@ -124,10 +123,8 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with System(tmp_path_factory.mktemp("shop")) as system:
         made = Shop(system)
-        deadline = time.monotonic() + PATIENCE_S
-        while made.run("get", "cq").code:
-            assert time.monotonic() < deadline, system.tail_logs()
-            time.sleep(0.1)
+        with system.logs_of_failures():
+            wait_until(lambda: made.run("get", "cq").code == 0)
         yield made
 
 

@@ -165,6 +165,7 @@ def test_a_killed_up_takes_its_services_with_it(tmp_path):
     assert "is up at" in supervisor.stdout.readline()
     supervisor.kill()
     supervisor.wait()
+    supervisor.stdout.close()
 
     try:
         wait_until(lambda: not any("sluice.services." in line for line in processes_of(tmp_path)))
@@ -230,6 +231,7 @@ def test_signals_end_the_foreground_in_order(tmp_path, which):
     process.send_signal(which)
 
     assert process.wait(20) == 0
+    process.stdout.close()
     assert not processes_of(tmp_path)
 
 

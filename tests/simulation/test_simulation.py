@@ -1,5 +1,6 @@
 """A fixed set of simulated histories of the whole cell; `make sim` plays new ones."""
 
+import os
 from itertools import count
 
 import pytest
@@ -11,7 +12,7 @@ from .run import Run, quiet
 from .scenes import SCENES, scene_of
 
 STEPS = 2_000
-SEEDS = range(1, 51)
+SEEDS = range(1, 1 + int(os.environ.get("SLUICE_SEEDS", "50")))
 OPENINGS = [next(seed for seed in count(1) if scene_of(seed) == name) for name in SCENES]
 
 

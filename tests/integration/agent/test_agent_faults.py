@@ -13,7 +13,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import Claim, claim_key
 from sluice.sdk import Change
 from tests.integration.agent.conftest import Cluster
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import PATIENCE_S, eventually, stays
 
 pytestmark = pytest.mark.nats
 
@@ -101,8 +101,8 @@ async def test_paused_agent_is_fenced(cluster: Cluster) -> None:
         pytest.skip("a machine so slow that the agent was lost, and ended its pods, before it was paused")
     agent.resume()
     await eventually(lambda: not any(process.is_running() for process in stale))
-    await asyncio.sleep(0.5)
-    assert cluster.pods("a"), "the new attempt goes on"
+    # The new attempt goes on.
+    await stays(lambda: cluster.pods("a"), 0.5)
     assert [event.attempt for event in await cluster.events(JobResumed)] == [1, 2]
     assert len(await cluster.events(WorkloadStopped)) == 1
 
@@ -166,8 +166,11 @@ async def test_stop_that_nobody_began_is_answered(cluster: Cluster) -> None:
     await cluster.run("a", FOREVER)
     await cluster.client.wait("a", "Running", timeout_s=PATIENCE_S)
     cluster.scheduler.evict("a", hold=True)
-    await asyncio.sleep(0.3)
-    assert await cluster.events(WorkloadStopped) == []
+
+    async def unanswered() -> bool:
+        return await cluster.events(WorkloadStopped) == []
+
+    await stays(unanswered, 0.3)
     cluster.agent()
     await eventually(lambda: cluster.events(WorkloadStopped))
     assert not cluster.pods("a")

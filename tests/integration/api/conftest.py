@@ -10,7 +10,7 @@ import pytest
 from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.kit.errors import CliError
 from tests.system import System
-from tests.waiting import PATIENCE_S
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,13 @@ async def ready(system: System, *, replicas: int) -> None:
     """Wait until so many replicas answer."""
     from sluice.cli.cell.services import services
 
-    async with asyncio.timeout(PATIENCE_S), connected(system) as api:
-        while True:
+    async with connected(system) as api:
+
+        async def enough() -> bool:
             try:
                 await api.status()
-                if len(await services(api)) >= replicas:
-                    return
+                return len(await services(api)) >= replicas
             except CliError:
-                await asyncio.sleep(0.05)
+                return False
+
+        await eventually(enough)

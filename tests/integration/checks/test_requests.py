@@ -16,7 +16,7 @@ from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller, Ready, Request, Retry, Settings, Verdict
 from sluice.sdk.checks.verdict_messages import encode, message_id, to_verdict
 from tests.nats import nats_server
-from tests.waiting import eventually
+from tests.waiting import eventually, stays
 
 from .conftest import NAME, Cell
 
@@ -169,9 +169,8 @@ async def test_a_verdict_without_effect_is_given_again(cell: Cell) -> None:
     await cell.ask("a")
     async with cell.running(cell.controller(overdue_s=0.3)):
         await eventually(lambda: cell.said("a"))
-        await asyncio.sleep(0.7)
         # The service has not come so far, as far as anybody can tell.
-        assert cell.did().count(("begin", "a", 1)) == 1
+        await stays(lambda: cell.did().count(("begin", "a", 1)) == 1, 0.7)
         step = Step(upto=await cell.client.log.end(), at=1, events=(example(WRITERS["checks"][0]),))
         await cell.client.log.append("checks", encode_commit("main", "checks", "c1", [step]))
         await eventually(lambda: cell.did().count(("begin", "a", 1)) == 2)
@@ -180,17 +179,16 @@ async def test_a_verdict_without_effect_is_given_again(cell: Cell) -> None:
 async def test_a_bucket_made_anew(cell: Cell) -> None:
     """A projection can be thrown away: once it is whole again, requests that are gone are cancelled."""
     await cell.ask("gone", "wait")
-    stays = await cell.ask("stays", "wait")
+    kept = await cell.ask("stays", "wait")
     async with cell.running():
         await eventually(lambda: len(cell.did()) == 2)
         connection = await cell.client.log.connection()
         await connection.ask(f"$JS.API.STREAM.DELETE.{cell.requests.stream}")
         await cell.requests.ensure()
-        await asyncio.sleep(0.5)
+        await stays(lambda: "stop" not in [what for what, _, _ in cell.did()], 0.5)
         await cell.ask("new")
-        await asyncio.sleep(0.5)
-        assert not [what for what, _, _ in cell.did() if what == "stop"]
-        await cell.put(stays)
+        await stays(lambda: "stop" not in [what for what, _, _ in cell.did()], 0.5)
+        await cell.put(kept)
         await cell.whole()
         await eventually(lambda: cell.said("new"))
         await eventually(lambda: ("stop", "gone", 1) in cell.did())

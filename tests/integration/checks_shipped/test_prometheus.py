@@ -22,7 +22,7 @@ def scalar(value: str) -> web.Response:
 
 
 async def _hang(_: web.Request) -> web.Response:
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
     return web.Response()
 
 

@@ -99,7 +99,7 @@ async def test_answers_become_verdicts(http: Http, hook: Hook, answer: Any, verd
 
 
 async def _hang(_: web.Request) -> web.Response:
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
     return web.Response()
 
 

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import IO, Self
 
 from sluice.local.processes import service_command
 from sluice.local.server import find_binary
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"
@@ -98,10 +97,8 @@ class SecuredCell:
         return process
 
     def _await_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while "Server is ready" not in (text := self.server_log.read_text()):
-            assert time.monotonic() < deadline, text
-            time.sleep(0.01)
+        wait_until(lambda: "Server is ready" in self.server_log.read_text())
+        text = self.server_log.read_text()
         found = re.search(r"Listening for client connections on 127\.0\.0\.1:(\d+)", text)
         assert found is not None, text
         self.port = int(found[1])
@@ -130,7 +127,7 @@ class SecuredCell:
             env=self.env(name, **env),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
         )
 
     def sluice(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -141,7 +138,7 @@ class SecuredCell:
             env={**os.environ, "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     def violations(self) -> list[str]:

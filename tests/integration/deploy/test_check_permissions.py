@@ -13,7 +13,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
 from tests.node import installed, why_not
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
 
@@ -71,7 +71,7 @@ def test_a_controller_does_its_work(
     wait_until(lambda: cell.sluice("viewer", *job).stdout.strip() == "Admitted", 60)
     assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).stdout
     controller.terminate()
-    assert controller.wait(15) == 0, (cell.directory / f"{language}.log").read_text()
+    assert controller.wait(PATIENCE_S) == 0, (cell.directory / f"{language}.log").read_text()
     assert cell.violations() == []
 
 

@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 from .compose import ROOT, Compose, why_not
 from .secured import SERVICES
@@ -37,17 +36,20 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
 
 
 def eventually(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
+    """As `wait_until`, of commands that may also fail."""
+    failures: list[object] = []
+
+    def holds() -> object:
         try:
-            if condition():
-                return
-            failure: object = "it never held"
+            return condition()
         except AssertionError as error:
-            failure = error
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s:.0f} s: {failure}")
-        time.sleep(0.5)
+            failures[:] = [error]
+            return False
+
+    try:
+        wait_until(holds, timeout_s)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {failures}") from error
 
 
 def leaders(compose: Compose) -> set[object]:

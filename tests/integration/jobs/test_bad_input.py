@@ -1,6 +1,5 @@
 """Bad input on a real cell: each is answered in the log with what is wrong, and nothing else is held up."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated
 from sluice.sdk import AsyncClient, NotPublishedError
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.unit.core.slices_world import QUEUE, manifest
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 
@@ -34,16 +33,19 @@ async def others_go_on(client: AsyncClient, scheduler: RunningScheduler) -> Asyn
 
 async def answer(client: AsyncClient, seq: int) -> Event:
     """Return what the cell has written about the message at *seq*."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            async for entries in client.log.read(seq, ["slices"]):
-                for entry in entries:
-                    for step in decode_commit(entry.payload).steps:
-                        for event in step.events:
-                            seqs = event.seqs if isinstance(event, InputsIgnored) else (event.cause,)
-                            if seq in seqs:
-                                return event
-            await asyncio.sleep(0.02)
+
+    async def written() -> Event | None:
+        async for entries in client.log.read(seq, ["slices"]):
+            for entry in entries:
+                for step in decode_commit(entry.payload).steps:
+                    for event in step.events:
+                        seqs = event.seqs if isinstance(event, InputsIgnored) else (event.cause,)
+                        if seq in seqs:
+                            return event
+        return None
+
+    found: Event = await eventually(written)
+    return found
 
 
 async def publish(client: AsyncClient, suffix: str, payload: bytes) -> Event:

@@ -18,7 +18,7 @@ from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.system import System
 from tests.unit.core.slices_world import manifest
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import PATIENCE_S, eventually, stays
 
 from .conftest import client, scheduler
 
@@ -131,8 +131,7 @@ async def test_dispatch(client: AsyncClient, executors: Executors) -> None:
         await works(client, executors, f"b{number}")
     bucket = Bucket(client.log, "dispatch")
     await eventually(lambda: bucket.get(dispatch_key("default/a")))  # type: ignore[arg-type]
-    await asyncio.sleep(2 * FAST.check_s)
-    assert executors.now["a"] == 1
+    await stays(lambda: executors.now["a"] == 1, 2 * FAST.check_s)
     await client.delete("a")
     await eventually(lambda: executors.now["a"] == 0)
     executors.open.set()
@@ -176,8 +175,8 @@ async def test_claims(client: AsyncClient, executors: Executors) -> None:
         return (await owners()).count("x") >= len(jobs) and len(await owners()) == len(jobs) + 1
 
     await eventually(back)
-    await asyncio.sleep(FAST.takeover_s + 1)
-    assert sorted(executors.begun) == sorted((job, 1) for job in [*jobs, "new"])
+    once = sorted((job, 1) for job in [*jobs, "new"])
+    await stays(lambda: sorted(executors.begun) == once, FAST.takeover_s + 1)
     assert not executors.double
     executors.open.set()
     await client.wait_all([*jobs, "new"], timeout_s=PATIENCE_S)
@@ -195,8 +194,7 @@ async def test_claims_of_a_job_of_which_much_was_said(client: AsyncClient, execu
     executors.start("y")
     claims = Bucket(client.log, "claims")
     await eventually(claims.keys)
-    await asyncio.sleep(1)
-    assert executors.begun == [("a", 1)]
+    await stays(lambda: executors.begun == [("a", 1)], 1)
 
 
 async def test_claims_of_an_executor_that_is_away(client: AsyncClient, executors: Executors) -> None:
@@ -217,7 +215,7 @@ async def _begun_by_a_process_that_died(client: AsyncClient) -> int:
 
     async def run(work: Work) -> Outcome:
         begun.append(work.entry.attempt)
-        await asyncio.sleep(1000)
+        await asyncio.Event().wait()
         return Outcome()
 
     other = AsyncClient(client.url, source="died")
@@ -238,12 +236,11 @@ async def test_heartbeats(client: AsyncClient, executors: Executors) -> None:
     for number in range(3):
         await delete(client, "heartbeats")
         await works(client, executors, f"b{number}")
-        await asyncio.sleep(0.7)
+        await stays(lambda: executors.now["a"] == 1, 0.7)
     heartbeats = Bucket(client.log, "heartbeats")
     await eventually(lambda: heartbeats.get("agent.x"))
-    await asyncio.sleep(2)
+    await stays(lambda: executors.now["a"] == 1, 2)
     assert await events(client, ExecutorLost) == []
-    assert executors.now["a"] == 1
     assert [event.attempt for event in await events(client, JobResumed)] == [1] * 4
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sluice.log.runtime.lease import KvLease
-from tests.waiting import eventually
+from tests.waiting import eventually, stays
 
 pytestmark = pytest.mark.nats
 
@@ -30,8 +30,7 @@ async def test_only_one_holds_it_and_release_passes_it_on(leases):
     one = await leases("one")
     await eventually(lambda: one.held)
     two = await leases("two")
-    await asyncio.sleep(1.0)
-    assert (one.held, two.held) == (True, False)
+    await stays(lambda: (one.held, two.held) == (True, False), 1.0)
     assert await one.confirm()
     assert not await two.confirm()
 

@@ -249,7 +249,7 @@ async def test_projection_is_repaired_after_it_was_lost(bank, open_log):
 async def test_wrong_settings_are_named(bank):
     process = bank.start("one", SLUICE_LEASE_TTL_S="soon")
 
-    assert process.wait(10) == 2
+    assert process.wait(PATIENCE_S) == 2
     assert "SLUICE_LEASE_TTL_S" in bank.log("one")
 
 
@@ -260,4 +260,4 @@ async def test_stops_in_order_while_the_server_is_away(nats_server, bank):
 
     leader.terminate()
 
-    assert leader.wait(10) == 0
+    assert leader.wait(PATIENCE_S) == 0

@@ -12,6 +12,7 @@ import msgspec
 import psutil
 import structlog
 
+from sluice.local.process_start import same_process
 from sluice.sdk import Outcome
 
 from .files import OWNER, RESULT
@@ -19,9 +20,6 @@ from .process import PidFile, signal_group
 
 KILL_S = 5.0
 """How long a killed process may take to be gone."""
-
-SAME_START_S = 0.5
-"""Start times of one process, read twice, differ by rounding only."""
 
 log = structlog.get_logger("sluice.agent")
 
@@ -37,11 +35,7 @@ def _pid_files(work_dir: Path) -> Iterator[tuple[Path, PidFile]]:
 
 def is_running(record: PidFile) -> bool:
     """Tell whether the very process of *record* is alive."""
-    try:
-        process = psutil.Process(record.pid)
-        return abs(process.create_time() - record.started) < SAME_START_S and process.is_running()
-    except psutil.NoSuchProcess:
-        return False
+    return same_process(record.pid, record.started) is not None
 
 
 def strays(**marks: str) -> list[psutil.Process]:

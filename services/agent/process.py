@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
-import psutil
+
+from sluice.local.process_start import start_time
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit codes of a command that cannot be started, as a shell has them."""
@@ -76,8 +77,7 @@ async def start(
         except (OSError, ValueError) as error:
             output.write(f"cannot be started: {error}\n".encode())
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-    with contextlib.suppress(psutil.NoSuchProcess):
-        started = psutil.Process(process.pid).create_time()
+    if started := start_time(process.pid):
         record = msgspec.structs.replace(owner, pid=process.pid, started=started)
         _write(pid_path, msgspec.json.encode(record))
     return PodProcess(process, pid_path)

@@ -12,12 +12,13 @@ from sluice.core.budgets.budgets import Standing
 from sluice.events.base import Micros
 from sluice.sdk.checks import Controller, Request, Settings, Verdict
 from sluice.services.common.http import Http
+from sluice.telemetry.http import serving
 
 from .answers import answering
 from .books import Books
 from .config import Config
 from .office import HOUR_S, SECOND_US, Office, case_key
-from .page import serving
+from .page import pages
 from .prometheus import Readers
 
 GATHER_S = 0.02
@@ -172,7 +173,7 @@ def make(config: Config) -> Controller:
 
         async with (
             Http() as http,
-            serving(config.http, office, desk.now),
+            serving(config.http, "CHECK_BUDGET_HTTP", pages(office, desk.now)),
             answering(source, office, desk.now, active),
         ):
             readers = Readers(http, office, wall, desk.changed)

@@ -1,14 +1,15 @@
 """How budgets stand, over HTTP: `/budgets` for people and programs, `/metrics` for Prometheus."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from aiohttp import web
+import msgspec
 
 from sluice.core.budgets.budgets import Limit, Standing, rounded
 from sluice.events.base import Micros
+from sluice.telemetry.exposition import family
+from sluice.telemetry.http import PROMETHEUS, Page
 
 from .office import Office
 
@@ -60,56 +61,29 @@ def _amounts(limit: Limit, used: Fraction, committed: Fraction) -> dict[str, str
 def metrics(office: Office, now: Micros) -> str:
     """Return the same as Prometheus reads it."""
     standings, problems = office.standings(now)
-    lines = []
+    parts = []
     for number, (word, text) in enumerate(_METRICS):
-        lines += [f"# HELP sluice_budget_{word} {text}", f"# TYPE sluice_budget_{word} gauge"]
-        for name in sorted(standings):
-            for limit, used, committed in _rows(standings[name]):
-                labels = {
-                    "budget": name,
-                    "unit": limit.unit,
-                    "resource": limit.resource,
-                    "flavor": limit.flavor,
-                }
-                told = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
-                value = rounded((limit.amount, used, committed)[number], DIGITS)
-                lines.append(f"sluice_budget_{word}{{{told}}} {value}")
-    lines += [
-        "# HELP sluice_budget_unreadable 1 for a budget that cannot be judged by",
-        "# TYPE sluice_budget_unreadable gauge",
-    ]
-    lines += [f'sluice_budget_unreadable{{budget="{_escaped(name)}"}} 1' for name in sorted(problems)]
-    return "\n".join(lines) + "\n"
+        values = [
+            (
+                {"budget": name, "unit": limit.unit, "resource": limit.resource, "flavor": limit.flavor},
+                rounded((limit.amount, used, committed)[number], DIGITS),
+            )
+            for name in sorted(standings)
+            for limit, used, committed in _rows(standings[name])
+        ]
+        parts.append(family(f"sluice_budget_{word}", "gauge", text, values))
+    unreadable = [({"budget": name}, 1) for name in sorted(problems)]
+    text = "1 for a budget that cannot be judged by"
+    return "".join(parts) + family("sluice_budget_unreadable", "gauge", text, unreadable)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def pages(office: Office, now: Callable[[], Micros]) -> dict[str, Callable[[], Awaitable[Page]]]:
+    """Return what is served, by path."""
 
+    async def budgets() -> Page:
+        return Page(msgspec.json.encode({"budgets": report(office, now())}))
 
-@asynccontextmanager
-async def serving(address: str, office: Office, now: Callable[[], Micros]) -> AsyncIterator[int]:
-    """Serve at *address*, `host:port` or `:port` (all hosts), "" for not at all; yields the port.
+    async def numbers() -> Page:
+        return Page(metrics(office, now()).encode(), PROMETHEUS)
 
-    Raises:
-        OSError: the address cannot be had.
-    """
-    if not address:
-        yield 0
-        return
-
-    async def budgets(_: web.Request) -> web.Response:
-        return web.json_response({"budgets": report(office, now())})
-
-    async def numbers(_: web.Request) -> web.Response:
-        return web.Response(text=metrics(office, now()), content_type="text/plain")
-
-    app = web.Application()
-    app.add_routes([web.get("/budgets", budgets), web.get("/metrics", numbers)])
-    host, _, port = address.rpartition(":")
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host or None, int(port)).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    return {"/budgets": budgets, "/metrics": numbers}

@@ -243,7 +243,7 @@ async def _unwell(port: int) -> bool:
 
 async def _get(port: int, path: str) -> tuple[int, str]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     text = (await reader.read()).decode()
     writer.close()
     head, _, body = text.partition("\r\n\r\n")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from sluice.telemetry.exposition import family
+
 STATES = ("Ready", "Retry", "Rejected", "Pending")
 
 
@@ -51,24 +53,13 @@ VERDICTS = ("sluice_check_verdicts", "Verdicts published")
 
 def prometheus(numbers: Numbers) -> str:
     """Return the numbers in Prometheus' text format."""
-    label = f'controller="{_escaped(numbers.controller)}"'
-    lines: list[str] = []
-    for name, text, read in GAUGES:
-        lines += _family(name, "gauge", text, [(label, read(numbers))])
-    for name, text, read in COUNTERS:
-        lines += _family(f"{name}_total", "counter", text, [(label, read(numbers))])
-    by_state = [(f'{label},state="{state}"', float(count)) for state, count in numbers.verdicts.items()]
-    lines += _family(f"{VERDICTS[0]}_total", "counter", VERDICTS[1], by_state)
-    return "\n".join(lines) + "\n"
-
-
-def _family(name: str, kind: str, text: str, values: Iterable[tuple[str, float]]) -> list[str]:
-    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    return lines + [f"{name}{{{labels}}} {value:g}" for labels, value in values]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    labels = {"controller": numbers.controller}
+    parts = [family(name, "gauge", text, [(labels, read(numbers))]) for name, text, read in GAUGES]
+    parts += [
+        family(f"{name}_total", "counter", text, [(labels, read(numbers))]) for name, text, read in COUNTERS
+    ]
+    by_state = [({**labels, "state": state}, float(count)) for state, count in numbers.verdicts.items()]
+    return "".join(parts) + family(f"{VERDICTS[0]}_total", "counter", VERDICTS[1], by_state)
 
 
 def instrument(meter: Meter, numbers: Numbers) -> None:

@@ -26,11 +26,12 @@ from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.client import AsyncClient
 from sluice.telemetry import start
+from sluice.telemetry.http import serving
 
 from .check import call
 from .clock import LoopClock
 from .engine import Engine
-from .health import Health, HealthServer
+from .health import Health
 from .history import History
 from .lease import HeartbeatLease, Unavailable
 from .metrics import Numbers, instrument
@@ -71,8 +72,8 @@ class Process:
         self.app.running = self
         async with contextlib.AsyncExitStack() as stack:
             health = Health(self.app.name, self.instance, self.numbers, self.lease, self.client.log)
-            server = await stack.enter_async_context(HealthServer(self.http, health))
-            self.health_port = server.port
+            pages = {"/healthz": health.healthz, "/metrics": health.metrics}
+            self.health_port = await stack.enter_async_context(serving(self.http, "SLUICE_CHECK_HTTP", pages))
             for lifespan in self.app.lifespans:
                 await stack.enter_async_context(lifespan(self.app))
             log.info("controller started", controller=self.app.name, replica=self.instance)

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.local.cell_directory import CellState, Place, ProcessState
+from sluice.local.process_start import start_time
 from sluice.local.processes import exists, service_command
 from sluice.local.server import EmbeddedServer
 
-from .leftovers import end_leftovers, start_time
+from .leftovers import end_leftovers
 
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 """Started in this order; the order does not matter to them."""

@@ -1,6 +1,6 @@
 """Tables as kubectl prints them: upper-case titles, columns three blanks apart, no lines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import east_asian_width
@@ -81,6 +81,15 @@ def render[T](
     lines = [_line(title, widths, shown) for title in titles]
     lines += [_line(row, widths, shown, colour=True) for row in cells]
     return lines
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return rows of text as lines, with columns below each other; those of *right* end together."""
+    table = [list(row) for row in rows]
+    count = max(map(len, table), default=0)
+    columns = [Column[str]("", str, right=number in right) for number in range(count)]
+    widths = column_widths(table, count)
+    return [_line(row, widths, columns) for row in table]
 
 
 def column_widths(cells: Sequence[Sequence[str]], count: int, minimum: Sequence[int] = ()) -> list[int]:

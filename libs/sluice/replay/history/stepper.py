@@ -30,7 +30,7 @@ from sluice.replay.views.describe import (
     workload_plain,
 )
 from sluice.replay.views.quota import queue_plain
-from sluice.replay.views.tables import check_line, plain_text
+from sluice.replay.views.text import check_line, plain_text
 
 from .causes import Happening, of_event, of_message
 from .trace import speaks

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.cli.kit.table import Column, bar, one_line, render, width
+from sluice.cli.kit.table import Column, aligned, bar, one_line, render, width
 
 COLUMNS = [
     Column[dict]("NAME", lambda row: row["name"]),
@@ -60,3 +60,13 @@ def test_bars_show_own_borrowed_and_free():
 def test_bars_are_never_longer_than_they_should(used, nominal, cells):
     """Rounding adds no cell."""
     assert len(bar(used, nominal, cells=cells)) <= cells
+
+
+def test_rows_of_text_are_aligned_by_what_the_terminal_shows() -> None:
+    """Titles are rows like the others; wide characters count twice; nothing trails."""
+    assert aligned([("NAME", "N"), ("日本", "7"), ("a", "10")], right=(1,)) == [
+        "NAME    N",
+        "日本    7",
+        "a      10",
+    ]
+    assert aligned([]) == []

@@ -9,6 +9,7 @@ import click
 from sluice.cli.cell.log_options import at_option, clock, log_option, plain_errors, sequence_of, source_of
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
+from sluice.cli.kit.state_tables import state_lines
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
@@ -20,7 +21,6 @@ from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import RangeError, checks_at, is_long, scheduler_at, variants_at
 from sluice.replay.views.describe import about, known_names, split_kind
 from sluice.replay.views.overview import counts, of_scheduler, queues_of
-from sluice.replay.views.tables import state_lines
 
 from .why import happening_line
 

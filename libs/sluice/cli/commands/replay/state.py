@@ -18,12 +18,13 @@ from sluice.cli.cell.log_options import (
     show_json,
     source_of,
 )
+from sluice.cli.kit import state_tables as tables
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.output import to_yaml
 from sluice.events.codec import rfc3339
 from sluice.replay.source import time_travel
 from sluice.replay.source.source import FileSource, Source
-from sluice.replay.views import describe, overview, tables
+from sluice.replay.views import describe, overview
 from sluice.replay.views import diff as differing
 
 

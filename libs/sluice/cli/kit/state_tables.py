@@ -1,8 +1,12 @@
 """States and differences as lines for people."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
+
+from sluice.replay.views.text import check_line, plain_text, remark
+
+from .table import aligned
 
 SHOWN = 40
 """Lines per kind; JSON has all."""
@@ -10,20 +14,6 @@ COUNTED = 2_000
 """Of up to so many objects it is counted how many lines they would be."""
 
 Plain = dict[str, Any]
-
-
-def columns(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Return rows as lines with their columns below each other; those of *right* end together."""
-    table = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    ends = frozenset(right)
-    return [
-        "   ".join(
-            text.rjust(width) if i in ends else text.ljust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
 
 
 # A whole cell
@@ -57,7 +47,7 @@ def state_lines(found: Mapping[str, Any], seq: int, at: str) -> Iterator[str]:
         yield f"AdmissionCheck {name}: {check_line(check)}"
     for name, who in found["presence"].items():
         if not who["present"]:
-            yield f"{name}: lost since {who['since']}{_after(who.get('message'))}"
+            yield f"{name}: lost since {who['since']}{remark(who.get('message'))}"
 
 
 def queue_lines(queues: Mapping[str, Plain]) -> list[str]:
@@ -72,14 +62,14 @@ def queue_lines(queues: Mapping[str, Plain]) -> list[str]:
             amounts = (row["nominal"], used, row["borrowed"], row["available"])
             rows.append((label, fr, *amounts, *counts))
             label, counts = "", ("", "")
-    return columns(rows, right=range(2, 8))
+    return aligned(rows, right=range(2, 8))
 
 
 def job_lines(jobs: Mapping[str, Plain]) -> list[str]:
     """Return one line per job."""
     rows = [("JOB", "PHASE", "QUEUE", "PODS", "FLAVORS", "WHY")]
     rows += [(key, *_job(found)) for key, found in jobs.items()]
-    return columns(rows, right=(3,))
+    return aligned(rows, right=(3,))
 
 
 def _job(found: Plain) -> tuple[str, str, str, str, str]:
@@ -96,17 +86,6 @@ def _job(found: Plain) -> tuple[str, str, str, str, str]:
     )
 
 
-def check_line(check: Plain) -> str:
-    active = check["active"]
-    word = (
-        "nobody has said whether it is active" if active == "Unknown" else "active" if active else "inactive"
-    )
-    waiting = check["waiting"]
-    many = f"; {len(waiting)} workloads wait for it" if len(waiting) > 1 else ""
-    one = f"; {waiting[0]} waits for it" if len(waiting) == 1 else ""
-    return f"{word}{_after(check.get('inactive'))}{many}{one}"
-
-
 def section_lines(name: str, found: Mapping[str, Any]) -> list[str]:
     """Return a whole section of a picture (`objects.SECTIONS`), one line per object."""
     match name:
@@ -115,15 +94,15 @@ def section_lines(name: str, found: Mapping[str, Any]) -> list[str]:
         case "jobs":
             return job_lines(found)
         case "workloads":
-            return columns(_workload_rows(found), right=(3,))
+            return aligned(_workload_rows(found), right=(3,))
         case "slices":
-            return columns(_slice_rows(found))
+            return aligned(_slice_rows(found))
         case "variants":
-            return columns(_variant_rows(found))
+            return aligned(_variant_rows(found))
         case "checks":
             rows = [(key, one.get("controller", "-"), check_line(one)) for key, one in found.items()]
-            return columns([("CHECK", "CONTROLLER", "STATE"), *rows])
-    return columns([(key, plain_text(one)) for key, one in found.items()])
+            return aligned([("CHECK", "CONTROLLER", "STATE"), *rows])
+    return aligned([(key, plain_text(one)) for key, one in found.items()])
 
 
 def _workload_rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
@@ -153,10 +132,6 @@ def _variant_rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
 
 def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {word}" for word, n in sorted(found.items())) or "none"
-
-
-def _after(text: str | None) -> str:
-    return f": {text}" if text else ""
 
 
 # Differences
@@ -281,15 +256,4 @@ def _change(change: Mapping[str, Any]) -> str:
     return f"{plain_text(change['before'])} → {plain_text(change['after'])}"
 
 
-def plain_text(value: Any) -> str:
-    """Return a value on one line; what is empty or missing as a dash."""
-    if value is None or value in ("", [], {}):
-        return "-"
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={plain_text(v)}" for k, v in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(plain_text, value))
-    return str(value)
-
-
-__all__ = ["SHOWN", "check_line", "columns", "difference_lines", "plain_text", "section_lines", "state_lines"]
+__all__ = ["SHOWN", "difference_lines", "section_lines", "state_lines"]

@@ -14,9 +14,10 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadsParked,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadUpdated
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, VariantCreated, VariantStopped
 from sluice.log.contract import Entry
+from tests.checked_cell import checked_cell
 from tests.family_world import cell, cluster_queue
 from tests.property.elastic_cell import Cell
 from tests.unit.replay.damage import altered, events_of, first, followed, without
@@ -193,6 +194,42 @@ def rejected_for_ever(entries: list[Entry]) -> Damaged:
     ), seq
 
 
+def granted_no_more(entries: list[Entry]) -> Damaged:
+    """Five pods are asked for, quota was reserved for the two that run."""
+    seq, _ = first(entries, Admitted, 1)
+    _, reserved = first(entries, QuotaReserved, 1)
+    (pods,) = reserved.pod_sets
+    less = msgspec.structs.replace(pods, count=2, usage={"cpu": 2000})
+    changed = msgspec.structs.replace(reserved, pod_sets=(less,))
+    return altered(entries, lambda e: (changed,) if e == reserved else (e,)), seq
+
+
+def approved() -> list[Entry]:
+    """A job waits for its checks with quota; then it is to have another priority."""
+    world = checked_cell("gpu")
+    for each in CLASSES:
+        world.apply(each)
+    world.submit("a", priority_class="low")
+    world.settle()
+    world.say("a", "gpu", "Pending", message="soon")
+    world.settle()
+    world.submit("a", priority_class="high")
+    world.settle()
+    return world.log
+
+
+def made_anew_for_a_label(entries: list[Entry]) -> Damaged:
+    """The workload is exchanged, and with it its reservation and what checks have said."""
+    _, made = first(entries, WorkloadCreated)
+    seq, updated = first(entries, WorkloadUpdated)
+    other = msgspec.structs.replace(made.workload, name="other", uid="u-2", priority=100)
+    exchange = (
+        WorkloadCreated(cause=updated.cause, workload=other),
+        WorkloadDeleted(cause=updated.cause, workload=updated.workload),
+    )
+    return altered(entries, lambda e: exchange if e == updated else (e,)), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -204,6 +241,8 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("idle-quota", quiet, left_waiting),
     ("constraints-keep-pods", plain, fewer_for_a_constraint),
     ("asked-again", growing, rejected_for_ever),
+    ("growth", growing, granted_no_more),
+    ("reservation-kept", approved, made_anew_for_a_label),
 ]
 
 __all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS"]

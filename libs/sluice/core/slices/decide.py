@@ -155,11 +155,14 @@ def _edited(
     sized = same_but_for_size(job.record.pod_sets, record.pod_sets)
     if sized and resizes(state, job) and fits_update(job.record, like_now):
         return resize(state, job, inbound.seq, at, record.pod_sets, record)
+    alike = same(job.record.pod_sets, record.pod_sets)
     if job.phase is Phase.PENDING:
-        if job.reserved or not fits_update(job.record, like_now):
+        # Quota was reserved for these pods, and checks have approved them; of other ones nothing is known.
+        moved = job.reserved and not (alike and template_digest(submission) == job.template)
+        if moved or not fits_update(job.record, like_now):
             return recreated(job, inbound.seq, record)
         return (update(job.record, like_now, inbound.seq),)
-    if not same(job.record.pod_sets, record.pod_sets):
+    if not alike:
         return (stop_for(job, inbound.seq, REPLACED, "No matching Workload"),)
     return (update(job.record, like_now, inbound.seq),)
 

@@ -45,6 +45,7 @@ from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, patterns_of
 
 from .check_invariants import CHECK_OBSERVERS
+from .edit_invariants import EDIT_OBSERVERS
 from .family_invariants import FAMILY_OBSERVERS
 from .idle_quota import IdleObserver
 from .observer import STOOD, Observer
@@ -349,6 +350,7 @@ _KINDS: tuple[type[Observer], ...] = (
     CircleObserver,
     IdleObserver,
     *CHECK_OBSERVERS,
+    *EDIT_OBSERVERS,
     *FAMILY_OBSERVERS,
     *SLICE_OBSERVERS,
     *PREEMPTION_OBSERVERS,

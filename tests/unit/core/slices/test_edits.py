@@ -74,6 +74,47 @@ def test_reserved_job_gets_a_new_workload(world: World) -> None:
     assert world.workload() != old
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"priority_class": "high"}, id="priority class"),
+        pytest.param({"labels": {"team": "x"}}, id="a label of the job"),
+        pytest.param({"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "60"}}, id="execution time"),
+        pytest.param({"annotations": {"kueue.x-k8s.io/priority-boost": "5"}}, id="an annotation"),
+        pytest.param({"backoffLimit": 3}, id="what is no matter of its pods"),
+    ],
+)
+@pytest.mark.parametrize("state", ["pending", "reserved", "running"])
+def test_metadata_is_changed_in_place(world: World, state: str, change: dict[str, Any]) -> None:
+    """A reservation, and with it what checks have approved, is not lost for what neither is about."""
+    world.apply_object("WorkloadPriorityClass", "high", value=7)
+    world.submit()
+    if state != "pending":
+        world.reserve()
+    if state == "running":
+        world.fold(Admitted(cause=world.seq, workload=world.workload()))
+        world.settle()
+    workload = world.workload()
+    metadata = {name: change[name] for name in ("labels", "annotations") if name in change}
+    made = manifest(**{name: value for name, value in change.items() if name not in metadata})
+    for name, marks in metadata.items():
+        made["metadata"][name] = {**made["metadata"].get(name, {}), **marks}
+    (event,) = world.job("JobSubmitted", made)
+    assert isinstance(event, WorkloadUpdated)
+    assert (event.workload, event.pod_sets) == (workload, None)
+    assert world.workload() == workload
+    assert world.state_of().manifest_seq == world.seq
+    assert world.state_of().reserved == (state != "pending")
+
+
+@pytest.mark.parametrize("change", [{"command": ["false"]}, {"cpu": 2}, {"parallelism": 2}])
+def test_other_pods_than_quota_was_reserved_for(world: World, change: dict[str, Any]) -> None:
+    """What checks have approved was these pods: other ones are another workload."""
+    world.submit()
+    world.reserve()
+    assert names(world.submit(**change)) == ["WorkloadCreated", "WorkloadDeleted"]
+
+
 def test_edit_that_crosses_a_reservation(world: World) -> None:
     """Quota reserved for the old size after the edit: the scheduler had not seen it, so the workload goes."""
     world.submit()

@@ -1,0 +1,117 @@
+"""What must hold when jobs are submitted again or resized, as the slice-aggregator saw it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.intake import Inbound
+from sluice.core.slices.state import Job, State, Todo
+from sluice.core.slices.submission import Submission, template_digest
+from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+)
+from sluice.events.slices import (
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadRecord,
+    WorkloadUpdated,
+)
+
+from .observer import Observer
+
+
+@dataclass(slots=True)
+class Kept:
+    """A reservation that waits for its checks, for the workload as it is."""
+
+    job: JobKey
+    uid: str
+    record: WorkloadRecord
+    manifest: bytes | Inbound
+
+
+class ReservationObserver(Observer):
+    """Quota that was reserved, and what checks have approved, is not lost for an edit of neither."""
+
+    name = "reservation-kept"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.waiting: dict[WorkloadKey, Kept] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            QuotaReserved: self._reserved,
+            WorkloadUpdated: self._updated,
+            WorkloadDeleted: self._deleted,
+            WorkloadSliceReplaced: self._replaced,
+            **dict.fromkeys(
+                (Admitted, Evicted, QuotaReleased, WorkloadFinished, WorkloadSliceWithdrawn), self._over
+            ),
+        }
+
+    def _reserved(self, state: State, event: QuotaReserved) -> Iterable[str]:
+        job = state.by_workload.get(event.workload)
+        if job is not None and job.record.key == event.workload and job.todo is not Todo.RECREATE:
+            self.waiting[event.workload] = Kept(job.key, job.uid, job.record, _manifest(state, job))
+        return ()
+
+    def _over(self, _: State, event: Any) -> Iterable[str]:
+        self.waiting.pop(event.workload, None)
+        return ()
+
+    def _replaced(self, _: State, event: WorkloadSliceReplaced) -> Iterable[str]:
+        self.waiting.pop(event.workload, None)
+        self.waiting.pop(event.by, None)
+        return ()
+
+    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+        kept, job = self.waiting.get(event.workload), state.by_workload.get(event.workload)
+        if kept is not None and job is not None and job.record.key == event.workload:
+            kept.record, kept.manifest = job.record, _manifest(state, job)
+        return ()
+
+    def _deleted(self, state: State, event: WorkloadDeleted) -> Iterator[str]:
+        kept = self.waiting.pop(event.workload, None)
+        job = state.jobs.get(kept.job) if kept is not None else None
+        if kept is None or job is None or job.uid != kept.uid:
+            return
+        if _template(kept.manifest) != _template(_manifest(state, job)):
+            return
+        old, new = kept.record, job.record
+        shortened = old.maximum_execution_time_s is not None and new.maximum_execution_time_s is None
+        if not shortened and _reserved_for(old) == _reserved_for(new):
+            yield f"{old.key} had quota and is exchanged for {new.key}, which asks for the same"
+
+
+def _reserved_for(record: WorkloadRecord) -> bytes:
+    """Return what of a workload quota is reserved for; as bytes, since what was read has lists for tuples."""
+    constraints = (record.cannot_preempt, record.cannot_borrow, record.allowed_flavors)
+    return msgspec.json.encode((record.queue_name, record.pod_sets, record.preemption_gates, constraints))
+
+
+def _manifest(state: State, job: Job) -> bytes | Inbound:
+    """Return the job's manifest in force, or the digest of its pods, if the state has looked into that."""
+    found = state.unread.get(job.key)
+    return job.template if found is None else found[0]
+
+
+def _template(manifest: bytes | Inbound) -> bytes:
+    """Return the digest of its pods."""
+    if isinstance(manifest, bytes):
+        return manifest
+    return template_digest(manifest.data) if isinstance(manifest.data, Submission) else b""
+
+
+EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver,)
+
+__all__ = ["EDIT_OBSERVERS"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PEOPLE = frozenset(("JobSubmitted", "JobScaled", "JobActivated", "JobDeactivated", "JobDeleted"))
 ELASTIC = "kueue.x-k8s.io/elastic-job"
+FOLLOW = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 
 def check(watchman: "Watchman", entry: Entry) -> None:
@@ -81,19 +82,36 @@ def _wrong(watchman: "Watchman", key: JobKey, kind: str, data: Any, event: Any) 
         case "JobActivated" if not job.record.active:
             yield "the job is not active"
         case "JobScaled":
-            sizes = counts(wanted(job))
-            if any(sizes.get(name) != count for name, count in data["podSets"].items()):
-                yield f"its sizes are {sizes}, not {data['podSets']}"
+            sizes, most = counts(wanted(job)), _most(_manifest(watchman, job))
+            if any(sizes.get(name) != min(n, most.get(name, n)) for name, n in data["podSets"].items()):
+                yield f"its sizes are {sizes}, not {data['podSets']}, of at most {most}"
         case "JobSubmitted" if isinstance(event, InputsIgnored):
-            newest = watchman.cell.log.entries[job.manifest_seq - 1].payload
-            if msgspec.json.decode(newest)["data"] != data:
+            if _manifest(watchman, job) != data:
                 yield "another manifest was submitted before"
+
+
+def _manifest(watchman: "Watchman", job: Any) -> Any:
+    """Return the manifest that the job goes by."""
+    return msgspec.json.decode(watchman.cell.log.entries[job.manifest_seq - 1].payload)["data"]
+
+
+def _most(manifest: Any) -> dict[str, int]:
+    """Return pod set -> how many of its pods there can be, since no more must complete."""
+    spec, notes = manifest["spec"], manifest["metadata"].get("annotations", {})
+    if manifest["kind"] == "JobSet":
+        return {
+            part["name"]: part["replicas"] * part["template"]["spec"]["completions"]
+            for part in spec["replicatedJobs"]
+        }
+    if "completions" not in spec or notes.get(FOLLOW) == "true":
+        return {}
+    return {"main": spec["completions"]}
 
 
 def _may_refuse(job: Any, kind: str, data: Any, error: Any) -> bool:
     """Tell whether an error can be right. Those of what the grammar does not make are not looked into."""
     text: str = error.detail
-    if "changes wait for that" in text:
+    if "changes wait for" in text:
         return True
     if error.field == "subject":
         return job is None

@@ -230,6 +230,26 @@ def made_anew_for_a_label(entries: list[Entry]) -> Damaged:
     return altered(entries, lambda e: exchange if e == updated else (e,)), seq
 
 
+def limited() -> list[Entry]:
+    """Of a job with three completions, which runs two pods, three are to run."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 2, completions=3)
+    world.settle()
+    world.scale("a", 3)
+    world.settle()
+    return world.entries()
+
+
+def more_than_must_complete(entries: list[Entry]) -> Damaged:
+    seq, made = first(entries, WorkloadCreated, 1)
+    (pods,) = made.workload.pod_sets
+    record = msgspec.structs.replace(made.workload, pod_sets=(msgspec.structs.replace(pods, count=5),))
+    other = msgspec.structs.replace(made, workload=record)
+    return altered(entries, lambda e: (other,) if e == made else (e,)), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -242,6 +262,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("constraints-keep-pods", plain, fewer_for_a_constraint),
     ("asked-again", growing, rejected_for_ever),
     ("growth", growing, granted_no_more),
+    ("completions", limited, more_than_must_complete),
     ("reservation-kept", approved, made_anew_for_a_label),
 ]
 

@@ -29,6 +29,7 @@ __all__ = [
     "check_template",
     "label_field",
     "no_constraints_here",
+    "pods_count",
     "sync_completions",
 ]
 
@@ -153,7 +154,7 @@ def check_partial_admission(job: batch_v1.Job, gates: Mapping[str, bool] = NONE)
     field = annotation_field(labels.JOB_MIN_PARALLELISM)
     if not _is_integer(text):
         return [invalid(field, text, f'strconv.Atoi: parsing "{text}": invalid syntax')]
-    count = _pods_count(job.spec)
+    count = pods_count(job.spec)
     if not 0 < int(text) < count:
         return [invalid(field, int(text), f"should be between 0 and {count - 1}")]
     if notes.get(labels.ELASTIC_JOB) == "true" and enabled(gates, "ElasticJobsViaWorkloadSlices"):
@@ -161,7 +162,8 @@ def check_partial_admission(job: batch_v1.Job, gates: Mapping[str, bool] = NONE)
     return []
 
 
-def _pods_count(spec: batch_v1.JobSpec) -> int:
+def pods_count(spec: batch_v1.JobSpec) -> int:
+    """Return how many pods run at once: parallelism, but never more than must still complete."""
     parallelism = _or_one(spec.parallelism)
     return parallelism if spec.completions is None else min(parallelism, spec.completions)
 

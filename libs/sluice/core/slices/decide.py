@@ -236,7 +236,7 @@ def _scaled(state: State, key: JobKey, inbound: Inbound, scaled: JobScaled, at: 
     if errors := wrong_sizes(job, scaled):
         return rejected(inbound, errors)
     now = wanted(job)
-    pod_sets = tuple(resized(pods, scaled.pod_sets.get(pods.name)) for pods in now)
+    pod_sets = resized(state, job, scaled.pod_sets)
     if all(new is old for new, old in zip(pod_sets, now, strict=True)) and not was_refused(job):
         return ignored(inbound, DUPLICATE)
     if is_elastic(state, job.record) and (errors := without_pods(pod_sets)):

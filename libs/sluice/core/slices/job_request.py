@@ -18,10 +18,11 @@ from sluice.api.core_v1 import (
 )
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.quantity import resource_value
+from sluice.api.validation.job import pods_count, sync_completions
 from sluice.core.workload.pod_resources import PodResources, plain_resources, pod_resources, requests_of
 from sluice.events.base import PodSet
 
-__all__ = ["JobRequest", "is_plain", "job_request", "resources_of"]
+__all__ = ["JobRequest", "is_plain", "job_request", "most_pods", "resources_of"]
 
 Requests = dict[str, int]
 
@@ -239,12 +240,31 @@ def _required_terms(affinity: Affinity) -> Sequence[NodeSelectorTerm]:
     return required.node_selector_terms if required is not None else ()
 
 
-def batch_pods_count(spec: batch_v1.JobSpec) -> int:
-    """Return how many pods run at once: parallelism, but never more than must still complete."""
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    if spec.completions is not None and spec.completions < parallelism:
-        return spec.completions
-    return parallelism
+def most_pods(manifest: Manifest) -> dict[str, int]:
+    """Return pod set -> how many of its pods there can ever be at once, where completions say so.
+
+    More than must complete never run, whatever size is asked for. Completions that follow the job's size
+    bound nothing.
+    """
+    match manifest:
+        case batch_v1.Job():
+            completions = manifest.spec.completions
+            return {} if completions is None or sync_completions(manifest) else {"main": completions}
+        case sluice_v1.Job():
+            most = manifest.spec.completions
+            return {} if most is None else {group.name: most for group in sluice_v1.groups(manifest.spec)}
+        case jobset.JobSet():
+            return {
+                part.name: _or_one(part.replicas) * part.template.spec.completions
+                for part in manifest.spec.replicated_jobs
+                if part.template.spec.completions is not None
+            }
+        case _:
+            return {}
+
+
+def _or_one(count: int | None) -> int:
+    return 1 if count is None else count
 
 
 def _batch_pod_sets(job: batch_v1.Job) -> tuple[PodSet, ...]:
@@ -252,7 +272,7 @@ def _batch_pod_sets(job: batch_v1.Job) -> tuple[PodSet, ...]:
     return (
         pod_set(
             "main",
-            batch_pods_count(job.spec),
+            pods_count(job.spec),
             job.spec.template,
             min_count=int(least) if least else None,
         ),
@@ -288,7 +308,7 @@ def _jobset_pod_sets(spec: jobset.JobSetSpec) -> tuple[PodSet, ...]:
     return tuple(
         pod_set(
             part.name,
-            (1 if part.replicas is None else part.replicas) * batch_pods_count(part.template.spec),
+            _or_one(part.replicas) * pods_count(part.template.spec),
             part.template.spec.template,
         )
         for part in spec.replicated_jobs

@@ -13,7 +13,7 @@ from sluice.events.codec import type_of
 from sluice.events.job import JobScaled
 
 from .intake import Inbound
-from .job_request import resources_of
+from .job_request import most_pods, resources_of
 from .state import Job, State
 from .submission import Submission, encoded_resources, template_digest
 
@@ -64,6 +64,7 @@ def _note(state: State, job: Job, inbound: Inbound, pod_sets: Sequence[PodSet]) 
         job.digest = data.digest
         job.template = template_digest(data)
         job.resources = _resources(state, data, pod_sets)
+        job.most = most_pods(data.manifest)
         job.generation = max(job.generation, data.generation)
         job.ttl_s = data.ttl_s
     elif isinstance(data, JobScaled):

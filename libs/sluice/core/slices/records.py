@@ -1,6 +1,6 @@
 """Workloads as jobs ask for them: made from a manifest, compared, changed, exchanged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from sluice.events.slices import (
 )
 
 from .job_request import JobRequest
+from .lazy_manifest import look_into
 from .limits import within_limits
 from .naming import workload_name
 from .responses import Events, wrong_sizes
@@ -174,7 +175,19 @@ def first_of_lineage(annotations: dict[str, str], name: str) -> dict[str, str]:
     return {**kept, WORKLOAD_SLICE_NAME: name}
 
 
-def resized(pods: PodSet, count: int | None) -> PodSet:
+def resized(state: State, job: Job, sizes: Mapping[str, int]) -> tuple[PodSet, ...]:
+    """Return the pods that the job is to have with these sizes: the very same ones where none changes.
+
+    As by its manifest, never more than its completions leave to do.
+    """
+    look_into(state, job)
+    newest = job.record if job.pending is None else job.pending
+    return tuple(_resized(pods, sizes.get(pods.name), job.most.get(pods.name)) for pods in newest.pod_sets)
+
+
+def _resized(pods: PodSet, count: int | None, most: int | None) -> PodSet:
+    if count is not None and most is not None:
+        count = min(count, most)
     if count is None or count == pods.count:
         return pods
     # A minimum above the new size would ask for more than the job wants.
@@ -186,9 +199,7 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
     """Return the new workload of a job that was stopped for one: as the first waiting message wants it."""
     for held in state.inbox.get(job.key, {}).values():
         if isinstance(held.data, JobScaled) and not wrong_sizes(job, held.data):
-            sizes = held.data.pod_sets
-            newest = job.record if job.pending is None else job.pending
-            pod_sets = tuple(resized(pods, sizes.get(pods.name)) for pods in newest.pod_sets)
+            pod_sets = resized(state, job, held.data.pod_sets)
             return WorkloadCreated(cause=held.seq, workload=again(job, held.seq, at, pod_sets))
         if isinstance(held.data, Submission):
             request = read(held.data, state)

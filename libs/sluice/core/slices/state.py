@@ -82,6 +82,8 @@ class Job:
     """Digest of its pods, their number left out."""
     resources: bytes = b""
     """What its manifest says of resources (`limit_ranges.encode`), where its pod sets do not tell it."""
+    most: dict[str, int] = field(default_factory=dict)
+    """Pod set -> how many of its pods there can be at once, where its manifest says so (`most_pods`)."""
     ttl_s: int | None = None
     """How long it is kept when it has finished, if it says so."""
     generation: int = 0

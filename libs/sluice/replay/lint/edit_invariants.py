@@ -1,6 +1,6 @@
 """What must hold when jobs are submitted again or resized, as the slice-aggregator saw it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.intake import Inbound
 from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
-from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -20,6 +20,7 @@ from sluice.events.scheduler import (
     WorkloadSliceWithdrawn,
 )
 from sluice.events.slices import (
+    WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
     WorkloadRecord,
@@ -112,6 +113,32 @@ def _template(manifest: bytes | Inbound) -> bytes:
     return template_digest(manifest.data) if isinstance(manifest.data, Submission) else b""
 
 
-EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver,)
+class CompletionsObserver(Observer):
+    """No workload asks for more pods than must complete, whatever size its job is to have."""
+
+    name = "completions"
+    decider = SliceAggregator
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {WorkloadCreated: self._created, WorkloadUpdated: self._updated}
+
+    def _created(self, state: State, event: WorkloadCreated) -> Iterable[str]:
+        return _too_many(state, event.workload.key, event.workload.pod_sets)
+
+    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+        return () if event.pod_sets is None else _too_many(state, event.workload, event.pod_sets)
+
+
+def _too_many(state: State, key: WorkloadKey, pod_sets: Sequence[PodSet]) -> Iterator[str]:
+    job = state.by_workload.get(key)
+    if job is None or job.key in state.unread:
+        return  # it was just made of its manifest, which nobody has looked into since
+    for pods in pod_sets:
+        most = job.most.get(pods.name)
+        if most is not None and pods.count > most:
+            yield f"{key} asks for {pods.count} pods of {pods.name}, and {most} must complete"
+
+
+EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver, CompletionsObserver)
 
 __all__ = ["EDIT_OBSERVERS"]

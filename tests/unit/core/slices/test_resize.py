@@ -790,6 +790,50 @@ def test_sizes_out_of_order(world: Elastic) -> None:
     world.check()
 
 
+@pytest.mark.parametrize("state", ["pending", "reserved", "running", "stopping"])
+@pytest.mark.parametrize("elastic", ["true", "false"])
+@pytest.mark.parametrize(("asked", "had"), [(9, 3), (3, 3), (1, 1)])
+def test_no_more_pods_than_must_complete(
+    world: Elastic, state: str, elastic: str, asked: int, had: int
+) -> None:
+    """A size is what parallelism is in a manifest, whatever state the job is in: completions bound it."""
+    made = elastic_manifest(value=elastic, parallelism=2, completions=3)
+    world.job("JobSubmitted", made)
+    if state != "pending":
+        world.reserve()
+    if state in ("running", "stopping"):
+        world.fold(Admitted(cause=world.seq, workload=world.workload()))
+        world.settle()
+    if state == "stopping":
+        world.evict()
+    world.scale(main=asked)
+    if world.state_of().phase is Phase.STOPPING:
+        world.job("JobStopped", {"attempt": 1})
+        world.fold(QuotaReleased(cause=0, workload=world.workload()))
+        world.settle()
+    assert world.sizes()[-1] == {"main": had}
+    assert names(world.scale(main=had + 9 if had == 3 else had)) == ["InputsIgnored"]
+    world.check()
+
+
+def test_completions_that_follow_the_size_bound_nothing(world: Elastic) -> None:
+    made = elastic_manifest(parallelism=2, completions=2, completionMode="Indexed")
+    made["metadata"]["annotations"]["kueue.x-k8s.io/job-completions-equal-parallelism"] = "true"
+    world.job("JobSubmitted", made)
+    world.admit()
+    world.scale(main=4)
+    assert world.sizes() == [{"main": 2}, {"main": 4}]
+
+
+def test_another_manifest_has_other_completions(world: Elastic) -> None:
+    running(world, 2, completions=2)
+    assert names(world.scale(main=4)) == ["InputsIgnored"]
+    world.elastic(parallelism=2, completions=6)
+    world.scale(main=4)
+    assert world.sizes() == [{"main": 2}, {"main": 4}]
+    world.check()
+
+
 def test_sizes_in_quick_succession(world: Elastic) -> None:
     """Fifty in one batch leave one admitted and one pending slice, of the last size."""
     running(world)

@@ -71,6 +71,15 @@ proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
 api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
 	@$(PY) -m tests.unit.public_api
 
+.PHONY: changelog
+changelog: .venv/ready ## Move the fragments in changes/ into CHANGELOG.md, as VERSION
+	@$(PY) .ci/changelog.py $(VERSION)
+
+.PHONY: cov
+cov: .venv/ready ## Branch coverage of the core by tests without a server (about ten minutes), 95 % at least
+	@SLUICE_SEEDS=5 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered \
+		tests/unit tests/property tests/conformance tests/simulation
+
 .PHONY: lock
 lock: .venv/ready ## Renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile -q --universal --python-version 3.12 --extra dev --generate-hashes \
@@ -78,7 +87,7 @@ lock: .venv/ready ## Renew requirements.lock from pyproject.toml
 
 .PHONY: clean
 clean: ## Remove the environment, caches and local cells
-	rm -rf .venv .sluice .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .sluice .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf libs/*.egg-info *.egg-info build
 

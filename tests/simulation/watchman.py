@@ -125,6 +125,15 @@ class Watchman:
         members = self.scheduler.members.get(local_queue, ())
         return sum(self.scheduler.world.workloads[key].assignment is None for key in members)
 
+    def holding(self, local_queue: str) -> tuple[int, int]:
+        members = [self.scheduler.world.workloads[key] for key in self.scheduler.members.get(local_queue, ())]
+        reserving = [w for w in members if w.assignment is not None]
+        admitted = sum(w.admitted_at is not None for w in reserving)
+        return admitted, len(reserving) - admitted
+
+    def of_priority_class(self, name: str) -> int:
+        return sum(w.record.priority_class == name for w in self.scheduler.world.workloads.values())
+
     def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
         return len(self.slices.jobs)
 

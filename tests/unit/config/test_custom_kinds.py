@@ -361,3 +361,33 @@ def test_they_reach_the_controller(cell: Cell) -> None:
     request = checks.requests()[key, "a"]
     assert request.parameters_spec == {"team": "ml", "hours": 5}
     checks.verify()
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (3, ""),
+        (3.0, ""),
+        ("25%", ""),
+        (1.5, "Invalid value: 1.5: must be integer or string"),
+        (True, "Invalid value: true: must be integer or string"),
+        ([], 'Invalid value: "array": must be integer or string'),
+    ],
+)
+def test_int_or_string_is_either(value: Any, error: str) -> None:
+    """`x-kubernetes-int-or-string` takes no fraction; a whole number is an integer however it is written."""
+    cell = Cell()
+    cost = {"x-kubernetes-int-or-string": True}
+    spec = {"type": "object", "properties": {"team": {"type": "string"}, "cost": cost}}
+    assert cell.apply(with_schema(spec)).outcome == "created"
+    found = cell.apply(budget(cost=value))
+    if error:
+        assert found.status.message.endswith(f"spec.cost: {error}")
+    else:
+        assert found.outcome == "created"
+
+
+def test_limits_are_told_in_words_of_kubernetes(cell: Cell) -> None:
+    found = cell.apply(budget(team="x", hours=0)).status.message
+    assert 'spec.team: Invalid value: "x": should be at least 2 chars long' in found
+    assert "spec.hours: Invalid value: 0: should be greater than 0" in found

@@ -20,6 +20,8 @@ class Usage:
     jobs: dict[str, int] = field(default_factory=dict)
     not_admitted: dict[str, int] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)
+    held: dict[str, tuple[int, int]] = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)
 
     def reserving(self, cluster_queue):
         return self.reserved.get(cluster_queue, 0)
@@ -29,6 +31,12 @@ class Usage:
 
     def waiting(self, local_queue):
         return self.pending.get(local_queue, 0)
+
+    def holding(self, local_queue):
+        return self.held.get(local_queue, (0, 0))
+
+    def of_priority_class(self, name):
+        return self.named.get(name, 0)
 
     def unfinished_jobs(self, namespace):
         return self.jobs.get(namespace, 0)
@@ -338,3 +346,23 @@ def test_a_replay_of_the_events_gives_the_same_objects(cell):
 
     assert again.get("ClusterQueue", "a") == cell.objects.get("ClusterQueue", "a")
     assert again.get("LocalQueue", "default/lq") == cell.objects.get("LocalQueue", "default/lq")
+
+
+def test_a_local_queue_that_is_deleted_says_what_becomes_of_those_with_quota():
+    """What is admitted runs on, a reservation ends; neither comes back before the queue does."""
+    cell = Cell()
+    cell.apply(manifest("LocalQueue", "lq", {"clusterQueue": "a"}))
+    cell.usage.held["default/lq"] = (3, 1)
+    runs, reserves = cell.delete("LocalQueue", "lq").warnings
+    assert runs.startswith("3 workloads of it run on; once stopped, none gets quota until")
+    assert reserves.startswith("1 workload of it has quota and is not admitted: the quota is given up")
+
+
+def test_a_priority_class_that_is_deleted_says_who_uses_it():
+    cell = Cell()
+    cell.apply({**manifest("WorkloadPriorityClass", "mid"), "value": 5})
+    cell.usage.named["mid"] = 2
+    (warning,) = cell.delete("WorkloadPriorityClass", "mid").warnings
+    assert warning.startswith(
+        "2 workloads use it and keep their priority, but a job that names it is refused"
+    )

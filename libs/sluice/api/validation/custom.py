@@ -198,8 +198,28 @@ def _field_errors(error: Any) -> Iterator[FieldError]:
             yield invalid(
                 place, _shown(error.instance), f"may not be more than {error.validator_value} characters"
             )
+        case word if word in _LIMITS:
+            text = _LIMITS[word].format(error.validator_value)
+            if word in ("minimum", "maximum") and error.schema.get(f"exclusive{word.title()}") is True:
+                text = text.replace(" or equal to", "")
+            yield invalid(place, _shown(error.instance), text)
         case _:
             yield invalid(place, _shown(error.instance), message)
+
+
+_LIMITS: Final = {
+    "minLength": "should be at least {} chars long",
+    "minItems": "should have at least {} items",
+    "minProperties": "should have at least {} properties",
+    "maxProperties": "should have at most {} properties",
+    "minimum": "should be greater than or equal to {}",
+    "maximum": "should be less than or equal to {}",
+    "multipleOf": "should be a multiple of {}",
+    "anyOf": "must validate at least one schema (anyOf)",
+    "oneOf": "must validate one and only one schema (oneOf)",
+    "not": "must not validate the schema (not)",
+}
+"""In Kubernetes' words."""
 
 
 def _shown(value: object) -> object:
@@ -216,6 +236,8 @@ def _validator() -> Callable[[Any], Any]:
     from referencing import Registry
 
     base = jsonschema.Draft4Validator
+    # To Kubernetes 3.0 is an integer, and 1.5 is none.
+    types = base.TYPE_CHECKER.redefine("integer", lambda _, value: _is_integer(value))
 
     def make(schema: Any) -> Any:
         steps = [0]
@@ -232,9 +254,14 @@ def _validator() -> Callable[[Any], Any]:
         checks = {word: counted(check) for word, check in base.VALIDATORS.items() if word not in UNCHECKED}
         checks |= dict.fromkeys((*UNCHECKED, "$ref"), _pass)
         extend: Any = jsonschema.validators.extend
-        return extend(base, checks)(schema, registry=Registry())
+        return extend(base, checks, type_checker=types)(schema, registry=Registry())
 
     return make
+
+
+def _is_integer(value: object) -> bool:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return whole and not isinstance(value, bool)
 
 
 def _pass(*_: object) -> None:
@@ -260,6 +287,8 @@ def _rewritten(value: Any) -> Any:
         else _rewritten(inner)
         for word, inner in value.items()
     }
+    if found.get("x-kubernetes-int-or-string") is True and "type" not in found:
+        found["type"] = ["integer", "string", *(["null"] if found.get("nullable") is True else [])]
     if found.get("nullable") is True and isinstance(found.get("type"), str):
         found["type"] = [found["type"], "null"]
     return found

@@ -275,6 +275,12 @@ class Usage(Protocol):
     def waiting(self, local_queue: str) -> int:
         """Return how many workloads wait in the local queue `namespace/name`."""
 
+    def holding(self, local_queue: str) -> tuple[int, int]:
+        """Return how many workloads of the local queue are admitted, and how many have quota only."""
+
+    def of_priority_class(self, name: str) -> int:
+        """Return how many workloads that are not over name the WorkloadPriorityClass."""
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
 

@@ -50,6 +50,21 @@ class State:
         queue = self.local_queues.get(local_queue)
         return len(queue.pending) if queue is not None else 0
 
+    def holding(self, local_queue: str) -> tuple[int, int]:
+        """Return how many workloads of the local queue are admitted, and how many have quota only."""
+        queue = self.local_queues.get(local_queue)
+        return (0, 0) if queue is None else (queue.admitted, max(0, queue.reserving - queue.admitted))
+
+    def of_priority_class(self, name: str) -> int:
+        """Return how many workloads that are not over name the WorkloadPriorityClass; for deletions only."""
+        return sum(
+            1
+            for workload in self.workloads.values()
+            if workload.record.priority_class == name
+            and workload.record.parent is None
+            and workload.finished_at is None
+        )
+
     def unfinished_jobs(self, namespace: str) -> int:
         """Return how many jobs of the namespace are not over."""
         prefix = f"{namespace}/"

@@ -158,6 +158,7 @@ async def test_what_is_promised_is_not_borrowed() -> None:
         pages = [usage_text(queue)]
         quiet: Any = _Queues(queue)
         lines = await cluster_queue_lines(quiet, queue)
+        assert [line.split() for line in lines if line.startswith("Checks")] == [["Checks:", "late"]]
         pages += lines[(at := lines.index("Usage:")) + 1 : at + 3]
         pages += [line for line in await local_queue_lines(quiet, local) if line.startswith("Uses")]
         pages += (await flavor_lines(quiet, {"metadata": {"name": "default"}, "spec": {}}))[-1:]

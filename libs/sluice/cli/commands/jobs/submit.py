@@ -25,6 +25,7 @@ from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.protocol.query import ListRequest
 
 from .logs import printed
+from .misspelt import misspelt
 from .pod_logs import JobLogs, agents_directory
 from .wait import follow_jobs
 
@@ -239,6 +240,7 @@ async def submit_sources(
     if wrong:
         return wrong
     requests = [job_request(source.manifest) for source in named]
+    _warn_of_misspelt(named)
     await _warn_of_queues(api, requests)
     failed = 0
     published: list[tuple[str, JobRequest, int]] = []
@@ -280,6 +282,18 @@ def _show_errors(source: Source, errors: Sequence[FieldError]) -> None:
     click.echo(f'{source.place}: {source.kind} "{source.manifest_name}" is invalid:', err=True)
     for error in errors:
         click.echo(f"* {error}", err=True)
+
+
+def _warn_of_misspelt(sources: Sequence[Source]) -> None:
+    """Say which labels and annotations mean nothing, and are near to what means something."""
+    said: dict[str, None] = {}
+    for source in sources:
+        metadata = source.manifest.metadata  # type: ignore[attr-defined]
+        for what, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+            for key, meant in misspelt(keys):
+                said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
+    for text in said:
+        click.echo(f"{click.style('Warning:', fg='yellow')} {text}", err=True)
 
 
 async def _warn_of_queues(api: Api, requests: Sequence[JobRequest]) -> None:

@@ -79,6 +79,7 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
         *await _policy(api, spec),
         field("Preemption", f"within queue {preemption.get('withinClusterQueue', 'Never')}, "
               f"reclaim {preemption.get('reclaimWithinCohort', 'Never')}, borrow {borrow}"),
+        *_checks(spec),
         field("Stop policy", spec.get("stopPolicy", "None")),
         field("Workloads", f"{dig(obj, 'status', 'pendingWorkloads', default=0)} pending, "
               f"{dig(obj, 'status', 'reservingWorkloads', default=0)} with quota, "
@@ -88,6 +89,16 @@ async def cluster_queue_lines(api: Api, obj: Object) -> Lines:
     here = [key(queue) for queue in queues if dig(queue, "spec", "clusterQueue") == name(obj)]
     lines.append(field("Local queues", ", ".join(here) or "<none>"))
     return lines + _usage_bars(obj) + conditions(obj) + await _waiting(api, obj)
+
+
+def _checks(spec: Object) -> Lines:
+    """Return which checks its workloads must pass, and those that are for some flavors only (AC1)."""
+    rules = dig(spec, "admissionChecksStrategy", "admissionChecks", default=[])
+    texts = [
+        f"{rule['name']} (on {', '.join(rule['onFlavors'])})" if rule.get("onFlavors") else str(rule["name"])
+        for rule in rules
+    ]
+    return [field("Checks", ", ".join(texts))] if texts else []
 
 
 async def _policy(api: Api, spec: Object) -> Lines:

@@ -424,6 +424,20 @@ def test_places_are_by_priority_then_time_then_uid():
     assert position(view, view.workloads[WorkloadKey("ns/first")]) is None
 
 
+def test_who_is_gated_has_no_place():
+    """It is in no queue, and nobody stands behind it."""
+    gate = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
+    view = cell(
+        created("gated", 1, created_at=1, annotations=gate),
+        created("next", 2, created_at=2),
+    )
+    places = {name: position(view, view.workloads[WorkloadKey(f"ns/{name}")]) for name in ("gated", "next")}
+    assert places == {"gated": None, "next": 1}
+    assert list(positions(view, "cq")) == ["ns/next", "ns/gated"], "it is listed with those that wait"
+    view.tell(WorkloadUpdated(cause=1, workload=WorkloadKey("ns/gated"), annotations={}))
+    assert position(view, view.workloads[WorkloadKey("ns/gated")]) == 1
+
+
 def test_an_eviction_for_readiness_moves_to_the_end():
     """Its queue time is that of the eviction (requeuing strategy Eviction); a preemption keeps its place."""
     timeout = Evicted(workload=W, reason="PodsReadyTimeout", message="", cause=0)

@@ -138,7 +138,8 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     """Return the places of all pending workloads of a cluster queue, from 1, first one first.
 
     The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid.
-    Kept until the queue changes.
+    Those that are not queued for what they are themselves come last, all at place 0. Kept until the queue
+    changes.
     """
     queue = view.cluster_queues.get(cluster_queue)
     if queue is None:
@@ -147,8 +148,15 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     if queue.order is None or queue.order[0] != version:
         pending = [view.workloads[key] for local in queue.local_queues.values() for key in local.pending]
         pending.sort(key=lambda workload: _order(view, workload))
-        queue.order = (version, {workload.key: place for place, workload in enumerate(pending, 1)})
+        places = {w.key: place for place, w in enumerate((w for w in pending if not _kept_out(w)), 1)}
+        queue.order = (version, {**places, **{w.key: 0 for w in pending if _kept_out(w)}})
     return queue.order[1]
+
+
+def _kept_out(workload: WorkloadView) -> bool:
+    """Is the workload in no queue because of its gate?"""
+    record = workload.record
+    return bool(record.annotations) and GATED_BY_ANNOTATION in record.annotations
 
 
 def position(view: State, workload: WorkloadView) -> int | None:
@@ -158,8 +166,8 @@ def position(view: State, workload: WorkloadView) -> int | None:
         return None
     places = positions(view, queue.name)
     if workload.parent:
-        return min((places[key] for key in workload.variants if key in places), default=None)
-    return places.get(workload.key)
+        return min((places[key] for key in workload.variants if places.get(key)), default=None)
+    return places.get(workload.key) or None
 
 
 def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:

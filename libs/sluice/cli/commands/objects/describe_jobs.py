@@ -53,9 +53,23 @@ async def job_lines(api: Api, obj: Object) -> Lines:
     lines = [line for line in lines if line]
     lines += _slices(status.get("slices", ()))
     if workload is not None:
-        lines += _assignment(workload) + _checks(workload) + _family(workload) + _migrations(workload)
-        lines += conditions(workload)
+        lines += _assignment(workload) + _checks(workload)
+        lines += await _growth(api, obj)
+        lines += _family(workload) + _migrations(workload) + conditions(workload)
     return lines + await _history(api, obj, "Job")
+
+
+async def _growth(api: Api, job: Object) -> Lines:
+    """Return what has been promised to the slice that is to replace the running one, and its checks."""
+    status = job["status"]
+    for found in status.get("slices", ()):
+        if found["replaces"] != status["workload"] or found["state"] in ("Replaced", "Finished"):
+            continue
+        growth = await api.get("Workload", found["name"], job["metadata"]["namespace"])
+        if growth is not None:
+            lines = _assignment(growth) + _checks(growth)
+            return [f"Growth ({found['name']}):", *(f"  {line}" for line in lines)] if lines else []
+    return []
 
 
 def _slices(slices: Sequence[Object], shown: str = "") -> Lines:

@@ -6,11 +6,11 @@ Nothing of it need be wrong, each decision may be by the rules. It costs work al
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
+from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted, Evicted, Preempted
-from sluice.events.slices import WorkloadCreated
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.events.variants import VariantCreated
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
@@ -35,7 +35,10 @@ class _Life:
 
     evictions: list[tuple[int, Micros, str]] = field(default_factory=list)
     """(sequence, time, reason)."""
+    running: WorkloadKey | None = None
+    """The workload that was admitted last, of a job that grows its newest slice."""
     since: Micros | None = None
+    """When the job began to run."""
     lost_us: int = 0
 
 
@@ -46,6 +49,7 @@ class _Finder:
     lives: dict[str, _Life] = field(default_factory=dict)
     job_of: dict[WorkloadKey, str] = field(default_factory=dict)
     """A workload's job; a variant's is its parent's."""
+    parent_of: dict[str, WorkloadKey] = field(default_factory=dict)
 
     def take(self, event: Event, seq: int, at: Micros) -> None:
         match event:
@@ -54,19 +58,38 @@ class _Finder:
             case VariantCreated() if event.workload.parent is not None:
                 parent = event.workload.parent
                 self.job_of[event.workload.key] = self.job_of.get(parent, parent)
+                self.parent_of[event.workload.key] = parent
             case Admitted():
-                self._life(event.workload).since = at
-            case Evicted():
                 life = self._life(event.workload)
-                if life.since is not None:
-                    life.evictions.append((seq, at, event.reason))
-                    life.lost_us += at - life.since
-                    life.since = None
+                life.running = event.workload
+                life.since = at if life.since is None else life.since
+            case Evicted():
+                self._stopped(event, seq, at)
+            case WorkloadFinished() | WorkloadDeleted():
+                self._over(event.workload)
             case Preempted():
                 pair = (self._name(event.preemptor), self._name(event.workload))
                 self.pairs.setdefault(pair, []).append((seq, at, event.rule))
             case _:
                 pass
+
+    def _stopped(self, event: Evicted, seq: int, at: Micros) -> None:
+        """Note the end of what ran; neither what people ask for, nor a reservation beside it, is a loss."""
+        life = self._life(event.workload)
+        if life.since is None or life.running != event.workload:
+            return
+        if event.reason != DEACTIVATED or event.underlying_cause:
+            life.evictions.append((seq, at, event.reason))
+            life.lost_us += at - life.since
+        life.running = life.since = None
+
+    def _over(self, key: WorkloadKey) -> None:
+        """A workload is gone, and a variant of it with it."""
+        life = self.lives.get(self._name(key))
+        if life is None or life.running is None:
+            return
+        if key in (life.running, self.parent_of.get(life.running)):
+            life.running = life.since = None
 
     def _name(self, key: WorkloadKey) -> str:
         return self.job_of.get(key, key)
@@ -102,7 +125,7 @@ class _Finder:
             more = ", ..." if len(life.evictions) > SHOWN else ""
             text = (
                 f"{name} was stopped {len(life.evictions)} times ({causes}), at {seqs}{more}; it had run for "
-                f"{life.lost_us / 1e6:.1f} s in all by then. {_advice(reasons)}"
+                f"{life.lost_us / 1e6:.1f} s in all by the last of them. {_advice(reasons)}"
             )
             seq, at, _ = life.evictions[THRASHING - 1]
             yield Violation("thrashing", seq, at, text)

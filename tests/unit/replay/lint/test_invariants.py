@@ -509,7 +509,7 @@ def test_loops_and_thrashing_are_found_and_explained():
     seq, event = first(entries, Preempted)
     _, evicted = first(entries, Evicted)
     back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
-    again = (first(entries, Admitted)[1], evicted)
+    again = (msgspec.structs.replace(first(entries, Admitted)[1], workload=evicted.workload), evicted)
     looped = followed(entries, event, back)
     thrashed = followed(entries, event, *again, *again, *again)
 

@@ -2,7 +2,10 @@
 
 import pytest
 
-from sluice.replay.lint.preemption_loops import _advice
+from sluice.events.base import Event, WorkloadKey
+from sluice.events.scheduler import Admitted, Evicted
+from sluice.events.slices import JobReference, WorkloadCreated, WorkloadDeleted, WorkloadRecord
+from sluice.replay.lint.preemption_loops import _advice, _Finder
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,53 @@ from sluice.replay.lint.preemption_loops import _advice
 )
 def test_causes_that_were_as_frequent_are_all_named(reasons: dict[str, int], text: str) -> None:
     assert _advice(reasons) == text
+
+
+def made(name: str) -> WorkloadCreated:
+    """Make another workload of the one job."""
+    job = JobReference(api_version="batch/v1", kind="Job", key="default/a", uid="u")  # type: ignore[arg-type]
+    record = WorkloadRecord(
+        namespace="default", name=name, uid=name, queue_name="q", created_at=0, pod_sets=(), job=job
+    )
+    return WorkloadCreated(cause=0, workload=record)
+
+
+def admitted(name: str) -> Admitted:
+    return Admitted(cause=0, workload=WorkloadKey(f"default/{name}"))
+
+
+def evicted(name: str, reason: str = "Preempted", why: str = "") -> Evicted:
+    return Evicted(cause=0, workload=WorkloadKey(f"default/{name}"), reason=reason, underlying_cause=why)
+
+
+def told(*events: Event) -> list[str]:
+    """Return the warnings of a log in which these happen, one a second."""
+    finder = _Finder()
+    for seq, event in enumerate((made("one"), made("two"), made("three"), *events), 1):
+        finder.take(event, seq, seq * 1_000_000)
+    return [violation.text for violation in finder.thrashing()]
+
+
+def test_a_growth_that_gets_nothing_stops_nothing() -> None:
+    """Its checks say no, over and over: the slice beside it runs on."""
+    refused = [evicted("two", "AdmissionCheck"), evicted("two", "Deactivated", "AdmissionCheck")]
+    assert not told(admitted("one"), *refused, *refused)
+
+
+def test_a_job_that_grows_has_run_since_its_first_slice() -> None:
+    """Stopped with the second one: what is lost began with the first."""
+    grown = [admitted("one"), admitted("two"), evicted("two")]
+    (text,) = told(*grown, *grown, *grown)
+    assert "was stopped 3 times (3 x Preempted), at 6, 9, 12; it had run for 6.0 s" in text
+
+
+def test_what_people_stop_is_no_thrashing() -> None:
+    assert not told(*[admitted("one"), evicted("one", "Deactivated")] * 3)
+    assert told(*[admitted("one"), evicted("one", "Deactivated", "RequeuingLimitExceeded")] * 3)
+
+
+def test_what_ended_otherwise_runs_no_more() -> None:
+    """An edit made another workload of it: the time of the old one is not that of the new one."""
+    exchanged = [admitted("one"), WorkloadDeleted(cause=0, workload=WorkloadKey("default/one"))]
+    (text,) = told(*exchanged, *[admitted("two"), evicted("two")] * 3)
+    assert "it had run for 3.0 s" in text

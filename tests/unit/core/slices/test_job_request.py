@@ -1,11 +1,12 @@
 """A job's pod sets and requests, as admission counts them."""
 
+import json
 from typing import Any
 
 import pytest
 
 from sluice.api.decode import decode_object
-from sluice.core.slices.job_request import JobRequest, job_request, pod_requests
+from sluice.core.slices.job_request import JobRequest, is_plain, job_request, pod_requests, resources_of
 from sluice.events.base import PodSet
 
 
@@ -175,3 +176,59 @@ def test_requests_do_not_share_state() -> None:
 def test_only_jobs_are_jobs() -> None:
     with pytest.raises(TypeError, match="Namespace is no job"):
         job_request(decode_object({"apiVersion": "v1", "kind": "Namespace"}))
+
+
+LIMITED = {"name": "c", "resources": {"requests": {"cpu": 1}, "limits": {"cpu": 2}}}
+KINDS: dict[str, dict[str, Any]] = {
+    "batch/v1 Job": {"template": template(container(1))},
+    "jobset.x-k8s.io/v1alpha2 JobSet": {
+        "replicatedJobs": [
+            {"name": "a", "template": {"spec": {"template": template(container(1))}}},
+            {"name": "b", "template": {"spec": {"template": template(container(2))}}},
+        ]
+    },
+    "ray.io/v1 RayCluster": {
+        "headGroupSpec": {"template": template(container(1))},
+        "workerGroupSpecs": [{"groupName": "w", "template": template(container(2))}],
+    },
+    "ray.io/v1 RayJob": {
+        "entrypoint": "main.py",
+        "rayClusterSpec": {
+            "headGroupSpec": {"template": template(container(1))},
+            "workerGroupSpecs": [{"groupName": "w", "template": template(container(2))}],
+        },
+        "submitterPodTemplate": template(container(3)),
+    },
+    "kueue.x-k8s.io/v1beta2 Workload": {
+        "podSets": [
+            {"name": "a", "count": 1, "template": template(container(1))},
+            {"name": "b", "count": 2, "template": template(container(2))},
+        ]
+    },
+}
+
+
+def decoded(kind: str, spec: dict[str, Any]) -> Any:
+    version, _, name = kind.partition(" ")
+    return decode_object({"apiVersion": version, "kind": name, "metadata": {"name": "j"}, "spec": spec})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_resources_of_every_kind_are_in_the_order_of_its_pod_sets(kind: str) -> None:
+    """What limit ranges are held against are the very pods that the request was made of."""
+    manifest = decoded(kind, KINDS[kind])
+    asked = [pods.requests for pods in job_request(manifest).pod_sets]
+
+    assert [pod.containers[0].asked() for pod in resources_of(manifest)] == asked
+    assert is_plain(manifest)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_pod_that_says_more_than_requests_makes_a_job_not_plain(kind: str) -> None:
+    """Limits of the last pod set alone: its requests do not say all."""
+    text = json.dumps(KINDS[kind])
+    last = text.rfind('{"name": "c", "resources": ')
+    end = text.index("}}}", last) + 3
+    spec = json.loads(text[:last] + json.dumps(LIMITED) + text[end:])
+
+    assert not is_plain(decoded(kind, spec))

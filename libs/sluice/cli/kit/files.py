@@ -1,7 +1,7 @@
 """Manifests from `-f`: files, directories, `-` and several documents in one."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from sluice.api.errors import FieldError
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
 from sluice.api.yaml import decode_yaml
@@ -69,21 +70,32 @@ def file_option(*, required: bool = True) -> Decorator:
     )
 
 
-def read(filenames: Sequence[str], *, recursive: bool = False) -> list[Source]:
+def read(
+    filenames: Sequence[str],
+    *,
+    recursive: bool = False,
+    check: Callable[[Source], Sequence[FieldError]] | None = None,
+) -> list[Source]:
     """Return the manifests of all files, in order.
+
+    `check`: what else may be wrong with a manifest; asked when another one cannot be decoded, so that people
+    hear of everything at once.
 
     Raises:
         CliError: something is missing or wrong; every error is listed with file and line.
     """
-    sources: list[Source] = []
-    problems: list[str] = []
+    found: list[Source | list[str]] = []
     for place, text in _texts(filenames, recursive=recursive):
         for document in decode_yaml(text):
             if document.errors:
-                problems += document.problems(place)
+                found.append(document.problems(place))
             elif document.manifest is not None:
-                sources.append(Source(f"{place}:{document.line}", document.manifest, document.written))
-    if problems:
+                found.append(Source(f"{place}:{document.line}", document.manifest, document.written))
+    sources = [each for each in found if isinstance(each, Source)]
+    if len(sources) < len(found):
+        problems = [
+            text for each in found for text in (_problems(each, check) if isinstance(each, Source) else each)
+        ]
         raise CliError(
             f"{plural(len(problems), 'problem')} in the manifests; nothing was changed:\n"
             + "\n".join(f"  {problem}" for problem in problems)
@@ -91,6 +103,11 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> list[Source]:
     if not sources:
         raise CliError(f"no objects found in {', '.join(filenames)}")
     return sources
+
+
+def _problems(source: Source, check: Callable[[Source], Sequence[FieldError]] | None) -> list[str]:
+    found = () if check is None else check(source)
+    return [f'{source.place}: {source.kind} "{source.manifest_name}": {error}' for error in found]
 
 
 def _texts(filenames: Sequence[str], *, recursive: bool) -> list[tuple[str, str | bytes]]:

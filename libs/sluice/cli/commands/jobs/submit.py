@@ -141,12 +141,16 @@ async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:
 
 
 def _jobs_in(filenames: Sequence[str]) -> list[Source]:
-    sources = read(filenames)
+    sources = read(filenames, check=_wrong_in)
     if wrong := [source for source in sources if not source.is_job]:
         raise CliError(
             f"{wrong[0].place}: {wrong[0].kind} is no job", hint="Configuration goes in with `sluice apply`."
         )
     return sources
+
+
+def _wrong_in(source: Source) -> Sequence[FieldError]:
+    return job_errors(_named(source, "default").manifest) if source.is_job else ()
 
 
 def _amounts(named: Mapping[str, str], others: Sequence[str]) -> dict[str, Any]:

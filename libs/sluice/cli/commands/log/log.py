@@ -125,19 +125,19 @@ def show(ctx: click.Context, range_: str, writers: tuple[str, ...], output: str)
 @click.pass_context
 def rejected(ctx: click.Context, output: str) -> None:
     """List the messages that could not be taken, with what is wrong with each field."""
-    count = 0
+    found: list[dict[str, Any]] = []
 
     async def work(source: JetStreamLog) -> None:
-        nonlocal count
         async for entries in source.read(1, ("slices", "variants", "checks")):
             for entry in entries:
-                for event in _events(entry):
-                    if event.get("type") in ("Rejected", "CheckInputRejected"):
-                        count += 1
-                        _show_rejected(event, output)
+                refusals = ("Rejected", "CheckInputRejected")
+                found.extend(event for event in _events(entry) if event.get("type") in refusals)
 
     _run(ctx, work)
-    if not count and output == "text":
+    # Each service answers in its own time; people look for the message.
+    for event in sorted(found, key=lambda event: int(event.get("cause", 0))):
+        _show_rejected(event, output)
+    if not found and output == "text":
         click.echo("No message was rejected.", err=True)
 
 

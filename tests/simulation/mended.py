@@ -371,7 +371,13 @@ MENDED: tuple[Mutant, ...] = (
                 "            return 0\n        return edge.times",
                 "            return 0\n        return 0",
             ),
-            # While what it waits for is kept for it, nobody preempts in vain (`OverCommit`): both are needed.
+            # While what it waits for is kept for it, and it comes first when that is free, no preemption is in
+            # vain: this memory is a second line of defence.
+            (
+                "libs/sluice/core/cycle/cycle.py",
+                "            if due and entry.mode is not Mode.FIT:",
+                "            if due:",
+            ),
             (
                 "libs/sluice/core/queueing/overcommit.py",
                 "    family = []\n    for name in sorted(tree.waiting):",

@@ -136,6 +136,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="shared",
     ),
     Mutant(
         "B5-charge",
@@ -166,6 +167,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
+        scene="blocker",
     ),
     Mutant(
         "B6",

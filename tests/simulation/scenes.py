@@ -96,6 +96,9 @@ def _blockers(choices: Choices) -> list[Manifest]:
 
 def _blocker(stage: Stage) -> None:
     """The head of a StrictFIFO queue keeps what it waits for from those who borrow."""
+    if stage.choices.chance(0.5):
+        _blocker_goes(stage)
+        return
     for n in (0, 1):
         stage.submit(f"j{n}", "q1", 2, workload_allowed_resource_flavors=f"f{n}")
     stage.settle()
@@ -109,6 +112,28 @@ def _blocker(stage: Stage) -> None:
     if stage.choices.chance(0.3):
         stage.cell.message("job.default.j2", "JobDeleted", {})
     stage.end("j1")
+    stage.settle()
+
+
+def _blocker_goes(stage: Stage) -> None:
+    """It is deleted, switched off, overtaken or held, and what was kept for it can be lent again."""
+    on = {"workload_allowed_resource_flavors": "f0"}
+    stage.submit("j0", "q1", 2, **on)
+    stage.settle()
+    stage.submit("j1", "q0", 4, priority="middle", **on)
+    stage.submit("j2", "q0", 1, priority="low", **on)
+    stage.settle()
+    stage.submit("j3", "q1", 1, **on)
+    stage.settle()
+    match stage.choices.below(4):
+        case 0:
+            stage.cell.message("job.default.j1", "JobDeactivated", {})
+        case 1:
+            stage.cell.message("job.default.j1", "JobDeleted", {})
+        case 2:
+            stage.submit("j4", "q0", 1, priority="high", **on)
+        case _:
+            stage.edit("ClusterQueue", "q0", stopPolicy="Hold")
     stage.settle()
 
 
@@ -548,8 +573,8 @@ def _shared(choices: Choices) -> list[Manifest]:
     """Return the queue of story 7: cpu of one flavor, gpus of two; variants have the cpu in common."""
     policy = racing(best=["f0", "f1"], rest=["f0", "f2"])
     rules = [{"name": "check-a", "onFlavors": ["f1"]}]
-    groups = (quotas("cpu", f0=choices.pick((4, 6, 8))), quotas("gpu", f1=1, f2=1))
-    spec: Manifest = {"preemption": {"reclaimWithinCohort": "Any"}} if choices.chance(0.7) else {}
+    groups = (quotas("cpu", f0=choices.pick((4, 4, 8))), quotas("gpu", f1=1, f2=1))
+    spec: Manifest = {"preemption": {"reclaimWithinCohort": "Any"}} if choices.chance(0.9) else {}
     return [
         check("check-a", "ctl-a"),
         queue("q0", *groups, checks=rules, concurrentAdmissionPolicy=policy, **spec),
@@ -558,6 +583,15 @@ def _shared(choices: Choices) -> list[Manifest]:
 
 def _two_variants_hold(stage: Stage) -> None:
     """Two variants of one job have quota: one runs, the better one waits for a check."""
+    if stage.choices.chance(0.5):
+        # Of the cpu there is no more than the one that runs has.
+        stage.submit("j0", cpu=0, gpu=1, priority="high")
+        stage.settle()
+        stage.submit("j1", cpu=4, gpu=1, priority="high")
+        stage.settle()
+        stage.end("j0")
+        stage.settle()
+        return
     stage.submit("j0", cpu=4, gpu=1)
     stage.settle()
     stage.answers = False

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.slices.state import Phase
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
 from sluice.sdk.checks import actions as act
 from sluice.services.agent.pods import Pod
 
-from .calm import Calm
+from .calm import ALARMS, Calm
 from .choices import Choices
 from .grammar import KUEUE, OWN, Manifest, manifest
 from .log import SECOND, steps_of
@@ -202,10 +203,18 @@ class Stage:
 
     def settle(self) -> None:
         """Let everybody do what there is to do, as the stage allows."""
+        waits = 0
         for _ in range(ROUNDS):
-            if not self.rounds._round():
+            if self.rounds._round():
+                continue
+            if waits == ALARMS or self.stops is not ALL or not self._stopping():
                 break
+            waits += 1
+            self.wait(3)  # executors look around every few seconds
         self.cell.watchman.rested()
+
+    def _stopping(self) -> bool:
+        return any(job.phase is Phase.STOPPING for job in self.cell.watchman.slices.jobs.values())
 
     def until(self, kind: type[Event]) -> bool:
         """Go on round by round until an event of this kind is in the log."""

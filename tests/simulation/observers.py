@@ -22,7 +22,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadSliceReplaced,
 )
-from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady
+from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady, WorkloadUpdated
 from sluice.replay.lint.observer import Observer
 
 
@@ -83,11 +83,11 @@ class StaysReadyObserver(Observer):
         """Job whose pods are ready -> its slice, and how many pods of each set it was told to run."""
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        told = (WorkloadPodsReady, JobResumed, JobResized)
+        told = (WorkloadPodsReady, WorkloadUpdated, JobResumed, JobResized)
         return {**dict.fromkeys(told, self._told), WorkloadSliceReplaced: self._replaced}
 
-    def _told(self, state: State, event: WorkloadPodsReady | JobResumed | JobResized) -> Iterable[str]:
-        if isinstance(event, WorkloadPodsReady):
+    def _told(self, state: State, event: Any) -> Iterable[str]:
+        if isinstance(event, WorkloadPodsReady | WorkloadUpdated):
             job = state.by_workload.get(event.workload)
         else:
             job = state.jobs.get(event.job)

@@ -582,8 +582,11 @@ class Actions:
             return False
         elastic = "kueue.x-k8s.io/elastic-job" in before["metadata"]["annotations"]
         if self.choices.chance(0.8 if elastic else 0.25):
-            data = JobScaled(pod_sets=self.jobs.pod_sets(before))
-            self.cell.message(f"job.default.{name}", "JobScaled", data)
+            for _ in range(
+                3 if self.choices.chance(0.15) else 1
+            ):  # an autoscaler that cannot make up its mind
+                data = JobScaled(pod_sets=self.jobs.pod_sets(before))
+                self.cell.message(f"job.default.{name}", "JobScaled", data)
             self.cell.watchman.touched_by_people(None)
             return True
         self.cell.submit(self.jobs.edited(before))

@@ -84,6 +84,8 @@ class JobGrammar:
         spec: Manifest = {"parallelism": count, "suspend": True, "template": self._pod()}
         if choices.chance(0.4):
             spec["completions"] = count + choices.below(3)
+            if choices.chance(0.4):
+                spec["completionMode"] = "Indexed"
         if self._in_part(count, elastic=elastic):
             meta["annotations"][f"{PREFIX}job-min-parallelism"] = str(choices.between(1, count))
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}

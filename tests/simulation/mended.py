@@ -652,6 +652,63 @@ MENDED: tuple[Mutant, ...] = (
         theme="checks",
     ),
     Mutant(
+        "GROWTH",
+        "a growth taken back and asked for again keeps what little is left of its reservation",
+        (
+            (
+                "libs/sluice/core/slices/resize.py",
+                "    return resizes(state, job)\n\n\ndef scaled_down(",
+                "    return False\n\n\ndef scaled_down(",
+            ),
+            (
+                "libs/sluice/core/lifecycle/transitions.py",
+                "if running is not None and not grants_more(workload, running):",
+                "if False and running is not None and not grants_more(workload, running):",
+            ),
+        ),
+        theme="elastic",
+        scene="asked-again",
+    ),
+    Mutant(
+        "GROWTH-sets",
+        "a growth of other pods than were reserved replaces a slice of as many",
+        (
+            (
+                "libs/sluice/core/lifecycle/transitions.py",
+                "if running is not None and not grants_more(workload, running):",
+                "if False and running is not None and not grants_more(workload, running):",
+            ),
+        ),
+        theme="elastic",
+        scene="asked-again",
+    ),
+    Mutant(
+        "APPROVAL",
+        "any edit of a job that waits for its checks makes its workload anew",
+        (
+            (
+                "libs/sluice/core/slices/decide.py",
+                "moved = job.reserved and not (alike and template_digest(submission) == job.template)",
+                "moved = job.reserved",
+            ),
+        ),
+        theme="checks",
+        scene="edited",
+    ),
+    Mutant(
+        "COMPLETIONS",
+        "a size is not bound by what must complete",
+        (
+            (
+                "libs/sluice/core/slices/records.py",
+                "    if count is not None and most is not None:\n        count = min(count, most)\n",
+                "",
+            ),
+        ),
+        theme="elastic",
+        scene="completions",
+    ),
+    Mutant(
         "SPARE",
         "more are preempted than is necessary",
         (

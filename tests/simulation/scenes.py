@@ -498,6 +498,64 @@ def _growth_rejected(stage: Stage) -> None:
     stage.answers = True
 
 
+def _taken_back_and_asked_for_again(stage: Stage) -> None:
+    """Sizes go down and up in one go, while what checks have approved of the growth is reserved."""
+    choices = stage.choices
+    two_sets = choices.chance(0.4)
+    stage.submit("j0", "q0", 1, **ELASTIC, **({"sets": ((1, 1), (1, 1))} if two_sets else {}))
+    stage.settle()
+    stage.answers = choices.chance(0.3)
+    first, other = ("s0", "s1") if two_sets else ("main", "main")
+    stage.sizes("j0", **{first: 2})
+    stage.settle()
+    if two_sets and choices.chance(0.7):
+        # Nothing is left of what was reserved, and as much is asked for.
+        stage.sizes("j0", **{first: 1, other: 3})
+    else:
+        for size in (1, choices.pick((4, 3, 1)), choices.pick((2, 3))):
+            stage.sizes("j0", **{first: size})
+    if choices.chance(0.8):
+        stage.decides("slices")
+    if choices.chance(0.5):
+        stage.settle()
+    stage.answers = True
+    stage.settle()
+
+
+def _edited_while_it_waits(stage: Stage) -> None:
+    """What is no matter of its pods is edited of a job that waits for its check with quota."""
+    choices = stage.choices
+    stage.answers = False
+    stage.submit("j0", "q0", 1, priority="low", **(ELASTIC if choices.chance(0.3) else {}))
+    stage.settle()
+    stage.submit("j0", "q0", 1, priority=choices.pick(("high", "middle")), priority_boost="10")
+    if choices.chance(0.3):
+        stage.settle()
+        stage.submit("j0", "q0", choices.pick((1, 2)), priority="low")
+    stage.answers = True
+    stage.settle()
+
+
+def _few_to_complete(_: Choices) -> list[Manifest]:
+    return [
+        queue("q0", quotas(f0=4), cohort="c0", preemption=ANY_LOWER),
+        queue("q1", quotas(f0=2), cohort="c0"),
+    ]
+
+
+def _more_than_must_complete(stage: Stage) -> None:
+    """Sizes above what must complete, beside somebody who would be preempted for them."""
+    choices = stage.choices
+    stage.indexed("j0", "q0", 2, 2 + choices.below(2), follows=choices.chance(0.2))
+    stage.submit("j1", "q1", 4)
+    stage.settle()
+    stage.scale("j0", choices.pick((4, 3, 9)))
+    stage.settle()
+    if choices.chance(0.5):
+        stage.end("j1")
+    stage.settle()
+
+
 # Variants
 
 
@@ -657,6 +715,16 @@ SCENES: dict[str, Scene] = {
     "as-quota-goes": Scene("a size asked for as the quota goes", _elastic, _sized_as_quota_goes),
     "as-it-grows": Scene("growth taken back as it is admitted", _elastic, _shrunk_as_it_grows),
     "rejected": Scene("growth that a check rejects", _checked_elastic, _growth_rejected, ("checks",)),
+    "asked-again": Scene(
+        "growth taken back and asked for again",
+        _checked_elastic,
+        _taken_back_and_asked_for_again,
+        ("checks",),
+    ),
+    "edited": Scene(
+        "edits of a job that waits for a check", _checked_elastic, _edited_while_it_waits, ("checks",)
+    ),
+    "completions": Scene("sizes above what must complete", _few_to_complete, _more_than_must_complete),
     "gate": Scene("the gate switched under a race", _racers, _gate_is_closed, ("racing",)),
     "repointed": Scene("jobs that come to a race or leave it", _racers, _queue_is_repointed, ("racing",)),
     "explicit": Scene("explicit variants edited", _explicit, _variants_are_edited, ("racing",)),

@@ -195,8 +195,28 @@ class Stage:
         meta = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
         self.cell.submit({"apiVersion": OWN, "kind": "Job", "metadata": meta, "spec": spec})
 
+    def indexed(self, name: str, queue: str, count: int, completions: int, *, follows: bool) -> None:
+        """Submit an elastic Indexed Job; *follows*: its completions are as many as its pods."""
+        labels = {f"{PREFIX}queue-name": f"l{queue}"}
+        notes = {f"{PREFIX}elastic-job": "true"}
+        if follows:
+            notes[f"{PREFIX}job-completions-equal-parallelism"] = "true"
+            completions = count
+        container = {"name": "main", "image": "busybox", "command": ["true"]}
+        pod = {
+            "containers": [{**container, "resources": {"requests": {"cpu": "1"}}}],
+            "restartPolicy": "Never",
+        }
+        spec: Manifest = {"parallelism": count, "completions": completions, "completionMode": "Indexed"}
+        spec |= {"suspend": True, "template": {"spec": pod}}
+        meta = {"name": name, "namespace": "default", "labels": labels, "annotations": notes}
+        self.cell.submit({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+
     def scale(self, name: str, count: int) -> None:
-        self.cell.message(f"job.default.{name}", "JobScaled", JobScaled(pod_sets={"main": count}))
+        self.sizes(name, main=count)
+
+    def sizes(self, name: str, **counts: int) -> None:
+        self.cell.message(f"job.default.{name}", "JobScaled", JobScaled(pod_sets=counts))
         self.cell.watchman.touched_by_people(None)
 
     # time and the others

@@ -76,7 +76,7 @@ changelog: .venv/ready ## Move the fragments in changes/ into CHANGELOG.md, as V
 	@$(PY) .ci/changelog.py $(VERSION)
 
 .PHONY: cov
-cov: .venv/ready ## Branch coverage of the core by tests without a server (about ten minutes), 95 % at least
+cov: .venv/ready ## Branch coverage of the core by the tests that need no server; 95 % at least
 	@SLUICE_SEEDS=5 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered \
 		tests/unit tests/property tests/conformance tests/simulation
 

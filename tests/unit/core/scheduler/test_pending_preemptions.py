@@ -500,3 +500,20 @@ def test_no_slice_takes_the_place_of_one_that_is_only_promised_its_quota() -> No
     cell.stopped("low")
     assert admitted(cell.settle()) == ["old"]
     assert cell.workload("new").assignment is not None
+
+
+def test_a_slice_that_takes_the_place_of_a_victim_is_to_go_instead() -> None:
+    """Chosen while the old slice ran, issued when the new one does: it is the one to go (AC6, WS6)."""
+    cell = cell_with({"old": 4})
+    cell.now += SECOND
+    cell.submit("new", "q", count=5, replaces=key("old"))
+    cell.settle()
+    cell.submit("high", "q", 8, priority=10)
+    cell.settle()
+    assert cell.pending() == {"high": ["old"]}
+
+    assert admitted(cell.ready("new")) == ["new"]
+    assert cell.pending() == {"high": ["new"]}
+    assert evicted(cell.ready("high")) == ["new"]
+    cell.stopped("new")
+    assert admitted(cell.settle()) == ["high"]

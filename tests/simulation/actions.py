@@ -39,6 +39,11 @@ STEADY = frozenset(("return", "lead", "executor-back", "controller-back"))
 """What ends faults: in no run so rare that nothing else happens any more."""
 
 
+def _rotated(ways: Sequence[tuple[str, Action]]) -> list[list[tuple[str, Action]]]:
+    """Return all of *ways*, from each of them on."""
+    return [[*ways[first:], *ways[:first]] for first in range(len(ways))]
+
+
 @dataclass
 class Actions:
     cell: Cell
@@ -49,12 +54,15 @@ class Actions:
     told: dict[tuple[str, str, str], Micros] = field(default_factory=dict)
     queries: Queries = field(init=False)
     table: list[tuple[str, Action]] = field(default_factory=list)
-    people: list[tuple[str, Action]] = field(default_factory=list)
-    """What may happen where all is quiet."""
-    usual: list[tuple[str, Action]] = field(default_factory=list)
+    usual: list[list[tuple[str, Action]]] = field(default_factory=list)
+    """What happens all the time, from each of these on."""
+    quiet: list[list[tuple[str, Action]]] = field(default_factory=list)
+    """What may happen where all is quiet, from each of these on."""
     weights: Weights = field(init=False)
+    choices: Choices = field(init=False)
 
     def __post_init__(self) -> None:
+        self.choices = self.cell.choices
         on, choices = self.cell.on, self.choices
         self.queries = Queries(self.cell)
         rows: list[tuple[str, float, Action]] = [
@@ -104,19 +112,18 @@ class Actions:
             for name, weight, _ in rows
         ]
         self.table = [(name, action) for name, _, action in rows]
-        self.usual = [(name, action) for name, action in self.table if name in USUAL]
-        self.people = [
+        self.usual = _rotated([(name, action) for name, action in self.table if name in USUAL])
+        people = [
             (name, action)
             for (name, action), weight in zip(self.table, drawn, strict=True)
             if weight and name in ("delete-job", "edit-job", "work", "edit")
         ]
+        self.quiet = _rotated(
+            [("submit", self.submit), ("alarm", self.alarm), ("time", self.pass_time), *people]
+        )
         self.weights = Weights(drawn)
         self.quick = choices.pick((0.7, 0.95, 0.3)) if on.slow_services else 1.0
         self.most = choices.pick((1, 3, 100))
-
-    @property
-    def choices(self) -> Choices:
-        return self.cell.choices
 
     def next(self) -> str:
         """Do the next thing; what is not possible gives way to what keeps a cell going. '' if nothing is."""
@@ -124,24 +131,17 @@ class Actions:
         name, action = self.table[self.choices.weighted(self.weights)]
         if action():
             return name
-        first = self.choices.below(len(self.usual))
-        for name, action in (*self.usual[first:], *self.usual[:first]):
-            if action():
-                return name
-        quiet = (("submit", self.submit), ("alarm", self.alarm), ("time", self.pass_time), *self.people)
-        first = self.choices.below(len(quiet))
-        for name, action in (*quiet[first:], *quiet[:first]):
-            if action():
-                return name
+        for ways in (self.usual, self.quiet):
+            for name, action in ways[self.choices.below(len(ways))]:
+                if action():
+                    return name
         return ""
 
     # services
 
     def deliver(self) -> bool:
         """Let a replica have what comes next in the log, and decide if it leads."""
-        able = [
-            r for r in self.cell.replicas if r.cursor < len(r.service.entries) and r.alive and not r.paused
-        ]
+        able = [r for r in self.cell.replicas if r.cursor < len(r.entries) and r.alive and not r.paused]
         if not able:
             return False
         replica = self.choices.pick(able)
@@ -172,7 +172,7 @@ class Actions:
 
     def store(self) -> bool:
         """Let a commit go on its way: sent, stored, answered; messages and answers may get lost."""
-        busy = [r for r in self.cell.replicas if r.able and r.leading and r.busy]
+        busy = [r for r in self.cell.replicas if r.machine.leads and r.alive and not r.paused and r.busy]
         if not busy:
             return False
         replica = self.choices.pick(busy)
@@ -232,12 +232,8 @@ class Actions:
     def tick(self) -> bool:
         """Let a leader act because of the time."""
         for replica in self.cell.replicas:
-            if (
-                replica.leading
-                and replica.able
-                and replica.machine.due is not None
-                and replica.now >= replica.machine.due
-            ):
+            machine = replica.machine
+            if machine.due is not None and machine.leads and replica.able and replica.now >= machine.due:
                 replica.settle()
                 self._carry(replica)
                 return True
@@ -283,8 +279,13 @@ class Actions:
     def take_over(self) -> bool:
         for service in self.cell.services.values():
             holder = service.holder
-            if holder is not None and holder.able and (holder.leading or holder.seeks):
-                if holder.leading:
+            if (
+                holder is not None
+                and (holder.machine.leads or holder.seeks)
+                and holder.alive
+                and not holder.paused
+            ):
+                if holder.machine.leads:
                     continue
                 replica = holder
             else:

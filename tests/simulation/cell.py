@@ -141,7 +141,7 @@ class Cell:
             namespace, _, name = rest.partition(".")
             told = Told(entry.seq, entry.header.decode(), self._said)
             self.told.setdefault(JobKey(f"{namespace}/{name}"), []).append(told)
-        self.watchman.appended(entry)
+        self.watchman.appended(entry, readers)
 
     def message(
         self, suffix: str, event_type: str, data: Any, message_id: str = "", source: str = "sim"

@@ -45,8 +45,9 @@ class Choices:
         """Return a number from 0 to *n* - 1."""
         if n <= 1:
             return 0
-        if self._random is not None:
-            found = int(self._random() * n)
+        draw = self._random
+        if draw is not None:
+            found = int(draw() * n)
         elif self._at < len(self._given):
             found = self._given[self._at] % n
             self._at += 1
@@ -67,11 +68,12 @@ class Choices:
 
     def pick[T](self, options: Sequence[T]) -> T:
         """Return one of the options; the first is the plainest."""
-        return options[self.below(len(options))]
+        count = len(options)
+        return options[self.below(count) if count > 1 else 0]
 
     def weighted(self, weights: "Weights") -> int:
         """Return an index, as often as its weight says."""
-        return weights.index(self.below(FINE))
+        return min(bisect_right(weights.bounds, self.below(FINE)), weights.last)
 
 
 class Weights:
@@ -79,11 +81,8 @@ class Weights:
 
     def __init__(self, weights: Sequence[float]) -> None:
         total = sum(weights) or 1.0
-        self._bounds = [FINE * each / total for each in accumulate(weights)]
-        self._last = len(weights) - 1
-
-    def index(self, drawn: int) -> int:
-        return min(bisect_right(self._bounds, drawn), self._last)
+        self.bounds = [FINE * each / total for each in accumulate(weights)]
+        self.last = len(weights) - 1
 
 
 __all__ = ["Choices", "Steps", "Weights"]

@@ -4,9 +4,10 @@ Everything competes: quotas from 0 to 6, few flavors, few queues. What makes no 
 own validation (`core.config_plan`), as it would be for people.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from .choices import Choices
 from .swarm import Features
@@ -36,6 +37,11 @@ GATES = (
     "PrioritizePreemptorWorkloads",
     "UnadmittedWorkloadsExplicitStatus",
 )
+
+
+def copied(found: Manifest) -> Manifest:
+    """Return a deep copy: through JSON, which is several times faster than `copy.deepcopy`."""
+    return cast(Manifest, msgspec.json.decode(msgspec.json.encode(found)))
 
 
 def manifest(kind: str, name: str, spec: Manifest, api_version: str = KUEUE, **meta: Any) -> Manifest:
@@ -380,7 +386,7 @@ class Grammar:
         before = self.objects.get(("ClusterQueue", name))
         if before is None:
             return self.queue(name)
-        found = deepcopy(before)
+        found = copied(before)
         spec = found["spec"]
         match 9 if on.theme == "racing" and choices.chance(0.3) else choices.below(10):
             case 0 | 1 | 2:
@@ -430,7 +436,7 @@ class Grammar:
     def edited_configuration(self) -> Manifest:
         """Switch one thing, and leave the rest as it is."""
         choices = self.choices
-        found = deepcopy(self.objects.get(("Configuration", "default")) or self.configuration())
+        found = copied(self.objects.get(("Configuration", "default")) or self.configuration())
         if self.on.feature_gates and choices.chance(0.6):
             gate = choices.pick(GATES)
             gates = found["spec"].setdefault("featureGates", {})

@@ -1,11 +1,10 @@
 """Manifests of jobs: every kind and shape, small enough that everything competes."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from .choices import Choices
-from .grammar import OWN, PRIORITIES, Grammar, Manifest
+from .grammar import OWN, PRIORITIES, Grammar, Manifest, copied
 from .swarm import Features
 
 PREFIX = "kueue.x-k8s.io/"
@@ -153,7 +152,7 @@ class JobGrammar:
     def edited(self, before: Manifest) -> Manifest:
         """Return the job with one thing changed."""
         choices = self.choices
-        found = deepcopy(before)
+        found = copied(before)
         meta, spec = found["metadata"], found["spec"]
         gate = f"{PREFIX}admission-gated-by"
         if gate in meta["annotations"] and choices.chance(0.5):

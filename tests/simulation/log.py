@@ -83,8 +83,8 @@ class SimLog:
 
 def steps_of(entry: Entry) -> tuple[Step, ...]:
     """Return the steps of a commit, decoded if they are bytes."""
-    payload = cast(Any, entry.payload)
-    return cast(tuple[Step, ...], payload) if type(payload) is tuple else tuple(decode_commit(payload).steps)
+    payload: Any = entry.payload
+    return payload if type(payload) is tuple else tuple(decode_commit(payload).steps)
 
 
 def as_bytes(entries: Sequence[Entry]) -> Iterator[Entry]:

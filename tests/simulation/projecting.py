@@ -219,7 +219,7 @@ class Publisher(Hooks[Any]):
     def due(self) -> bool:
         """Is there anything to ask, or to hear?"""
         replica = self.replica
-        if replica is None or not replica.able or not replica.leading:
+        if replica is None or not replica.machine.leads or not replica.able:
             return False
         deadline = self.machine.deadline
         return bool(self.todo) or (deadline is not None and deadline <= self.now)

@@ -91,8 +91,11 @@ class Replica:
     """Taken from the machine, to be sent in further messages: a commit can be too large for one."""
     machine: Machine[Any] = field(init=False)
     chain: Chain = field(init=False)
+    entries: list[Entry] = field(init=False)
+    """What its service reads."""
 
     def __post_init__(self) -> None:
+        self.entries = self.service.entries
         self.start(None)
 
     @property
@@ -173,7 +176,7 @@ class Replica:
         Raises:
             Fenced: another leads.
         """
-        entries = self.service.entries[self.cursor : self.cursor + most]
+        entries = self.entries[self.cursor : self.cursor + most]
         self.cursor += len(entries)
         if not self.machine.leads:
             self.machine.follow(entries)

@@ -16,7 +16,6 @@ from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
-from sluice.protocol.subjects import matches_any
 from sluice.replay.lint.idle_quota import idle
 from sluice.replay.lint.invariants import OBSERVERS, Watched
 
@@ -26,6 +25,7 @@ from .observers import MORE
 
 if TYPE_CHECKING:
     from .cell import Cell
+    from .replica import Service
 
 
 class Broken(Exception):
@@ -97,7 +97,6 @@ class Watchman:
             "variants": Stander(VariantController()),
         }
         self._looked_at = 0
-        self._last: dict[str, Any] = {}
 
     @property
     def scheduler(self) -> Any:
@@ -146,7 +145,8 @@ class Watchman:
 
     # entries
 
-    def appended(self, entry: Entry) -> None:
+    def appended(self, entry: Entry, readers: Iterable["Service"]) -> None:
+        """Look at a new entry with the eyes of the services that read it."""
         suffix = entry.suffix
         steps: Iterable[Step] = ()
         if "." not in suffix:
@@ -158,21 +158,15 @@ class Watchman:
                         handler(self, event, entry)
         elif suffix.startswith("presence.agent."):
             invariants.presence(self, entry)
-        for writer, stander in self.standers.items():
-            if suffix == writer or self._reads(stander, suffix):
+        for service in readers:
+            stander = self.standers.get(service.writer)
+            if stander is not None:
                 for name, text in stander.take(entry):
                     self.fail(name, text)
         if suffix == "slices":
             obeyed.check(self, entry)
         if suffix == "scheduler":
             invariants.all_run_with_quota(self)
-
-    def _reads(self, stander: Stander, suffix: str) -> bool:
-        key = f"{stander.inner.writer} {suffix.partition('.')[0]} {suffix.count('.')}"
-        found = self._last.get(key)
-        if found is None:
-            found = self._last[key] = matches_any(stander.inner.reads, suffix)
-        return bool(found)
 
     def rested(self) -> None:
         """Look at a scheduler that has nothing more to decide: whoever could have free quota has it."""

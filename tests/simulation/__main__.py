@@ -3,6 +3,7 @@
 python -m tests.simulation                     new seeds on all cores, for a minute
 python -m tests.simulation --seed 7 --steps N  one seed
 python -m tests.simulation --seeds 1-50        these
+python -m tests.simulation --total 20000000    new seeds until so many steps were played
 python -m tests.simulation shrink 7            the shortest history that breaks what seed 7 breaks
 """
 
@@ -20,6 +21,9 @@ from .run import Run, quiet
 from .shrink import Shrinker
 from .story import golden, story
 
+SHORT = 400
+"""So much of a violation is printed among others; `--seed` tells all of it."""
+
 
 def main(arguments: Sequence[str]) -> int:
     quiet()
@@ -34,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", help="from-to")
     parser.add_argument("--steps", type=int, default=2_000)
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--total", type=int, help="play new seeds until so many steps were played")
     parser.add_argument("--workers", type=int, default=0)
     options = parser.parse_args(arguments)
     if options.seed is not None:
@@ -41,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     seeds = None
     if options.seeds:
         seeds = _range(options.seeds)
-    seconds = None if seeds is not None else options.minutes * 60
-    return _many(seeds, options.steps, seconds, options.workers)
+    seconds = None if seeds is not None or options.total else options.minutes * 60
+    return _many(seeds, options.steps, seconds, options.workers, options.total)
 
 
 def _one(seed: int, steps: int) -> int:
@@ -55,17 +60,22 @@ def _one(seed: int, steps: int) -> int:
     return 1 if outcome.invariant else 0
 
 
-def _many(seeds: Sequence[int] | None, steps: int, seconds: float | None, workers: int) -> int:
+def _many(
+    seeds: Sequence[int] | None, steps: int, seconds: float | None, workers: int, enough: int | None
+) -> int:
     progress, total = Progress(), Total()
     try:
-        for total, outcome in many(seeds, steps, seconds=seconds, workers=workers):
+        for total, outcome in many(seeds, steps, seconds=seconds, enough=enough, workers=workers):
             if outcome.invariant:
                 fault = known(outcome)
-                print(f"{outcome}{f' [known: {fault}]' if fault else ''}", flush=True)
+                print(f"{str(outcome)[:SHORT]}{f' [known: {fault}]' if fault else ''}", flush=True)
             progress.show(total)
     except KeyboardInterrupt:
         pass
     progress.end()
+    if enough is not None:
+        for line in total.coverage.lines():
+            print(line)
     print(total)
     return 1 if total.failed else 0
 

@@ -7,6 +7,7 @@ import dis
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -15,7 +16,7 @@ import sluice.core
 from sluice.events.catalogue import EVENTS
 
 from .log import steps_of
-from .run import Run
+from .run import Outcome, Run
 
 CORE = str(Path(sluice.core.__file__).parent)
 TOOL = sys.monitoring.COVERAGE_ID
@@ -26,6 +27,8 @@ OLD = frozenset({"PreemptionWaitEnded"})
 """Events that are read in logs of earlier versions only."""
 
 Branch = tuple[CodeType, int, int]
+Way = tuple[str, str, int, int]
+"""File, function, place of the branch, and where it went."""
 
 
 class Branches:
@@ -33,6 +36,7 @@ class Branches:
 
     def __init__(self) -> None:
         self.taken: set[Branch] = set()
+        self._entered: list[CodeType] = []
 
     def __enter__(self) -> "Branches":
         monitoring = sys.monitoring
@@ -40,14 +44,18 @@ class Branches:
         monitoring.register_callback(TOOL, monitoring.events.PY_START, self._start)
         monitoring.register_callback(TOOL, monitoring.events.BRANCH, self._branch)
         monitoring.set_events(TOOL, monitoring.events.PY_START)
+        monitoring.restart_events()
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.monitoring.set_events(TOOL, 0)
+        for code in self._entered:
+            sys.monitoring.set_local_events(TOOL, code, 0)
         sys.monitoring.free_tool_id(TOOL)
 
     def _start(self, code: CodeType, _offset: int) -> Any:
         if code.co_filename.startswith(CORE):
+            self._entered.append(code)
             sys.monitoring.set_local_events(TOOL, code, sys.monitoring.events.BRANCH)
         return sys.monitoring.DISABLE
 
@@ -57,22 +65,9 @@ class Branches:
             self.taken.add(branch)
         return None
 
-    def by_file(self) -> Iterator[tuple[str, int, int, list[str]]]:
-        """Yield (module, branch ways taken, of how many, functions that were never entered)."""
-        entered: dict[str, set[str]] = {}
-        ways: Counter[str] = Counter()
-        places: dict[str, set[tuple[str, int]]] = {}
-        for code, offset, _ in self.taken:
-            name = code.co_filename
-            entered.setdefault(name, set()).add(code.co_qualname)
-            ways[name] += 1
-            places.setdefault(name, set()).add((code.co_qualname, offset))
-        for path in sorted(Path(CORE).rglob("*.py")):
-            all_places = list(_branches(compile(path.read_text(), str(path), "exec")))
-            names = {function for function, _ in all_places}
-            never = sorted(names - entered.get(str(path), set()))
-            if all_places:
-                yield str(path.relative_to(CORE)), ways[str(path)], 2 * len(all_places), never
+    def ways(self) -> set[Way]:
+        """Return the ways taken, by names that hold in other processes, too."""
+        return {(c.co_filename, c.co_qualname, offset, to) for c, offset, to in self.taken}
 
 
 def _branches(code: CodeType) -> Iterator[tuple[str, int]]:
@@ -103,38 +98,80 @@ def pairs(run: Run) -> Counter[tuple[str, str]]:
     return found
 
 
+@dataclass
+class Coverage:
+    """What runs have reached."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+    """Events."""
+    near: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Events soon after faults."""
+    faults: Counter[str] = field(default_factory=Counter)
+    ways: set[Way] = field(default_factory=set)
+    """Of the core's branches."""
+
+    def add(self, run: Run, outcome: Outcome) -> None:
+        self.faults.update(outcome.faults)
+        cell = getattr(run, "cell", None)
+        if cell is None:
+            return
+        self.near.update(pairs(run))
+        for entry in cell.log.entries:
+            if "." not in entry.suffix:
+                self.seen.update(type(event).__name__ for step in steps_of(entry) for event in step.events)
+
+    def update(self, other: "Coverage") -> None:
+        self.seen.update(other.seen)
+        self.near.update(other.near)
+        self.faults.update(other.faults)
+        self.ways |= other.ways
+
+    def by_file(self) -> Iterator[tuple[str, int, int, list[str]]]:
+        """Yield (module, branch ways taken, of how many, functions that were never entered)."""
+        entered: dict[str, set[str]] = {}
+        ways: Counter[str] = Counter()
+        for name, function, _, _ in self.ways:
+            entered.setdefault(name, set()).add(function)
+            ways[name] += 1
+        for path in sorted(Path(CORE).rglob("*.py")):
+            places = list(_branches(compile(path.read_text(), str(path), "exec")))
+            names = {function for function, _ in places}
+            never = sorted(names - entered.get(str(path), set()))
+            if places:
+                yield str(path.relative_to(CORE)), ways[str(path)], 2 * len(places), never
+
+    def lines(self) -> Iterator[str]:
+        """Yield the tables line by line."""
+        rows = list(self.by_file()) if self.ways else []
+        taken, ways = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        if rows:
+            yield f"branches of the core: {taken} of about {ways} ways ({taken / ways:.0%})"
+        for module, went, of, never in rows:
+            yield f"  {module:<28} {went:>5} of {of:>5} {went / of:>5.0%}  {', '.join(never)}"
+        yield ""
+        seen, kinds = self.seen, sorted(kind for kind in EVENTS if kind not in OLD)
+        yield f"events: {sum(1 for kind in kinds if seen[kind])} of {len(kinds)}"
+        yield "  " + ", ".join(f"{kind} {seen[kind]}" for kind in sorted(seen, key=lambda k: -seen[k]))
+        yield "  never: " + (", ".join(kind for kind in kinds if not seen[kind]) or "none")
+        yield ""
+        possible = len(self.faults) * sum(1 for kind in kinds if seen[kind])
+        yield f"event soon after fault: {len(self.near)} of {possible} pairs"
+        for fault in sorted(self.faults):
+            reached = sum(1 for kind, name in self.near if name == fault)
+            yield f"  {fault:<18} {self.faults[fault]:>6} times, {reached} events after it"
+
+
 def report(seeds: Sequence[int], steps: int) -> Iterator[str]:
     """Play *seeds*, and yield the tables line by line."""
-    seen: Counter[str] = Counter()
-    near: Counter[tuple[str, str]] = Counter()
-    faults: Counter[str] = Counter()
+    found = Coverage()
     with Branches() as branches:
         for seed in seeds:
             run = Run(seed, steps)
-            outcome = run.play()
-            faults.update(outcome.faults)
-            near.update(pairs(run))
-            for entry in run.cell.log.entries:
-                if "." not in entry.suffix:
-                    seen.update(type(event).__name__ for step in steps_of(entry) for event in step.events)
-    rows = list(branches.by_file())
-    taken, ways = sum(row[1] for row in rows), sum(row[2] for row in rows)
+            found.add(run, run.play())
+    found.ways = branches.ways()
     yield f"{len(seeds)} seeds of {steps} steps"
     yield ""
-    yield f"branches of the core: {taken} of about {ways} ways ({taken / ways:.0%})"
-    for module, went, of, never in rows:
-        yield f"  {module:<28} {went:>5} of {of:>5} {went / of:>5.0%}  {', '.join(never)}"
-    yield ""
-    kinds = sorted(kind for kind in EVENTS if kind not in OLD)
-    yield f"events: {sum(1 for kind in kinds if seen[kind])} of {len(kinds)}"
-    yield "  " + ", ".join(f"{kind} {seen[kind]}" for kind in sorted(seen, key=lambda k: -seen[k]))
-    yield "  never: " + (", ".join(kind for kind in kinds if not seen[kind]) or "none")
-    yield ""
-    possible = len(faults) * sum(1 for kind in kinds if seen[kind])
-    yield f"event soon after fault: {len(near)} of {possible} pairs"
-    for fault in sorted(faults):
-        reached = sum(1 for kind, name in near if name == fault)
-        yield f"  {fault:<18} {faults[fault]:>6} times, {reached} events after it"
+    yield from found.lines()
 
 
-__all__ = ["Branches", "pairs", "report"]
+__all__ = ["Branches", "Coverage", "pairs", "report"]

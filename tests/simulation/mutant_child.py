@@ -37,9 +37,11 @@ def main() -> dict[str, Any]:
     request = json.load(sys.stdin)
     change(request["changes"])
     from .known import known
+    from .many import spare_collections
     from .run import Run, quiet
 
     quiet()
+    spare_collections()
     steps = 0
     for seed in request["seeds"]:
         outcome = Run(seed, request["steps"]).play()

@@ -6,9 +6,10 @@ from itertools import count
 import pytest
 
 from .known import known
+from .many import many
 from .mended import MENDED, Mutant
 from .mutants import ROOT
-from .run import Run, quiet
+from .run import Outcome, Run, quiet
 from .scenes import SCENES, scene_of
 
 STEPS = 2_000
@@ -37,3 +38,23 @@ def test_every_mend_can_still_be_taken_out(mutant: Mutant) -> None:
     """The lines that a mutant replaces stand in the code once; else `mutants` would try the code as it is."""
     for file, text, _ in mutant.changes:
         assert (ROOT / file).read_text().count(text) == 1, f"{file}: {text}"
+
+
+def test_new_seeds_are_played_until_it_is_enough() -> None:
+    totals = [total for total, _ in many(None, 50, enough=200, workers=2)]
+    assert totals
+    assert totals[-1].steps >= 200
+    assert sum(totals[-1].coverage.seen.values()) > 0
+
+
+def test_a_process_that_dies_is_reported_and_another_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(self: Run) -> Outcome:
+        if self.seed == 2:
+            os._exit(3)
+        return play_on(self)
+
+    play_on = Run.play
+    monkeypatch.setattr(Run, "play", dies)
+    found = {outcome.seed: str(outcome) for _, outcome in many([1, 2, 3], 20, workers=1)}
+    assert set(found) == {1, 2, 3}
+    assert "exit code 3" in found[2]

@@ -5,17 +5,19 @@ could not be admitted either.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.events.base import JobKey, Micros, WorkloadKey
+import msgspec
+
+from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.sdk.execution.actions import Publish, PutClaim, Recover
 from sluice.services.agent.pods import Pod
 
 from .actions import RUNS, Actions
 from .cell import Cell
 from .choices import Choices
-from .log import SECOND
+from .log import SECOND, steps_of
 from .plain import must_run
 from .pods import BEGINNING, ENDING, Work
 from .replica import Fenced, Replica
@@ -248,8 +250,9 @@ def check_waiting(cell: Cell) -> None:
     asked += [key for key in stuck if key in heads and key not in asked]
     # Of those who ask for the same one is enough.
     different = {_shape(jobs[key]): key for key in asked}
+    alone = Alone(cell)
     for key in list(different.values())[-ASKED:]:
-        if runs_alone(cell, key):
+        if alone.runs(key):
             cell.watchman.fail("liveness", f"{key} waits for ever; alone it would run: {_why(cell, key)}")
 
 
@@ -302,40 +305,52 @@ def _strict_trees(cell: Cell, job: JobKey) -> Iterator[str]:
             yield queue.node.path().split("/")[1]
 
 
-def runs_alone(cell: Cell, job: JobKey) -> bool:
-    """Would the job run in a cell with the same configuration and nothing else?"""
-    import msgspec
+@dataclass
+class Alone:
+    """Tries jobs out, each in a cell with the same configuration and nothing else."""
 
-    off = nothing()
-    off.checks = cell.on.checks
-    choices = Choices(0, [])
-    choices.step()
-    fresh = Cell(choices, off)
-    actions = idle(fresh, cell)
-    record = _leader(cell, "slices").jobs[job]
-    entry = cell.log.entries[record.manifest_seq - 1]
-    found: Any = msgspec.json.decode(entry.payload)
-    if found["type"] != "JobSubmitted":
-        return False
-    namespace, _, name = job.partition("/")
-    fresh.message(f"job.{namespace}.{name}", "JobSubmitted", found["data"])
-    newest = record.pending if record.pending is not None else record.record
-    sizes = {pods.name: pods.count for pods in newest.pod_sets}
-    fresh.message(f"job.{namespace}.{name}", "JobScaled", {"podSets": sizes})
-    Calm(fresh, actions).run()
-    return bool(fresh.truth.started)
+    cell: Cell
+    configuration: list[list[Event]] = field(default_factory=list)
+    """What was committed to the first of these cells: the others get the same."""
+
+    def runs(self, job: JobKey) -> bool:
+        """Would the job run?"""
+        cell = self.cell
+        record = _leader(cell, "slices").jobs[job]
+        entry = cell.log.entries[record.manifest_seq - 1]
+        found: Any = msgspec.json.decode(entry.payload)
+        if found["type"] != "JobSubmitted":
+            return False
+        off = nothing()
+        off.checks = cell.on.checks
+        choices = Choices(0, [])
+        choices.step()
+        fresh = Cell(choices, off)
+        self._configure(fresh)
+        actions = idle(fresh, cell)
+        namespace, _, name = job.partition("/")
+        fresh.message(f"job.{namespace}.{name}", "JobSubmitted", found["data"])
+        newest = record.pending if record.pending is not None else record.record
+        sizes = {pods.name: pods.count for pods in newest.pod_sets}
+        fresh.message(f"job.{namespace}.{name}", "JobScaled", {"podSets": sizes})
+        Calm(fresh, actions).run()
+        return bool(fresh.truth.started)
+
+    def _configure(self, fresh: Cell) -> None:
+        fresh.log.now = self.cell.now
+        if not self.configuration:
+            configure(fresh, self.cell)
+            commits = (steps_of(entry) for entry in fresh.log.entries)
+            self.configuration = [[event for step in steps for event in step.events] for steps in commits]
+            return
+        for events in self.configuration:
+            fresh.commit_config(events)
 
 
-def idle(fresh: Cell, cell: Cell) -> Actions:
-    """Give a fresh cell the configuration, executors and controllers of another."""
+def configure(fresh: Cell, cell: Cell) -> None:
+    """Give a fresh cell the configuration of another."""
     from sluice.core.config.objects import manifest_of
 
-    from .controllers import Controller
-    from .executors import Executor
-    from .grammar import Grammar
-    from .jobs import JobGrammar
-
-    fresh.log.now = cell.now
     for kind, stored in cell.objects.by_kind.items():
         for each in stored.values():
             plain: Any = manifest_of(kind, each.object)
@@ -348,6 +363,15 @@ def idle(fresh: Cell, cell: Cell) -> Actions:
             fresh.apply(plain)
             if terminating:
                 fresh.delete(kind, plain["metadata"]["name"])
+
+
+def idle(fresh: Cell, cell: Cell) -> Actions:
+    """Give a fresh cell the executors and controllers of another."""
+    from .controllers import Controller
+    from .executors import Executor
+    from .grammar import Grammar
+    from .jobs import JobGrammar
+
     for controller in cell.controllers:
         fresh.controllers.append(Controller(fresh, controller.name))
     for executor in cell.executors:
@@ -362,4 +386,4 @@ def idle(fresh: Cell, cell: Cell) -> Actions:
 
 Check = Callable[[Cell], None]
 
-__all__ = ["Calm", "check_waiting", "runs_alone"]
+__all__ = ["Alone", "Calm", "check_waiting"]

@@ -10,6 +10,7 @@ from sluice.core.slices.resize import wanted
 from sluice.core.slices.state import Phase
 from sluice.core.workload.charges import counts
 from sluice.events.base import JobKey
+from sluice.events.codec import type_of
 from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
 from sluice.log.contract import Entry
 
@@ -43,9 +44,9 @@ def check(watchman: "Watchman", entry: Entry) -> None:
         message = watchman.cell.log.entries[seq - 1]
         if message.header in watchman.garbage:
             continue
-        found = msgspec.json.decode(message.payload)
-        if found["type"] not in PEOPLE:
+        if type_of(message.payload) not in PEOPLE:
             continue
+        found = msgspec.json.decode(message.payload)
         for text in _wrong(watchman, key, found["type"], found["data"], event):
             watchman.fail("obeyed", f"{found['type']} of {key} at {seq}: {text} ({type(event).__name__})")
 

@@ -2,7 +2,7 @@
 
 Asked only of what is beyond doubt: one pod set that fits the queue's own quota of one flavor, on which
 nothing bars it, in a queue that works and asks no checks. A decider that refuses what it should take, or
-forgets it, does so in the comparison of `calm.runs_alone`, too; here it is seen.
+forgets it, does so in the comparison of `calm.Alone`, too; here it is seen.
 """
 
 from typing import TYPE_CHECKING, Any

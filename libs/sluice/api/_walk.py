@@ -35,7 +35,11 @@ _WORDS = {
 def without_nulls(value: object) -> Any:
     """Return *value* with null fields left out: to Kubernetes null and absent are the same."""
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: item if type(item) is str else without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value

@@ -92,10 +92,11 @@ def decode_object(value: object, *, numbers_in_strings: bool = False, custom: bo
     """
     if not isinstance(value, dict):
         raise DecodeError((type_invalid("", _short(value), "expected mapping: a manifest"),))
-    if _too_deep(value):
-        raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
-    if huge := list(_walk.huge_integers(value)):
-        raise DecodeError(tuple(huge), describe(value))
+    if not _is_plain(value):
+        if _too_deep(value):
+            raise DecodeError((unreadable(f"nested deeper than {MAX_DEPTH} levels"),))
+        if huge := list(_walk.huge_integers(value)):
+            raise DecodeError(tuple(huge), describe(value))
     kind = find_kind(value, custom=custom)
     manifest = _walk.without_nulls(value)
     problems: list[FieldError] = []
@@ -167,3 +168,18 @@ def _too_deep(value: object, depth: int = 0) -> bool:
     if isinstance(value, list):
         return any(_too_deep(item, depth + 1) for item in value)
     return False
+
+
+def _is_plain(value: dict[str, Any] | list[Any], depth: int = 0) -> bool:
+    """Tell whether there is no integer beyond 64 bits in it, and no doubt about its depth."""
+    if depth >= MAX_DEPTH:
+        return False
+    for item in value.values() if isinstance(value, dict) else value:
+        if type(item) is str:
+            continue
+        if isinstance(item, dict | list):
+            if not _is_plain(item, depth + 1):
+                return False
+        elif isinstance(item, int) and not -(2**63) <= item < 2**63:
+            return False
+    return True

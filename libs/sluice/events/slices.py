@@ -109,8 +109,12 @@ class WorkloadUpdated(Event, frozen=True, kw_only=True):
     @property
     def changes(self) -> dict[str, Any]:
         """Return the fields of the record that have other values now."""
-        names = (name for name in self.__struct_fields__ if name not in ("cause", "workload", "message"))
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in _CHANGEABLE if (value := getattr(self, name)) is not None}
+
+
+_CHANGEABLE = tuple(
+    name for name in WorkloadUpdated.__struct_fields__ if name not in ("cause", "workload", "message")
+)
 
 
 class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):

@@ -120,8 +120,10 @@ class VariantUpdated(Event, frozen=True, kw_only=True):
     @property
     def changes(self) -> dict[str, Any]:
         """Return the fields of the record that have other values now."""
-        names = (name for name in self.__struct_fields__ if name not in ("cause", "workload"))
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in _CHANGEABLE if (value := getattr(self, name)) is not None}
+
+
+_CHANGEABLE = tuple(name for name in VariantUpdated.__struct_fields__ if name not in ("cause", "workload"))
 
 
 class VariantActivated(Event, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def width(text: str) -> int:
 
 def one_line(text: str, limit: int = 0) -> str:
     """Return *text* on one line without control characters, cut to *limit* columns (0: no limit)."""
-    flat = "".join(c if c.isprintable() else " " for c in text)
+    flat = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
     if limit and width(flat) > limit:
         return flat[: max(limit - 1, 1)] + "…"
     return flat

@@ -96,7 +96,8 @@ class Watchman:
             "slices": Stander(SliceAggregator()),
             "variants": Stander(VariantController()),
         }
-        self._looked_at = 0
+        self._looked_at: tuple[object, int] = (None, 0)
+        """A leader's life, and how many events it had folded."""
 
     @property
     def scheduler(self) -> Any:
@@ -171,8 +172,12 @@ class Watchman:
     def rested(self) -> None:
         """Look at a scheduler that has nothing more to decide: whoever could have free quota has it."""
         leader = self.cell.leader("scheduler")
-        if leader is not None and leader.machine.settled and leader.cursor != self._looked_at:
-            self._looked_at = leader.cursor
+        if leader is None or not leader.machine.settled:
+            return
+        fold = leader.machine.fold
+        life, folded = self._looked_at
+        if fold is not life or fold.folded != folded:
+            self._looked_at = (fold, fold.folded)
             for text in idle(leader.state, settled=True):
                 self.fail("idle-quota", text)
 

@@ -438,6 +438,7 @@ MENDED: tuple[Mutant, ...] = (
                 "ended = not self._fungible",
             ),
         ),
+        scene="several-sets",
     ),
     Mutant(
         "NEW-2",

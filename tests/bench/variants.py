@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import end_to_end
+from .cell import SERVICES
 from .scenario import BASELINE, Scenario
 
 FLAVORS = ("reservation", "on-demand", "spot")
@@ -20,7 +21,7 @@ def run(scenario: Scenario = BASELINE, timeout_s: float = 600) -> dict[str, Any]
     for mode in MODES:
         one = replace(scenario, flavors=FLAVORS, policy=mode)
         figures: dict[str, Any] = dict(end_to_end.run(one, timeout_s))
-        services = sum(figures["cpu_s"][name] for name in end_to_end.SERVICES)
+        services = sum(figures["cpu_s"][name] for name in SERVICES)
         runs[mode or "off"] = {name: figures[name] for name in KEPT} | {
             "services_cpu_us_per_job": round(services / scenario.jobs * 1e6),
             "stops_per_job": round(figures["preemptions"] / scenario.jobs, 2),

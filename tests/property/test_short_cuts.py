@@ -1,0 +1,64 @@
+"""What a cycle asks in a cheaper way has the answer that the long way gives, in histories with contention."""
+
+from collections import Counter
+from collections.abc import Collection
+
+import pytest
+
+from sluice.core.cycle import cycle
+from sluice.core.cycle.admission import Admission
+from sluice.core.cycle.entry import Entry
+from sluice.core.cycle.requeue_filter import fits_root, root_bounds
+from sluice.core.cycle.woken import Woken
+from sluice.core.queueing.overcommit import Overcommit
+from sluice.core.queueing.request_index import Least, fits
+from sluice.core.quota.tree import Node
+from sluice.core.world.workload import Workload
+from tests.property.contended_history import Contended
+
+ACTIONS = 60
+SEEDS = range(12)
+
+
+def test_short_cuts_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Counter[str] = Counter()
+    is_free, take, has_more = Admission.is_free, Admission._take, Woken.has_more
+    have_all_gone = Overcommit.have_all_gone
+
+    def really_free(admission: Admission, entry: Entry, gone: Collection[Workload] = ()) -> bool:
+        """Without the question whether all have gone, there is a trial."""
+        found = is_free(admission, entry, gone)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Overcommit, "have_all_gone", lambda _self, _gone=(): False)
+            assert found == is_free(admission, entry, gone)
+        if admission.promises is not None and have_all_gone(admission.promises, gone):
+            asked["free"] += 1
+        return found
+
+    def taken(admission: Admission, entry: Entry) -> None:
+        """Whoever is not asked whether it fits, as its targets were just found, does."""
+        assert not admission._overlaps(entry)
+        assert admission._fits_beside_promises(entry)
+        asked["taken beside others"] += admission.promises is not None
+        take(admission, entry)
+
+    def more(woken: Woken, entry: Entry) -> bool:
+        found = has_more(woken, entry)
+        others = (p for p in woken.classes(entry.queue) if p is not entry.peers or p.size > 1)
+        assert found == (entry.queue.strict or next(others, None) is not None)
+        asked[f"more: {found}"] += 1
+        return found
+
+    def at_root(root: Node, least: Least) -> bool:
+        asked["root"] += 1
+        assert fits_root(root, least) == fits(least, root_bounds(root))
+        return fits_root(root, least)
+
+    monkeypatch.setattr(Admission, "is_free", really_free)
+    monkeypatch.setattr(Admission, "_take", taken)
+    monkeypatch.setattr(Woken, "has_more", more)
+    monkeypatch.setattr(cycle, "fits_root", at_root)
+    for seed in SEEDS:
+        Contended(seed).play(ACTIONS)
+    for what in ("free", "taken beside others", "more: True", "more: False", "root"):
+        assert asked[what], what

@@ -170,6 +170,18 @@ MENDED: tuple[Mutant, ...] = (
         scene="blocker",
     ),
     Mutant(
+        "B5-preempt",
+        "one variant is preempted for what its sibling goes on to hold",
+        (
+            (
+                "libs/sluice/core/preemption/targets.py",
+                "    if any(target.workload.record.parent is not None for target in targets):\n        return _with_siblings",
+                "    if False:\n        return _with_siblings",
+            ),
+        ),
+        theme="racing",
+    ),
+    Mutant(
         "B6",
         "a preemptor that waits holds up its whole queue",
         (

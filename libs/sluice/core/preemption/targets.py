@@ -15,6 +15,7 @@ from typing import Final
 
 from sluice.api.features import enabled
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from sluice.core.world.charging import inherited
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
@@ -152,7 +153,35 @@ def _found(search: Search) -> list[Target]:
     if search.spares and not targets:
         search.spared = ()
         world.circles.stopped = bool(find(search))
+    if any(target.workload.record.parent is not None for target in targets):
+        return _with_siblings(search, targets)
     return targets
+
+
+def _with_siblings(search: Search, targets: list[Target]) -> list[Target]:
+    """Add those siblings of victims that would go on to hold what these give up, where that is needed.
+
+    What the variants of a family share is charged once (CA10), so nothing of it is free before the last of
+    them that holds it has gone.
+    """
+    world = search.world
+    found = list(targets)
+    with without(world, [target.workload for target in targets]) as trial:
+        borrowing = not search.fits(borrowing=False)
+        heirs = {
+            other.key: (Target(other, target.reason), more)
+            for target in targets
+            for other, more in inherited(world, target.workload)
+        }
+        for heir, more in heirs.values():
+            trial.charge(world.cluster_queues[heir.workload.cluster_queue].node, more)
+        for heir, more in heirs.values():
+            if search.fits(borrowing=borrowing):
+                break
+            trial.discharge(world.cluster_queues[heir.workload.cluster_queue].node, more)
+            trial.remove(heir.workload)
+            found.append(heir)
+    return found
 
 
 __all__ = [

@@ -102,6 +102,23 @@ def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> b
     return bool(beyond(before, after))
 
 
+def inherited(world: World, variant: Workload) -> list[tuple[Workload, dict[FlavorResource, int]]]:
+    """Return what siblings would be charged for if the variant, which a trial has taken out, went (CA10)."""
+    parent = variant.record.parent
+    if parent is None or variant.assignment is None:
+        return []
+    found: list[tuple[Workload, dict[FlavorResource, int]]] = []
+    charged: dict[FlavorResource, int] = {}
+    for each in holders(world, parent, variant.cluster_queue):
+        if each.key in world.absent:
+            continue
+        usage = beyond(needs(world, each), charged)
+        add(charged, usage)
+        if more := beyond(usage, each.usage):
+            found.append((each, more))
+    return found
+
+
 def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
     """Return what the workload's assignment would charge if it were alone."""
     assert workload.assignment is not None
@@ -109,4 +126,4 @@ def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
     return usage_of(workload.assignment, workload.record.pod_sets, ended)
 
 
-__all__ = ["added", "charge", "needs", "recharge"]
+__all__ = ["added", "charge", "inherited", "needs", "recharge"]

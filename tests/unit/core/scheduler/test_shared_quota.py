@@ -135,6 +135,24 @@ def checked(cpu: int, **spec: Any) -> FamilyWorld:
     return world
 
 
+def checked_everywhere(cpu: int, **spec: Any) -> FamilyWorld:
+    """Return a cell in which both variants of `mover` wait for a check, with their quota."""
+    check = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "slow"},
+        "spec": {"controllerName": "example.com/slow"},
+    }
+    world = cell(story_7(cpu, **spec), check, HIGH)
+    submit(world, "mover")
+    return world
+
+
+def holding(world: FamilyWorld) -> list[str]:
+    workloads = world.services["scheduler"].state.world.workloads
+    return [key for key, workload in workloads.items() if workload.assignment is not None]
+
+
 def test_a_copy_is_not_kept_while_a_check_takes_long() -> None:
     """The better variant holds its gpu beside the sibling that runs; the cpu of both is charged once."""
     world = checked(8)
@@ -206,6 +224,37 @@ def test_a_variant_beside_one_that_waits_for_victims_shares_with_it() -> None:
     world.settle_all()
     assert gpu_of(world, "mover") == "reservation"
     assert len(world.events(Preempted)) == 1
+    world.verify()
+
+
+@pytest.mark.parametrize("cpu", [1, 4])
+def test_a_family_is_preempted_as_a_whole_for_what_its_variants_share(cpu: int) -> None:
+    """To stop one of two variants frees nothing of it: the other goes on to hold it (SC5, CA10)."""
+    both = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    world = checked_everywhere(0, cohortName="c", **both)
+    lender = story_7(4, 0, cohortName="c", name="far", preemption={"reclaimWithinCohort": "Any"})
+    del lender["spec"]["concurrentAdmissionPolicy"]
+    world.apply(lender, local_queue("far", "far"))
+    world.settle_all()
+    held = set(holding(world))
+    assert len(held) == 2
+    manifest = job("owner", cpu)
+    manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "far"
+    world.message("job.default.owner", "JobSubmitted", manifest)
+    world.settle_all()
+    assert sorted(event.workload for event in world.events(Preempted)) == sorted(held)
+    (owner,) = holding(world)
+    assert owner.startswith("default/job-owner")
+    world.verify()
+
+
+def test_only_as_much_of_a_family_is_preempted_as_is_needed() -> None:
+    """What a variant has alone is free when it goes, and its sibling stays."""
+    world = checked(8, preemption={"withinClusterQueue": "LowerPriority"})
+    submit(world, "high", cpu=0, gpu=1, priority_class="high")
+    (event,) = world.events(Preempted)
+    assert "best" in event.workload
+    assert gpu_of(world, "mover") == "on-demand"
     world.verify()
 
 

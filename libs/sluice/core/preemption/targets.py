@@ -168,20 +168,28 @@ def _with_siblings(search: Search, targets: list[Target]) -> list[Target]:
     found = list(targets)
     with without(world, [target.workload for target in targets]) as trial:
         borrowing = not search.fits(borrowing=False)
-        heirs = {
-            other.key: (Target(other, target.reason), more)
-            for target in targets
-            for other, more in inherited(world, target.workload)
-        }
-        for heir, more in heirs.values():
-            trial.charge(world.cluster_queues[heir.workload.cluster_queue].node, more)
-        for heir, more in heirs.values():
+        while heirs := _heirs(world, found):
+            for heir, more in heirs:
+                trial.charge(world.cluster_queues[heir.workload.cluster_queue].node, more)
             if search.fits(borrowing=borrowing):
                 break
-            trial.discharge(world.cluster_queues[heir.workload.cluster_queue].node, more)
+            for heir, more in heirs:
+                trial.discharge(world.cluster_queues[heir.workload.cluster_queue].node, more)
+            # What the next sibling holds of it shows when this one has gone.
+            heir, _ = heirs[0]
             trial.remove(heir.workload)
             found.append(heir)
     return found
+
+
+def _heirs(world: World, targets: list[Target]) -> list[tuple[Target, dict[FlavorResource, int]]]:
+    """Return who would go on to hold what of that which *targets*, which a trial has taken out, give up."""
+    found = {
+        other.key: (Target(other, target.reason), more)
+        for target in targets
+        for other, more in inherited(world, target.workload)
+    }
+    return list(found.values())
 
 
 __all__ = [

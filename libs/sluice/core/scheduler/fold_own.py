@@ -13,7 +13,7 @@ from sluice.core.world.charging import charge, needs, recharge
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.preemption_history import actor
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
-from sluice.core.world.variants import is_gated
+from sluice.core.world.variants import is_gated, siblings
 from sluice.core.world.workload_slices import inherit, replaced_slice
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
@@ -141,7 +141,11 @@ def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -
         workload.preempted_at = at
         preemptor = state.world.workloads.get(event.preemptor)
         if preemptor is not None:
-            state.world.circles.note(preemptor, workload)
+            beside = any(
+                other.preempted_at == at and other.evicted_at is not None and other.assignment is not None
+                for other in siblings(state.world, workload)
+            )
+            state.world.circles.note(preemptor, workload, again=not beside)
 
 
 def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:

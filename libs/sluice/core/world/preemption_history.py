@@ -151,10 +151,12 @@ class PreemptionHistory:
 
     # Folding
 
-    def note(self, preemptor: Workload, victim: Workload) -> None:
-        """One has preempted the other."""
+    def note(self, preemptor: Workload, victim: Workload, *, again: bool = True) -> None:
+        """One has preempted the other. Not *again*: beside a sibling of the victim, by the same decision."""
         key, other = actor(preemptor), actor(victim)
-        self._put(key, other, self.times(key, other) + 1, preemptor.cluster_queue, victim.cluster_queue)
+        times = self.times(key, other)
+        times = times + 1 if again else max(times, 1)
+        self._put(key, other, times, preemptor.cluster_queue, victim.cluster_queue)
 
     def _put(self, preemptor: WorkloadKey, victim: WorkloadKey, times: int, queue: str, other: str) -> None:
         epochs = self._epochs

@@ -9,7 +9,7 @@ from sluice.core.world.preemption_history import IN_VAIN, actor
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Preempted, QuotaReserved
+from sluice.events.scheduler import Preempted, QuotaReleased, QuotaReserved
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
     WorkloadCreated,
@@ -42,6 +42,8 @@ class CircleObserver(Observer):
         """The same -> how often since the preemptor had quota, too."""
         self._by: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Victim -> who preempted it since the last input."""
+        self._at_once: dict[tuple[WorkloadKey, WorkloadKey], set[WorkloadKey]] = {}
+        """Since quota was given back last: variants of a family that go together are preempted once."""
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         inputs = (
@@ -58,6 +60,7 @@ class CircleObserver(Observer):
             **dict.fromkeys(inputs, self._input),
             WorkloadStopped: self._stopped,
             QuotaReserved: self._reserved,
+            QuotaReleased: self._released,
             Preempted: self._preempted,
         }
 
@@ -85,12 +88,21 @@ class CircleObserver(Observer):
             self._vain = {pair: times for pair, times in self._vain.items() if pair[0] != key}
         return ()
 
+    def _released(self, _: SchedulerState, _event: QuotaReleased) -> Iterable[str]:
+        self._at_once.clear()
+        return ()
+
     def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
         preemptor = state.world.workloads.get(event.preemptor)
         victim = state.world.workloads.get(event.workload)
         if preemptor is None or victim is None:
             return
         pair = (actor(preemptor), actor(victim))
+        together = self._at_once.setdefault(pair, set())
+        is_sibling = bool(together) and event.workload not in together
+        together.add(event.workload)
+        if is_sibling:
+            return
         times = self._times[pair] = self._times.get(pair, 0) + 1
         vain = self._vain[pair] = self._vain.get(pair, 0) + 1
         before = pair[1] in self._who_preempted(pair[0])

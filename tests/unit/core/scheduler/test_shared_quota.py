@@ -135,15 +135,19 @@ def checked(cpu: int, **spec: Any) -> FamilyWorld:
     return world
 
 
-def checked_everywhere(cpu: int, **spec: Any) -> FamilyWorld:
-    """Return a cell in which both variants of `mover` wait for a check, with their quota."""
+def checked_everywhere(cpu: int, variants: int, **spec: Any) -> FamilyWorld:
+    """Return a cell in which all variants of `mover` wait for a check, with their quota."""
     check = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "AdmissionCheck",
         "metadata": {"name": "slow"},
         "spec": {"controllerName": "example.com/slow"},
     }
-    world = cell(story_7(cpu, **spec), check, HIGH)
+    queue = story_7(cpu, **spec)
+    named = queue["spec"]["concurrentAdmissionPolicy"]["explicitVariants"]
+    for number in range(2, variants):
+        named.append({**named[-1], "name": f"rest-{number}"})
+    world = cell(queue, check, HIGH)
     submit(world, "mover")
     return world
 
@@ -227,17 +231,18 @@ def test_a_variant_beside_one_that_waits_for_victims_shares_with_it() -> None:
     world.verify()
 
 
+@pytest.mark.parametrize("variants", [2, 3])
 @pytest.mark.parametrize("cpu", [1, 4])
-def test_a_family_is_preempted_as_a_whole_for_what_its_variants_share(cpu: int) -> None:
-    """To stop one of two variants frees nothing of it: the other goes on to hold it (SC5, CA10)."""
-    both = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
-    world = checked_everywhere(0, cohortName="c", **both)
+def test_a_family_is_preempted_as_a_whole_for_what_its_variants_share(cpu: int, variants: int) -> None:
+    """To stop one of its variants frees nothing of it: the others go on to hold it (SC5, CA10)."""
+    everywhere = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    world = checked_everywhere(0, variants, cohortName="c", **everywhere)
     lender = story_7(4, 0, cohortName="c", name="far", preemption={"reclaimWithinCohort": "Any"})
     del lender["spec"]["concurrentAdmissionPolicy"]
     world.apply(lender, local_queue("far", "far"))
     world.settle_all()
     held = set(holding(world))
-    assert len(held) == 2
+    assert len(held) == variants
     manifest = job("owner", cpu)
     manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "far"
     world.message("job.default.owner", "JobSubmitted", manifest)

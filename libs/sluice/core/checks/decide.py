@@ -121,7 +121,7 @@ def _together(
                     messages=[found.message for found in rejected],
                 )
             )
-        return events
+        return events + _told(live, key, cause)
     if retried:
         requeue_at = max_retry_at(retried) or 0
         names = [found.name for found in retried]
@@ -139,7 +139,7 @@ def _together(
                     messages=[found.message for found in retried],
                 )
             )
-        return events
+        return events + _told(live, key, cause)
     reason = _why_allowed(state, live, ordered)
     if reason is not None:
         events.append(PreemptionsAllowed(cause=cause, workload=key, attempt=attempt, reason=reason))

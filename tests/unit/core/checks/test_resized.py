@@ -85,3 +85,19 @@ def test_a_request_says_what_its_workload_is_like_now(changed: str, over: bool) 
     assert list(cell.state.touched) == [("ctl-a", key, "a")] * differs
     assert cell.settle() == []
     cell.verify()
+
+
+@pytest.mark.parametrize("state", ["Rejected", "Retry"])
+def test_a_request_follows_its_workload_when_a_check_has_said_no(state: str) -> None:
+    """Until the scheduler has acted on it the request stands, and whoever leads next would write it so."""
+    cell = world("a")
+    key = cell.create("w")
+    cell.reserve(key)
+    cell.settle()
+    cell.say(key, "a", state)
+    cell.settle()
+    cell.tell("slices", WorkloadUpdated(cause=0, workload=key, labels={"team": "red"}))
+    (event,) = cell.settle()
+    assert isinstance(event, CheckRequestsUpdated)
+    assert cell.settle() == []
+    cell.verify()

@@ -95,6 +95,8 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
         parent = workload.record.parent
         if parent is not None and parent in moved:
             continue  # what is due for it depends on what becomes of its sibling
+        if world.replacements and (workload.key in moved or workload.record.replaces in moved):
+            continue  # or of the slice that it is to replace, or that is to replace it
         rechecked = workload.checks == READY and workload.admitted_at is None
         if rechecked and gave_up:
             continue  # what another one has given back may be enough for it (AC7)
@@ -104,6 +106,10 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
         events += found
         if parent is not None:
             moved[parent] = None
+        elif world.replacements:
+            moved[workload.key] = None
+            if workload.record.replaces is not None:
+                moved[workload.record.replaces] = None
         if rechecked:
             gave_up = isinstance(found[0], QuotaReleased)
     return events

@@ -182,6 +182,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     note(world, state.lifecycle, event, seq, at)
     before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
     inherit(new, old, at)
+    state.pending.remove(old)
     unclaim(state, old)
     release(world, old)
     old.assignment = None

@@ -446,3 +446,27 @@ def test_growth_whose_preemptions_wait_for_its_checks() -> None:
     assert admitted(events)[:1] == ["new"]
     assert [event.workload for event in events if isinstance(event, WorkloadSliceReplaced)] == [key("old")]
     assert used(cell) == 4
+
+
+@pytest.mark.parametrize("due_s", [0, 60])
+def test_what_is_due_for_both_slices_at_once_is_decided_one_after_the_other(due_s: int) -> None:
+    """The old slice is to try again as the new one may replace it: it goes or is replaced, not both (WS4)."""
+    cell = Cell()
+    cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.queue("q", 8, "all", **CHECKED)
+    cell.submit("old", "q", count=2)
+    cell.settle()
+    cell.submit("new", "q", count=6, replaces=key("old"))
+    cell.settle()
+    assert used(cell) == 6
+    cell.put(ChecksRetry(cause=0, workload=key("old"), checks=("gpu",), requeue_at=cell.now + due_s * SECOND))
+    cell.put(ChecksReady(cause=0, workload=key("new")))
+
+    events = cell.settle()
+
+    replaced = [event.workload for event in events if isinstance(event, WorkloadSliceReplaced)]
+    assert (replaced == [key("old")]) is (evicted(events) == [])
+    assert evicted(events) in ([], ["old"])
+    held = {name for name, workload in cell.state.world.workloads.items() if workload.assignment is not None}
+    assert used(cell) == (6 if key("new") in held else 2 if held else 0)
+    assert cell.settle() == []

@@ -213,7 +213,8 @@ class Publishing[S, V]:
         self.following()
         self._now, self._state, self._own = now, state, own
         self._decided = self._committed = 0
-        self._stand(self._repair)
+        # The last entry may be of a later leader that is comparing, which does not say its commit.
+        self._stand_again(self._repair)
         return self._take()
 
     def following(self) -> None:

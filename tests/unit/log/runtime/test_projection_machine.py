@@ -323,3 +323,14 @@ def test_the_bucket_shows_the_log_in_the_end(seed: int, *, clustered: bool) -> N
     assert world.bucket is not None
     assert world.bucket.found() == world.wanted()
     assert world.bucket.whole
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_who_begins_to_lead_asks_whether_it_still_does_before_it_writes(leads: bool) -> None:
+    """A later leader may be comparing, and what it has written so far does not say which commit it is of."""
+    machine: pub.Publishing[dict[str, int], int] = pub.Publishing(Shown(), lambda a, b: a == b)
+    (stand,) = machine.leading({"a": 1}, 5, 0.0)
+    (confirm,) = machine.answer(stand.number, pub.Stood("b", 7, whole=False, confirmed=0, end=9), 0.0)
+    assert confirm.question == pub.Confirm()
+    asked = machine.answer(confirm.number, pub.Confirmed(leads=leads), 0.0)
+    assert [ask.question for ask in asked] == ([pub.Read(7)] if leads else [])

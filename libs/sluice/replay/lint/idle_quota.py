@@ -16,6 +16,7 @@ from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, P
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import Standing, standing, yields
 from sluice.core.world.workload import Workload
@@ -164,7 +165,10 @@ def _fits(
 
 
 def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
-    """Return what siblings of a variant are charged for in its queue: only one of them will run (CA10)."""
+    """Return what siblings of a variant are charged for in its queue: only one of them will run (CA10).
+
+    What one that is preempted still holds is its preemptor's.
+    """
     parent = workload.record.parent
     if parent is None:
         return 0
@@ -175,6 +179,7 @@ def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
         and other is not workload
         and other.cluster_queue == workload.cluster_queue
         and not other.preemptions
+        and not (other.evicted_at is not None and other.evicted_reason == PREEMPTED)
     )
 
 

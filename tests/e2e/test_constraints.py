@@ -21,8 +21,9 @@ def test_a_job_that_must_not_borrow_waits(run):
     described = run("describe", "job", "no-borrowing").ok().out
     assert "AdmissionConstraintUnsatisfied" in described
     totals = run("status", "-o", "json").ok().json["totals"]
-    (counted,) = [t for t in totals if t["metric"] == "sluice_unsatisfied_admission_constraints_total"]
-    assert counted["labels"] == {"cluster_queue": "careful", "constraint": "cannot-borrow"}
+    metric = "sluice_unsatisfied_admission_constraints_total"
+    labels = {"cluster_queue": "careful", "constraint": "cannot-borrow"}
+    (counted,) = [t for t in totals if t["metric"] == metric and t["labels"] == labels]
     assert counted["value"] >= 1
     run("submit", "-q", "careful", "--name", "borrower", "--cpu", "3", "--", "sleep", "5").ok()
     wait_until(lambda: job(run, "borrower")["phase"] == "Admitted")

@@ -42,6 +42,7 @@ def test_a_controller_does_its_work(
     cell: SecuredCell, tmp_path: Path, pytestconfig: pytest.Config, language: str
 ) -> None:
     """Requests, verdicts and heartbeats pass, told to stop it ends in order, and nothing was refused."""
+    before = len(cell.violations())
     project, cache = tmp_path / language, pytestconfig.cache
     made = cell.sluice("admin", "check", "new", language, "--language", language, "--directory", str(project))
     assert made.returncode == 0, made.stderr
@@ -72,7 +73,7 @@ def test_a_controller_does_its_work(
     assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).stdout
     controller.terminate()
     assert controller.wait(PATIENCE_S) == 0, (cell.directory / f"{language}.log").read_text()
-    assert cell.violations() == []
+    assert cell.violations()[before:] == []
 
 
 async def test_nobody_answers_for_another(cell: SecuredCell) -> None:

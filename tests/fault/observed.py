@@ -79,6 +79,10 @@ class Diary:
         """Say that what has begun still runs."""
         self._file.write(b"%d\n" % micros())
 
+    def close(self) -> None:
+        """Close the file; a process that ends need not."""
+        self._file.close()
+
     def _write(self, number: int) -> None:
         self._file.write(msgspec.json.encode((number, self._runs[number])) + b"\n")
 

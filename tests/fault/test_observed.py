@@ -1,5 +1,6 @@
 """What the judges of a fault run find, and what they let pass: they are told of runs and of quota."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,10 @@ def test_a_diary_survives_its_process(tmp_path: Path) -> None:
     path = tmp_path / "diary"
     pods = DispatchPodSet(name="main", count=2, flavors={"cpu": "metal"}, ungated=2)
     entry = DispatchEntry(job=LIFE[0], uid="u", state="Running", attempt=3, workload=KEY, pod_sets=(pods,))  # type: ignore[arg-type]
-    diary = Diary(path, "east")
-    diary.end(diary.begin(entry), done=True)
-    diary.begin(entry)
-    diary.beat()
+    with closing(Diary(path, "east")) as diary:
+        diary.end(diary.begin(entry), done=True)
+        diary.begin(entry)
+        diary.beat()
     with path.open("ab") as file:
         file.write(b'[1,{"worklo')
     ended, left = read_diary(path)

@@ -24,7 +24,6 @@ PACED = {
     "integration/log/test_lease.py::test_restart_of_the_server_does_not_move_it": "the other has looked once",
     "integration/log/test_replicas.py::_send": "a load of so many messages a second",
     "integration/sdk/test_executor.py::run": "work that takes a moment, a server that is away for one",
-    "simulation/many.py::_paced": "hands seeds out as fast as child processes play them",
     "unit/log/runtime/test_runner.py::dump": "in a child process, until a file is there",
 }
 """file::function -> why it sleeps all the same."""

@@ -79,6 +79,10 @@ class QueueManager:
 
     def remove(self, workload: Workload) -> None:
         """Take *workload* out of its queue, if it is in one."""
+        self._remove(workload, wakes=True)
+
+    def _remove(self, workload: Workload, *, wakes: bool) -> None:
+        """As `remove`. *wakes*: what was kept for it in past cycles is free for others."""
         peers = workload.peers
         if peers is None:
             return
@@ -95,6 +99,9 @@ class QueueManager:
         if emptied:
             self._take_out(peers)
             del queue.classes[peers.key]
+            shared = queue.tree is not None and len(queue.tree.members) > 1
+            if wakes and shared and queue.keeps and peers.indexed and not queue.strict:
+                self.wake(queue)
         elif workload.rank == peers.rank:
             self._rerank(peers, peers.head().rank)
         if emptied or queue.strict:
@@ -226,9 +233,10 @@ class QueueManager:
         peers = workload.peers
         waiting = None if peers is None else peers.waiting
         if peers is None or waiting is None or waiting.usage != usage:
-            if peers is not None and peers.queue.keeper is peers and _is_all(peers, workload, usage):
+            is_all = peers is not None and _is_all(peers, workload, usage)
+            if peers is not None and peers.queue.keeper is peers and is_all:
                 peers.queue.keeper = None
-            self.remove(workload)
+            self._remove(workload, wakes=not is_all)
             return False
         # What was kept for it is its own now, so nothing is free that was not.
         self._leave_waiting(waiting)
@@ -327,8 +335,9 @@ class QueueManager:
 
     # Queues and trees
 
-    def set_kind(self, queue: PendingQueue, *, strict: bool, special: bool) -> None:
+    def set_kind(self, queue: PendingQueue, *, strict: bool, special: bool, keeps: bool) -> None:
         """Choose between StrictFIFO and BestEffortFIFO, and how the queue is judged on a wake."""
+        queue.keeps = keeps
         if queue.strict != strict or queue.special != special:
             queue.strict = strict
             queue.special = special
@@ -399,6 +408,8 @@ class QueueManager:
         keeper = None
         if queue.stopped:
             ready = has_parked = False
+            if queue.keeps and queue.listed is not None and queue.listed[2]:
+                self.wake(queue)  # nothing is kept for those that it does not serve
         else:
             has_parked = bool(queue.parked.items)
             waits = bool(queue.waiting) and (not queue.strict or bool(queue.holding()))

@@ -147,6 +147,7 @@ class PendingQueue:
         "classes",
         "due",
         "keeper",
+        "keeps",
         "listed",
         "name",
         "node",
@@ -176,6 +177,8 @@ class PendingQueue:
         """Preemptors that wait for their victims, each in a class of its own. With StrictFIFO one at most."""
         self.due: dict[WorkloadKey, None] = {}
         """Those of them that are to be looked at again. In no meaningful order."""
+        self.keeps = False
+        """It cannot be sure to get back what it lends, so what its head waits for is kept in each cycle."""
         self.keeper: EquivalenceClass | None = None
         """The blocker for which quota is kept from being lent; see `EquivalenceClass.reserves`."""
         self.tree: CohortQueues | None = None

@@ -98,8 +98,8 @@ def _classify(state: SchedulerState, queue: PendingQueue) -> None:
         for node in (cq.node, *cq.node.path_to_root())
         for quota in node.quotas.values()
     )
-    special = strict or keeps_quota or not always_reclaims(cq.spec.preemption)
-    state.pending.set_kind(queue, strict=strict, special=special)
+    keeps = not always_reclaims(cq.spec.preemption)
+    state.pending.set_kind(queue, strict=strict, special=strict or keeps_quota or keeps, keeps=keeps)
 
 
 def _adopt(state: SchedulerState, cq: ClusterQueue) -> None:

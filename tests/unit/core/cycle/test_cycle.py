@@ -521,3 +521,29 @@ def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
     assert admitted(cell.settle()) == []
     cell.finish("tiny")
     assert admitted(cell.settle()) == []
+
+
+@pytest.mark.parametrize("how", ["deleted", "switched off", "stopped"])
+def test_what_was_kept_in_a_cycle_for_one_that_has_gone_is_there_for_others(how: str) -> None:
+    """A queue that cannot reclaim keeps what it waits for, by whatever strategy, no longer than it waits."""
+    cell = Cell()
+    cell.queue("owner", cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Never"})
+    cell.queue("borrower", cpu=0, cohort="c")
+    cell.submit("lent", "borrower", cpu=2)
+    cell.submit("runs", "borrower", cpu=1)
+    cell.settle()
+    cell.submit("head", "owner", cpu=4)
+    cell.submit("small", "borrower", cpu=2)
+    assert sorted(parked(cell.settle())) == ["head", "small"]
+    cell.finish("runs")
+    assert admitted(cell.settle()) == []
+    match how:
+        case "deleted":
+            cell.put(WorkloadDeleted(cause=0, workload=key("head")))
+        case "switched off":
+            cell.put(WorkloadUpdated(cause=0, workload=key("head"), active=False))
+        case _:
+            held = {"preemption": {"reclaimWithinCohort": "Never"}, "stopPolicy": "Hold"}
+            cell.queue("owner", cpu=4, cohort="c", **held)
+    assert admitted(cell.settle()) == ["small"]
+    assert cell.settle() == []

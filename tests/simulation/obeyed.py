@@ -11,7 +11,7 @@ from sluice.core.slices.state import Phase
 from sluice.core.workload.charges import counts
 from sluice.events.base import JobKey
 from sluice.events.codec import type_of
-from sluice.events.slices import InputsIgnored, JobSuspended, Rejected
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
 from sluice.log.contract import Entry
 
 from .log import steps_of
@@ -28,8 +28,11 @@ def check(watchman: "Watchman", entry: Entry) -> None:
     """Look at the answers in a commit of the slice-aggregator, behind which its state is now."""
     answered: dict[JobKey, tuple[int, Any]] = {}
     now: set[int] = set()
+    deleted: set[JobKey] = set()
     for step in steps_of(entry):
         for event in step.events:
+            if isinstance(event, WorkloadDeleted) and event.workload in watchman.jobs:
+                deleted.add(watchman.jobs[event.workload][0])
             for seq in event.seqs if isinstance(event, InputsIgnored) else (event.cause,):
                 message = watchman.cell.log.entries[seq - 1]
                 if not message.suffix.startswith("job.") or isinstance(event, JobSuspended):
@@ -46,6 +49,8 @@ def check(watchman: "Watchman", entry: Entry) -> None:
             continue
         if type_of(message.payload) not in PEOPLE:
             continue
+        if isinstance(event, InputsIgnored) and key in deleted:
+            continue  # it was there when the message came, and was over long enough
         found = msgspec.json.decode(message.payload)
         for text in _wrong(watchman, key, found["type"], found["data"], event):
             watchman.fail("obeyed", f"{found['type']} of {key} at {seq}: {text} ({type(event).__name__})")

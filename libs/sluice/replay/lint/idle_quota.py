@@ -16,7 +16,6 @@ from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, P
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import Standing, standing, yields
 from sluice.core.world.workload import Workload
@@ -152,6 +151,9 @@ def _fits(
     for resource, part in wanted.items():
         fr = (flavor, resource)
         amount = part + taken.get(fr, 0)
+        over = node.available(fr) < 0 or (cannot_borrow and node.used(fr) > node.nominal(fr))
+        if not amount and over:
+            return False  # it needs none of what the queue uses too much of: not beyond doubt
         more = amount - _of_siblings(world, workload, fr)
         if more > 0 and (node.available(fr) < more or node.potential_available(fr) < amount):
             return False
@@ -167,7 +169,7 @@ def _fits(
 def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
     """Return what siblings of a variant are charged for in its queue: only one of them will run (CA10).
 
-    What one that is preempted still holds is its preemptor's.
+    What one that is leaving still holds may be promised to a preemptor.
     """
     parent = workload.record.parent
     if parent is None:
@@ -179,7 +181,7 @@ def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
         and other is not workload
         and other.cluster_queue == workload.cluster_queue
         and not other.preemptions
-        and not (other.evicted_at is not None and other.evicted_reason == PREEMPTED)
+        and other.evicted_at is None
     )
 
 

@@ -197,12 +197,22 @@ class Attempts:
 
     def _give_back(self, attempt: Attempt, owner: Owner) -> None:
         """The bucket had lost another's claim: put it back."""
+        if attempt.ending == "lost":
+            self._leave(attempt)
+            return
         log.warning("claim put back", job=attempt.entry.job, owner=owner.executor)
         claim = Claim(executor=owner.executor, instance=owner.instance)
         if not owner.executor:
             claim = self._book.mine("Done")
         request = PutClaim(attempt.key, claim, attempt.revision)
-        self._desk.ask(request, lambda _: self._foreign(attempt))
+        self._desk.ask(request, partial(self._given_back, attempt, owner))
+
+    def _given_back(self, attempt: Attempt, owner: Owner, answer: Answer) -> None:
+        if isinstance(answer, Stored | Refused):
+            self._foreign(attempt)
+        else:
+            # While the claim says that it is held here, its owner leaves it alone.
+            self._retry(attempt, answer, "claim not put back", partial(self._give_back, owner=owner))
 
     def _foreign(self, attempt: Attempt) -> None:
         self._book.foreign[attempt.entry.job] = attempt.entry

@@ -115,6 +115,29 @@ def test_nobody_starts_what_runs_although_its_claim_is_lost(attempt: int) -> Non
     assert reports(world)[-1] == "JobPodsReady"
 
 
+def test_a_claim_is_put_back_however_often_that_is_not_answered() -> None:
+    """Who took it up leaves its own claim there meanwhile, and the owner would leave that alone for ever."""
+    world = started("x")
+    world.submit("a")
+    world.settle(1)
+    world.claims.lose()
+    world.start("y")
+    process, lost = world.processes["y"], 0
+    for _ in range(100):
+        for ask in list(process.asked):
+            puts_back = isinstance(ask.request, act.PutClaim) and ask.request.claim.executor == "x"
+            world.answer(process, ask, done=not (puts_back and lost < 2))
+            lost += puts_back
+        world.now += 0.1
+        world.do(process, process.machine.tick(world.now))
+    claim = claim_of(world)
+    assert claim is not None
+    assert (lost, claim.executor) == (3, "x")
+    world.settle(30)
+    assert world.running("a") == ["x"]
+    assert len(world.started) == 1
+
+
 def test_a_stop_is_answered_by_who_has_the_attempt() -> None:
     """With the claims lost, nobody says that what still runs has stopped."""
     world = started("x")

@@ -107,6 +107,8 @@ class Shown:
 
 
 ANOTHER_BUCKET = ", by a write that was meant for a bucket that is lost"
+REST = ", by the rest of a write whose beginning was refused"
+"""In a cluster each entry of a write names the sequence that it expects, so the rest may find it."""
 
 
 @dataclass(eq=False)
@@ -151,6 +153,7 @@ class Batch:
         shown = self.shown
         if wrong := shown.wrong(item):
             crossed = "" if self.life == shown.bucket.life else ANOTHER_BUCKET
+            crossed += REST if self.refused and self.cell.on.clustered else ""
             self.cell.watchman.fail("shows-the-log", f"{shown.projection.bucket}: {wrong}{crossed}")
         value = None if item.value is None else msgspec.structs.replace(item.value, seq=item.seq)
         shown.bucket.show(item.key, value, item.of, self)

@@ -1,17 +1,17 @@
 """`python -m tests.fault.rogue scheduler`: lead by a lease of one's own, beside the real leader."""
 
 import functools
-import importlib
+import runpy
 import sys
 from typing import Any
 
-from sluice.log.runtime.service import run_service
+from sluice.services.common import decider
 
 
 def main(name: str) -> None:
-    service: Any = importlib.import_module(f"sluice.services.{name}.__main__")
-    service.run_service = functools.partial(run_service, lease=f"{name}-rogue")
-    service.main()
+    shell: Any = decider
+    shell.run_service = functools.partial(shell.run_service, lease=f"{name}-rogue")
+    runpy.run_module(f"sluice.services.{name}", run_name="__main__")
 
 
 if __name__ == "__main__":

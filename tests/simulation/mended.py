@@ -356,7 +356,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/preemption_history.py",
-                "        self._put(key, other, self.times(key, other) + 1, preemptor.cluster_queue, victim.cluster_queue)",
+                "        self._put(key, other, times, preemptor.cluster_queue, victim.cluster_queue)",
                 "        pass",
             ),
         ),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import FACTOR
-from tests.nats import class_nats_server, module_nats_server, nats_server
+from tests.nats import nats_server
 
 # How fast examples are made says something of the machine, nothing of Sluice. The suite draws the same ones
 # each time, so that it fails for a change only; `make fuzz` draws others, and more.
@@ -16,7 +16,7 @@ settings.register_profile(
 )
 settings.load_profile("sluice")
 
-__all__ = ["class_nats_server", "module_nats_server", "nats_server"]
+__all__ = ["nats_server"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -97,8 +97,10 @@ class Story:
         stays_so(lambda: self.on(name) == list(flavors), seconds)
 
     def clean(self, *names: str) -> None:
+        """Delete the last jobs, and wait until nothing is left: another story may be told in this queue."""
         for name in names:
             self.delete(name)
+        self.wait(lambda: f"job-{self.name}-" not in self.run("get", "wl", "-o", "name").out)
 
 
 def test_story_1_upgrades_step_by_step(cell: System) -> None:
@@ -119,7 +121,7 @@ def test_story_1_upgrades_step_by_step(cell: System) -> None:
     rows = story.run("get", "variants").out
     assert "reservation" in rows
     story.clean("b")
-    story.wait(lambda: "story-1" not in story.run("get", "variants", "-o", "name").out)
+    assert "story-1" not in story.run("get", "variants", "-o", "name").out
 
 
 @pytest.mark.parametrize("name", ["story-2", "reservation-first"])

@@ -91,10 +91,12 @@ class Checked:
         return self.run("describe", "job", job).ok().out
 
     def end(self, *jobs: str) -> None:
+        """Delete the jobs, and wait until they are gone: the next test has some of the same names."""
+        self.run("job", "delete", *jobs).ok()
+        wait_until(lambda: self.run("get", "wl", "-o", "json").ok().json["items"] == [])
+        assert not any(self.runs(job) for job in jobs)
         for job in jobs:
-            self.run("job", "delete", job).ok()
             (self.answers / job).unlink(missing_ok=True)
-        wait_until(lambda: not any(self.runs(job) for job in jobs))
 
 
 @pytest.fixture(scope="module")

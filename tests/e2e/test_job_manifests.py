@@ -69,7 +69,7 @@ def test_submitting_says_what_became_of_each(run):
     assert again.lines == ["job/m8-one submitted: it changes nothing (Duplicate)"]
     refused = two.replace("queueName", "priorityClassName: no, queueName")
     said = run("submit", "-f", "-", stdin=job_yaml("m8-one", "m8", replicas=2) + "---" + refused)
-    assert (said.code, said.lines) == (1, ["job/m8-one submitted"])
+    assert (said.code, said.lines) == (1, ["job/m8-one submitted: changed: 2 x main"])
     assert "1 job not submitted" in said.err
 
 

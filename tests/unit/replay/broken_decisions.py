@@ -250,6 +250,23 @@ def more_than_must_complete(entries: list[Entry]) -> Damaged:
     return altered(entries, lambda e: (other,) if e == made else (e,)), seq
 
 
+def reclassified() -> list[Entry]:
+    """A class has another value by the time that its job is edited."""
+    world = cell(cluster_queue({"default": 4}, {}), *CLASSES)
+    world.submit("a", priority_class="low")
+    world.settle_all()
+    world.apply({**CLASSES[0], "value": 50})
+    world.submit("a", priority_class="low", backoffLimit=3)
+    world.settle_all()
+    return world.log
+
+
+def another_value_by_an_edit(entries: list[Entry]) -> Damaged:
+    seq, updated = first(entries, WorkloadUpdated)
+    other = msgspec.structs.replace(updated, priority=50)
+    return altered(entries, lambda e: (other,) if e == updated else (e,)), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -264,6 +281,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("growth", growing, granted_no_more),
     ("completions", limited, more_than_must_complete),
     ("reservation-kept", approved, made_anew_for_a_label),
+    ("priority-kept", reclassified, another_value_by_an_edit),
 ]
 
 __all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS"]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sluice.cli.kit.edit_text import what_changed
 from sluice.cli.kit.errors import CliError
 from sluice.events.checks import CheckInputRejected, VerdictIgnored
 from sluice.events.codec import decode_commit
@@ -21,10 +22,14 @@ POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a message. `remark`: for people, '' when all is well; `refused`: why it was, else ''."""
+    """What became of a message. `remark`: for people, '' when all is well; `refused`: why it was, else ''.
+
+    `changed`: what a manifest has changed of a job that is there.
+    """
 
     remark: str = ""
     refused: str = ""
+    changed: str = ""
 
 
 async def settle(api: Api, seq: int, what: str, *, writer: str = "slices") -> str:
@@ -94,4 +99,4 @@ def _said(events: Sequence[object], seq: int) -> Answer:
                 return Answer(refused=f"{reason}{why and f', {why}'}")
             case InputsIgnored(seqs=seqs, reason=reason) if seq in seqs:
                 return Answer(f"it changes nothing ({reason})")
-    return Answer()
+    return Answer(changed=what_changed(events, seq))

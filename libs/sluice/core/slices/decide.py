@@ -149,7 +149,7 @@ def _edited(
         errors += _no_elastic_variants(state, request)
     if errors:
         return rejected(inbound, errors)
-    value, workload_uid = priority(state, request), next_uid(job, inbound.seq)
+    value, workload_uid = priority(state, request, job.record), next_uid(job, inbound.seq)
     record = new_record(request, value, job.uid, workload_uid, at, job.revision + 1, job.record.name)
     like_now = of_lineage(record, job.record)
     sized = same_but_for_size(job.record.pod_sets, record.pod_sets)

@@ -41,8 +41,14 @@ def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError,
     return within_limits(state, request, submission) if state.limits_used else request
 
 
-def priority(state: State, request: JobRequest) -> int:
-    """Return the value to schedule by."""
+def priority(state: State, request: JobRequest, now: WorkloadRecord | None = None) -> int:
+    """Return the value to schedule by; *now*: the workload of the live job that the manifest is for.
+
+    A class is looked up when a job names it, as in Kueue: whatever becomes of its value later, the job
+    keeps the one that it has, until its manifest names another class.
+    """
+    if now is not None and request.priority_class and request.priority_class == now.priority_class:
+        return now.priority
     if request.priority_class:
         return state.priorities.get(request.priority_class, 0)
     return request.priority or 0
@@ -204,7 +210,7 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
         if isinstance(held.data, Submission):
             request = read(held.data, state)
             if isinstance(request, JobRequest):
-                value, new_uid = priority(state, request), next_uid(job, held.seq)
+                value, new_uid = priority(state, request, job.record), next_uid(job, held.seq)
                 record = new_record(request, value, job.uid, new_uid, at, job.revision + 1, job.record.name)
                 return WorkloadCreated(cause=held.seq, workload=record)
     return WorkloadCreated(cause=cause, workload=again(job, cause, at))

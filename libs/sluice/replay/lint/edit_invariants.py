@@ -139,6 +139,49 @@ def _too_many(state: State, key: WorkloadKey, pod_sets: Sequence[PodSet]) -> Ite
             yield f"{key} asks for {pods.count} pods of {pods.name}, and {most} must complete"
 
 
-EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver, CompletionsObserver)
+class PriorityObserver(Observer):
+    """A job's priority changes only with the class that it names, whatever becomes of that one's value."""
+
+    name = "priority-kept"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.named: dict[str, tuple[str, int]] = {}
+        """Uid of a job -> the class that it names, and the priority that it has had since."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            WorkloadCreated: self._created,
+            WorkloadUpdated: self._updated,
+            WorkloadDeleted: self._over,
+            WorkloadFinished: self._over,
+        }
+
+    def _created(self, _: State, event: WorkloadCreated) -> Iterator[str]:
+        record = event.workload
+        if record.job is not None:
+            yield from self._has(record.key, record.job.uid, record.priority_class, record.priority)
+
+    def _updated(self, state: State, event: WorkloadUpdated) -> Iterator[str]:
+        job = state.by_workload.get(event.workload)
+        if job is None or (event.priority is None and event.priority_class is None):
+            return
+        record = job.pending if job.pending is not None and job.pending.key == event.workload else job.record
+        yield from self._has(event.workload, job.uid, record.priority_class, record.priority)
+
+    def _has(self, key: WorkloadKey, job_uid: str, priority_class: str, value: int) -> Iterator[str]:
+        before = self.named.get(job_uid)
+        self.named[job_uid] = (priority_class, value)
+        if before is not None and priority_class and before[0] == priority_class and before[1] != value:
+            yield f"{key} has priority {value} instead of {before[1]}, its job names {priority_class} still"
+
+    def _over(self, state: State, event: WorkloadDeleted | WorkloadFinished) -> Iterable[str]:
+        if event.workload not in state.by_workload and len(self.named) > 2 * len(state.jobs) + 1_000:
+            live = {job.uid: None for job in state.jobs.values()}
+            self.named = {uid: had for uid, had in self.named.items() if uid in live}
+        return ()
+
+
+EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver, CompletionsObserver, PriorityObserver)
 
 __all__ = ["EDIT_OBSERVERS"]

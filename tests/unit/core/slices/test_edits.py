@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluice.core.slices.naming import workload_name
+from sluice.core.slices.state import Phase
 from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
@@ -206,6 +207,65 @@ def test_priority_of_a_running_job_may_change(world: World) -> None:
     (event,) = world.submit(priority_class="high")
     assert isinstance(event, WorkloadUpdated)
     assert (event.priority, event.pod_sets) == (7, None)
+
+
+CHANGED: dict[str, dict[str, Any]] = {
+    "a label": {"labels": {"team": "y"}},
+    "an annotation": {"annotations": {"kueue.x-k8s.io/priority-boost": "5"}},
+    "what is no matter of its pods": {"backoffLimit": 3},
+    "its size": {"parallelism": 3},
+    "its pods": {"command": ["false"]},
+}
+
+
+@pytest.mark.parametrize("elastic", [False, True], ids=["plain", "elastic"])
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize("state", ["pending", "reserved", "running", "stopped and inactive"])
+def test_a_new_value_of_a_class_is_for_new_jobs(
+    world: World, state: str, change: dict[str, Any], elastic: bool
+) -> None:
+    """As in Kueue: a job keeps the priority that it has until it names another class, whatever is edited.
+
+    Likewise when the class was deleted and made again, and for all workloads that the job gets since.
+    """
+
+    def made(change: dict[str, Any], priority_class: str = "top") -> dict[str, Any]:
+        metadata = {name: change[name] for name in ("labels", "annotations") if name in change}
+        fields = {name: value for name, value in change.items() if name not in metadata}
+        job = manifest(priority_class=priority_class, **fields)
+        annotations = {"kueue.x-k8s.io/elastic-job": "true"} if elastic else {}
+        job["metadata"]["labels"] |= metadata.get("labels", {})
+        job["metadata"]["annotations"] = annotations | metadata.get("annotations", {})
+        return job
+
+    world.apply_object("WorkloadPriorityClass", "top", value=2000)
+    world.apply_object("WorkloadPriorityClass", "low", value=1)
+    world.job("JobSubmitted", made({}))
+    if state == "reserved":
+        world.reserve()
+    elif state != "pending":
+        world.admit()
+    if state == "stopped and inactive":
+        world.job("JobDeactivated", {})
+        world.evict()
+        world.job("JobStopped", {"attempt": 1})
+        world.release()
+    world.apply_object("WorkloadPriorityClass", "top", value=5)
+    if state == "running" and "command" in change:
+        change = {"parallelism": 3}
+    world.job("JobSubmitted", made(change))
+    if world.state_of().phase is Phase.STOPPING:
+        world.job("JobStopped", {"attempt": 1})
+
+    def priorities() -> set[int]:
+        job = world.state_of()
+        return {record.priority for record in (job.record, job.pending) if record is not None}
+
+    assert priorities() == {2000}
+    world.job("JobSubmitted", made(change, "low"))
+    assert priorities() == {1}
+    world.job("JobSubmitted", made(change))
+    assert priorities() == {5}
 
 
 def test_what_must_not_change(world: World) -> None:

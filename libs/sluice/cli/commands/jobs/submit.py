@@ -276,7 +276,7 @@ async def _report(
             failed += 1
             CliError(f"{label} was not submitted (event {seq}): {answer.refused}").show()
             continue
-        click.echo(f"{label} submitted{aside(answer.remark)}")
+        click.echo(f"{label} submitted{aside(answer.remark or answer.changed)}")
         if submitted is not None:
             submitted[request.key] = seq
     return failed

@@ -11,6 +11,8 @@ WORKERS ?= 3
 FUZZ ?= 10
 MINUTES ?= 1
 STEPS ?= 2000
+# The order of the tests comes from the commit: the same commit has the same order everywhere, the next one another.
+ORDER ?= $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1)")
 
 ##@ Use it
 .PHONY: run
@@ -24,11 +26,11 @@ shell: .venv/ready ## A shell with `sluice` on PATH
 ##@ Work on it
 .PHONY: test
 test: .venv/ready ## All tests (unit, property, conformance, integration, e2e), WORKERS=3 at a time
-	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal
+	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
 
 .PHONY: unit
 unit: .venv/ready ## The instant tests: no server, no processes
-	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/unit
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --randomly-seed=$(ORDER) tests/unit
 
 .PHONY: fix
 fix: .venv/ready ## Sort imports, format, and mend what ruff can mend

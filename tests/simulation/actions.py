@@ -588,7 +588,7 @@ class Actions:
             ):  # an autoscaler that cannot make up its mind
                 data = JobScaled(pod_sets=self.jobs.pod_sets(before))
                 self.cell.message(f"job.default.{name}", "JobScaled", data)
-            self.cell.watchman.touched_by_people(None)
+            self.cell.watchman.touched_by_people()
             return True
         self.cell.submit(self.jobs.edited(before))
         return True
@@ -601,7 +601,7 @@ class Actions:
         job = self.cell.watchman.slices.jobs[JobKey(f"default/{name}")]
         data = JobDeactivated() if job.record.active else JobActivated()
         self.cell.message(f"job.default.{name}", type(data).__name__, data)
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
         return True
 
     def delete_job(self) -> bool:
@@ -609,7 +609,7 @@ class Actions:
         if not name:
             return False
         self.cell.message(f"job.default.{name}", "JobDeleted", JobDeleted())
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
         return True
 
     def edit(self) -> bool:
@@ -618,12 +618,12 @@ class Actions:
             return False
         if not self.cell.apply(found):
             self.grammar.note(found)
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
         return True
 
     def delete(self) -> bool:
         kind, name = self.grammar.deletion()
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
         return bool(name) and self.cell.delete(kind, name)
 
     def make_again(self) -> bool:
@@ -641,7 +641,7 @@ class Actions:
             return False
         if not self.cell.apply(found):
             self.grammar.note(found)
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
         return True
 
     def late_copy(self) -> bool:

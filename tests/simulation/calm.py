@@ -17,6 +17,7 @@ from sluice.services.agent.pods import Pod
 from .actions import RUNS, Actions
 from .cell import Cell
 from .choices import Choices
+from .executors import Executor
 from .log import SECOND, steps_of
 from .plain import must_run
 from .pods import BEGINNING, ENDING, Work
@@ -84,7 +85,7 @@ class Calm:
         """End all faults."""
         cell = self.cell
         cell.calm = True
-        cell.watchman.touched_by_people(None)
+        cell.watchman.touched_by_people()
         for replica in cell.replicas:
             replica.skew = 0
             replica.paused = False
@@ -170,11 +171,13 @@ class Calm:
         found = False
         for executor in self.cell.executors:
             life = executor.life
-            assert life is not None
+            if life is None or not self._awake(executor):
+                continue
             if life.ended:
                 executor.begin()
                 continue
-            found |= self._did(life.follow(10_000))
+            if executor.connected:
+                found |= self._did(life.follow(10_000))
             while life.asked:
                 does = isinstance(life.asked[0].request, Publish | PutClaim | Recover)
                 life.answer(life.asked[0])
@@ -184,6 +187,9 @@ class Calm:
                 found |= self._work(work)
             self.cell.watchman.ran()
         return found
+
+    def _awake(self, _executor: Executor) -> bool:
+        return True
 
     def _work(self, work: Work) -> bool:
         """Pods begin, and end when they are told to; every third round what runs has done its work."""
@@ -368,7 +374,6 @@ def configure(fresh: Cell, cell: Cell) -> None:
 def idle(fresh: Cell, cell: Cell) -> Actions:
     """Give a fresh cell the executors and controllers of another."""
     from .controllers import Controller
-    from .executors import Executor
     from .grammar import Grammar
     from .jobs import JobGrammar
 

@@ -251,7 +251,7 @@ class Cell:
         self.manifests[name] = found
         self.message(f"job.default.{name}", "JobSubmitted", found)
         self.stats.jobs += 1
-        self.watchman.touched_by_people(JobKey(f"default/{name}"))
+        self.watchman.touched_by_people()
 
     # presence
 

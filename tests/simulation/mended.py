@@ -180,6 +180,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
+        scene="heirs",
     ),
     Mutant(
         "B6",
@@ -617,6 +618,7 @@ MENDED: tuple[Mutant, ...] = (
                 "attempt.owner = answer.last, None",
             ),
         ),
+        scene="claims",
     ),
     Mutant(
         "REFUSE-slices",

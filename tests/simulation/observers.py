@@ -9,7 +9,7 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.state import Job, Phase, State
-from sluice.core.world.charging import needs
+from sluice.core.world.charging import inherited, needs
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, JobKey, WorkloadKey
@@ -194,12 +194,47 @@ class KeptObserver(Observer):
                     yield f"{key} has quota that {one.workload.key} waits for while its victims leave"
 
 
+class EnoughObserver(Observer):
+    """Whom a workload preempts leave it the room that it needs, whatever siblings go on to hold (CA10)."""
+
+    name: ClassVar[str] = "preempts-enough"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.issued: dict[WorkloadKey, PreemptionIssued] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {PreemptionIssued: self._issued}
+
+    def _issued(self, _: SchedulerState, event: PreemptionIssued) -> Iterable[str]:
+        self.issued[event.workload] = event
+        return ()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        if not self.issued:
+            return
+        issued, self.issued = self.issued, {}
+        world = state.world
+        for key, event in issued.items():
+            waiting = _waiting(state, key)
+            if waiting is None or waiting.recheck:
+                continue
+            victims = [world.workloads[name] for name in event.victims if name in world.workloads]
+            with without(world, victims) as trial:
+                for heir in [heir for each in victims for heir in inherited(world, each)]:
+                    trial.charge(world.cluster_queues[heir[0].cluster_queue].node, heir[1])
+                node = world.cluster_queues[waiting.workload.cluster_queue].node
+                if not world.tree.fits(node, waiting.usage):
+                    gone = ", ".join(event.victims)
+                    yield f"{key} preempts {gone}, and has not the room that it needs when they have gone"
+
+
 def _waiting(state: SchedulerState, key: WorkloadKey) -> Preemptor | None:
     workload = state.world.workloads.get(key)
     peers = workload.peers if workload is not None else None
     return None if peers is None else peers.waiting
 
 
-MORE: tuple[type[Observer], ...] = (SharedObserver, StaysReadyObserver, KeptObserver)
+MORE: tuple[type[Observer], ...] = (SharedObserver, StaysReadyObserver, KeptObserver, EnoughObserver)
 
 __all__ = ["MORE"]

@@ -102,8 +102,17 @@ class Work:
             return
         self.proc.lost = self._is_lost()
         self.machine = Pods(self.plan, TIMING)
-        self.executor.cell.truth.start(self.proc)
+        self._once()
+        executor.cell.truth.start(self.proc)
         self._do(self.machine.begin(self.now))
+
+    def _once(self) -> None:
+        """An attempt is begun by one process: whoever takes it up after that one ends it."""
+        cell, entry = self.executor.cell, self.entry
+        before = cell.truth.begun.setdefault((entry.uid, entry.attempt), self.life.instance)
+        if before != self.life.instance:
+            text = f"attempt {entry.attempt} of {entry.job} is begun by {self.life.instance}"
+            cell.watchman.fail("begun-once", f"{text}, and was by {before}")
 
     def _is_lost(self) -> bool:
         """Has the cell declared the executor lost since it took the attempt? It does not know yet."""

@@ -698,6 +698,90 @@ def _promised(stage: Stage) -> None:
     stage.settle()
 
 
+def _heirs(choices: Choices) -> list[Manifest]:
+    """Return a queue whose variants share cpu, and one beside it that takes back what is lent."""
+    policy = racing(best=["f0", "f1"], rest=["f0", "f2"])
+    rules = [{"name": "check-a", "onFlavors": ["f1"]}]
+    within = choices.pick(("LowerPriority", "LowerOrNewerEqualPriority"))
+    groups = (quotas("cpu", f0=choices.pick((2, 3, 4))), quotas("gpu", f1=1, f2=choices.pick((1, 2))))
+    return [
+        check("check-a", "ctl-a"),
+        queue(
+            "q0",
+            *groups,
+            cohort="c0",
+            checks=rules,
+            concurrentAdmissionPolicy=policy,
+            preemption={**ANY_LOWER, "withinClusterQueue": within},
+        ),
+        queue("q1", quotas(f0=choices.pick((2, 3, 1))), cohort="c0", preemption=ANY_LOWER),
+    ]
+
+
+def _sibling_holds_on(stage: Stage) -> None:
+    """Somebody needs what a variant holds together with a sibling, beside others who hold some of it."""
+    choices = stage.choices
+    stage.answers = False
+    if choices.chance(0.3):
+        stage.submit("j0", "q1", 1, cpu=1, priority=choices.pick(("low", "middle")))
+        stage.settle()
+    stage.submit("j1", "q0", 1, cpu=choices.pick((3, 2, 4)), gpu=1, priority="low")
+    stage.settle()
+    if choices.chance(0.4):
+        stage.submit("j2", "q0", 1, cpu=1, gpu=choices.below(2), priority=choices.pick(("low", "middle")))
+        stage.settle()
+    more = {"gpu": 1} if choices.chance(0.2) else {}
+    to = choices.pick(("q1", "q0")) if not more else "q0"
+    stage.submit("j3", to, 1, cpu=choices.pick((2, 3, 1)), priority="high", **more)
+    stage.settle()
+    stage.answers = True
+    stage.settle()
+
+
+# Executors
+
+
+def _plain(choices: Choices) -> list[Manifest]:
+    return [queue("q0", quotas(f0=choices.pick((2, 4))), preemption=ANY_LOWER)]
+
+
+def _claims_are_lost(stage: Stage) -> None:
+    """The claims of attempts at work are lost, others find them free, and their owners are away or asleep."""
+    choices = stage.choices
+    team = stage.team(choices.between(2, 3))
+    stage.submit("j0", "q0", 1, cpu=2, priority="low")
+    stage.settle()
+    if choices.chance(0.4):
+        # Of a second attempt the log is read before it is begun.
+        stage.submit("j1", "q0", 1, cpu=4, priority="high")
+        stage.settle()
+        stage.end("j1")
+        stage.settle()
+    for _ in range(choices.between(1, 2)):
+        away = []
+        for each in team:
+            match choices.below(6):
+                case 0:
+                    each.cut()
+                    away.append(each)
+                case 1:
+                    each.crash()
+                    away.append(each)
+        stage.asleep = [each.name for each in team if choices.chance(0.4)]
+        if choices.chance(0.8):
+            stage.cell.claims.lose()
+        stage.wait(choices.pick((3, 12, 1)))
+        stage.settle()
+        stage.asleep = ()
+        for each in away:
+            if each.alive:
+                each.reconnect()
+            else:
+                each.begin()
+        stage.wait(choices.pick((3, 1, 12)))
+        stage.settle()
+
+
 SCENES: dict[str, Scene] = {
     "several-sets": Scene("pod sets that leave each other too little", _flavors, _several_sets),
     "siblings-wait": Scene("variants that wait for the pods of others", _ready_first, _siblings_wait),
@@ -730,6 +814,8 @@ SCENES: dict[str, Scene] = {
     "explicit": Scene("explicit variants edited", _explicit, _variants_are_edited, ("racing",)),
     "shared": Scene("variants that share", _shared, _two_variants_hold, ("checks", "racing")),
     "promised": Scene("a gate that closes on a promise", _guarded, _promised, ("checks", "racing")),
+    "heirs": Scene("a victim whose sibling goes on to hold", _heirs, _sibling_holds_on, ("checks", "racing")),
+    "claims": Scene("claims that are lost", _plain, _claims_are_lost),
 }
 
 

@@ -13,6 +13,7 @@ from sluice.services.agent.pods import Pod
 
 from .calm import ALARMS, Calm
 from .choices import Choices
+from .executors import Executor
 from .grammar import KUEUE, OWN, Manifest, manifest
 from .log import SECOND, steps_of
 from .pods import BEGINNING, ENDING, Work
@@ -109,6 +110,9 @@ class _Rounds(Calm):
             return super()._controllers()
         return sum(self._did(each.follow(10_000)) for each in self.cell.controllers) > 0
 
+    def _awake(self, executor: Executor) -> bool:
+        return executor.name not in self.stage.asleep
+
     def _work(self, work: Work) -> bool:
         name = work.entry.job.partition("/")[2]
         found = self._did(work.tick())
@@ -130,6 +134,8 @@ class Stage:
     """The jobs whose pods start as soon as they are told to."""
     stops: Container[str] = ALL
     """The jobs whose pods end as soon as they are told to."""
+    asleep: Container[str] = ()
+    """The executors that do nothing, although they are there."""
     rounds: _Rounds = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +160,7 @@ class Stage:
             raise ValueError("; ".join(refused))
         for each in manifests:
             self.actions.grammar.note(each)
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
 
     def edit(self, kind: str, name: str, **spec: Any) -> None:
         """Change parts of an object's spec; None takes one out."""
@@ -217,9 +223,17 @@ class Stage:
 
     def sizes(self, name: str, **counts: int) -> None:
         self.cell.message(f"job.default.{name}", "JobScaled", JobScaled(pod_sets=counts))
-        self.cell.watchman.touched_by_people(None)
+        self.cell.watchman.touched_by_people()
 
     # time and the others
+
+    def team(self, count: int) -> list[Executor]:
+        """Return the executors, who are *count* at least from now on; each takes any work."""
+        cell = self.cell
+        for number in range(len(cell.executors), count):
+            cell.executors.append(Executor(cell, f"e{number}"))
+            cell.executors[-1].begin()
+        return cell.executors
 
     def settle(self) -> None:
         """Let everybody do what there is to do, as the stage allows."""

@@ -48,6 +48,8 @@ class Truth:
     succeeded: dict[tuple[JobKey, str], str] = field(default_factory=dict)
     """(job, uid) whose work was really done -> by whom."""
     started: int = 0
+    begun: dict[tuple[str, int], str] = field(default_factory=dict)
+    """(uid, attempt) -> the process that has begun it."""
     changed: dict[JobKey, None] = field(default_factory=dict)
     """Jobs whose processes were started or resized since they were looked at."""
 

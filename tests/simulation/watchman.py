@@ -137,12 +137,9 @@ class Watchman:
     def unfinished_jobs(self, namespace: str) -> int:  # noqa: ARG002
         return len(self.slices.jobs)
 
-    def touched_by_people(self, job: JobKey | None) -> None:
+    def touched_by_people(self) -> None:
         """Somebody has submitted or edited something: what circles is counted anew."""
-        if job is None:
-            self.preempted.clear()
-        else:
-            self.preempted.clear()
+        self.preempted.clear()
 
     # entries
 

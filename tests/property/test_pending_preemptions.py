@@ -64,7 +64,8 @@ def test_nobody_is_preempted_before_checks_allow_it(seed: int, actions: int) -> 
                 allowed[event.workload] = None
             Scheduler().apply(state, event, entry.seq, entry.at)
             continue
-        issued = [e.workload for e in entry.events if isinstance(e, PendingPreemptionsIssued)]
+        # Where nobody is left to preempt, nobody need allow it.
+        issued = [e.workload for e in entry.events if isinstance(e, PendingPreemptionsIssued) and e.victims]
         promised = [
             e.workload for e in entry.events if isinstance(e, QuotaReserved) and e.preemptions_pending
         ]

@@ -9,6 +9,7 @@ from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
     Evicted,
+    PendingPreemptionsIssued,
     Preempted,
     PreemptionIssued,
     QuotaReserved,
@@ -267,7 +268,32 @@ def another_value_by_an_edit(entries: list[Entry]) -> Damaged:
     return altered(entries, lambda e: (other,) if e == updated else (e,)), seq
 
 
-LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting)
+def promised() -> list[Entry]:
+    """A job is to preempt another once its check allows it; that one ends by itself."""
+    world = checked_cell("gpu", quota=2, preemption=LOWER)
+    world.check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    for each in CLASSES:
+        world.apply(each)
+    world.submit("a", cpu=2, priority_class="low")
+    world.settle()
+    world.say("a", "gpu", "Ready")
+    world.settle()
+    world.submit("b", cpu=2, priority_class="high")
+    world.settle()
+    world.report("a", "JobFinished", success=True)
+    world.settle()
+    world.run_until(60)
+    world.say("b", "gpu", "Ready")
+    world.settle()
+    return world.log
+
+
+def nobody_to_preempt(entries: list[Entry]) -> Damaged:
+    seq, issued = first(entries, PendingPreemptionsIssued)
+    return without(entries, issued), seq
+
+
+LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
     ("wanted-variants", race, variant_not_made),
@@ -281,6 +307,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("growth", growing, granted_no_more),
     ("completions", limited, more_than_must_complete),
     ("reservation-kept", approved, made_anew_for_a_label),
+    ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),
 ]
 

@@ -230,7 +230,9 @@ _TEXTS: dict[str, Callable[[Fields], str]] = {
     "ParentMarked": lambda _: "has variants, which queue for it",
     "ParentReleased": lambda _: "has stopped",
     "ParentUnmarked": lambda _: "is an ordinary workload again",
-    "PendingPreemptionsIssued": lambda e: f"preempts {_names(e)} now",
+    "PendingPreemptionsIssued": lambda e: (
+        f"preempts {_names(e)} now" if e.get("victims") else "needs to preempt nobody any more"
+    ),
     "PreemptionGateClosed": lambda e: f"may not preempt any more ({e.get('gate')})",
     "PreemptionGateOpened": lambda e: f"may preempt ({e.get('gate')})",
     "PreemptionIssued": lambda e: f"waits for {_names(e)} to stop, {_needed(e)} in all",

@@ -14,6 +14,7 @@ from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.preemption_rules import may_issue, needs_nobody
 from sluice.core.world.reservations import Trial
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, WorkloadKey
@@ -27,15 +28,26 @@ from sluice.events.scheduler import (
 
 
 def issue(world: World, pending: QueueManager) -> list[Event]:
-    """Return what becomes of the first claimant whose preemptions are allowed; [] when there is none."""
-    if not world.claims.due:
-        return []
-    claimant = min((world.workloads[key] for key in world.claims.due), key=_rank)
-    cause = world.claims.due[claimant.key]
+    """Return what becomes of the first claimant whose preemptions are allowed, or not needed any more.
+
+    [] when there is none. For whom nobody has to go, nobody has to be asked: its reservation is one like all
+    others, and waits for its checks only.
+    """
+    for claimant in sorted((world.workloads[key] for key in world.claims.due), key=_rank):
+        if may_issue(world, claimant) or needs_nobody(world, claimant):
+            events = _issued(world, pending, claimant, world.claims.due[claimant.key])
+            if events:
+                return events
+    return []
+
+
+def _issued(world: World, pending: QueueManager, claimant: Workload, cause: int) -> list[Event]:
     queue = world.cluster_queues[claimant.cluster_queue]
     tree = pending.queues[claimant.cluster_queue].tree
     assert tree is not None
     targets = _choose(world, claimant, queue, tree)
+    if (targets is None or targets) and not may_issue(world, claimant):
+        return []
     if targets is None:
         return [
             QuotaReleased(cause=cause, workload=claimant.key),

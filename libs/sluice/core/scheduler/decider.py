@@ -38,8 +38,8 @@ class Scheduler:
         due = lifecycle.decide(state.world, state.lifecycle, at)
         if due:
             return due
-        if state.world.claims.due:
-            return issue(state.world, state.pending)
+        if state.world.claims.due and (issued := issue(state.world, state.pending)):
+            return issued
         if state.statuses_due or state.local_statuses_due:
             return tuple(queue_status.changes(state))
         if not state.pending.busy:

@@ -18,7 +18,7 @@ from sluice.core.world.workload_slices import successor
 from sluice.events.base import Micros, WorkloadKey
 
 from . import fold_preemption_history
-from .fold_pending_preemptions import unclaim, victim_gone
+from .fold_pending_preemptions import quota_freed, unclaim, victim_gone
 from .placement import place, place_siblings
 from .state import SchedulerState
 
@@ -101,6 +101,8 @@ def wake_tree(state: SchedulerState, workload: Workload, cause: int, flavors: It
         state.pending.victim_gone(workload.key)
         if state.world.claims:
             victim_gone(state, workload.key, cause)
+    if state.world.claims and queue is not None and queue.tree is not None:
+        quota_freed(state, queue.tree.members, cause)
 
 
 def freed_flavors(state: SchedulerState, workload: Workload) -> Iterable[str]:

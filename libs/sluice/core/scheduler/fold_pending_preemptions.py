@@ -1,11 +1,11 @@
 """Fold of what becomes of pending preemptions (AC6). See `claims`."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from sluice.core.lifecycle.due import look
 from sluice.core.world.charging import recharge
 from sluice.core.world.pending_preemptions import ISSUED, PENDING
-from sluice.core.world.preemption_rules import may_issue
+from sluice.core.world.preemption_rules import may_issue, needs_nobody
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import successor
 from sluice.events.base import Micros, WorkloadKey
@@ -55,6 +55,16 @@ def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
         place(state, after)
 
 
+def quota_freed(state: SchedulerState, queues: Container[str], cause: int) -> None:
+    """In the tree of *queues* there is more: who waits to preempt there may need nobody's going any more."""
+    claims = state.world.claims
+    for name, claimants in claims.by_queue.items():
+        if name in queues:
+            for claimant in claimants.values():
+                if claimant.key not in claims.due or not may_issue(state.world, claimant):
+                    refresh_due(state, claimant, cause)
+
+
 def victim_replaced(state: SchedulerState, old: WorkloadKey, new: WorkloadKey) -> None:
     """A new slice has taken the place of a victim: it is to go instead (WS6)."""
     claims = state.world.claims
@@ -87,9 +97,9 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
 
 
 def refresh_due(state: SchedulerState, workload: Workload, cause: int) -> None:
-    """Note whether the workload's pending preemptions may be issued now."""
+    """Note whether the workload's pending preemptions may be issued now, or perhaps need nobody to go."""
     due = state.world.claims.due
-    if may_issue(state.world, workload):
+    if may_issue(state.world, workload) or needs_nobody(state.world, workload):
         due[workload.key] = cause
     else:
         due.pop(workload.key, None)
@@ -127,6 +137,7 @@ __all__ = [
     "claim",
     "fold_allowed",
     "fold_issued",
+    "quota_freed",
     "refresh_all",
     "refresh_due",
     "unclaim",

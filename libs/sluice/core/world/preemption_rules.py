@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueueSpec
 from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.events.base import PodSetAssignment
@@ -32,4 +33,29 @@ def may_issue(world: World, claimant: Workload) -> bool:
     return queue is not None and not waits_for_checks(world, queue.spec, claimant.assignment or ())
 
 
-__all__ = ["may_issue", "waits_for_checks"]
+def needs_nobody(world: World, claimant: Workload) -> bool:
+    """May it be that nobody has to go any more for what *claimant* has reserved with preemptions pending?
+
+    All of its victims have gone by themselves, or what is charged fits without anybody's going, as quota was
+    freed or raised meanwhile. Whether it keeps to what is promised to others, a trial has to tell.
+    """
+    if claimant.preemptions != PENDING:
+        return False
+    queue = world.cluster_queues.get(claimant.cluster_queue)
+    if queue is None:
+        return False
+    node = queue.node
+    nominal_only = _must_not_borrow(world, claimant)
+    return not claimant.victims or all(
+        node.available(fr) >= 0 and not (nominal_only and node.used(fr) > node.nominal(fr))
+        for fr in claimant.usage
+    )
+
+
+def _must_not_borrow(world: World, workload: Workload) -> bool:
+    return workload.record.cannot_borrow and enabled(
+        world.config.feature_gates, "WorkloadAdmissionConstraints"
+    )
+
+
+__all__ = ["may_issue", "needs_nobody", "waits_for_checks"]

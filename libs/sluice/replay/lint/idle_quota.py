@@ -17,6 +17,7 @@ from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.preemption_rules import may_issue
 from sluice.core.world.variants import Standing, standing, yields
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, PodSet
@@ -30,7 +31,9 @@ def idle(state: SchedulerState, *, settled: bool = False) -> Iterator[str]:
     `settled`: it has been asked, and has not.
     """
     pending, world = state.pending, state.world
-    if not settled and (pending.busy or state.lifecycle.due or world.claims.due):
+    if not settled and (pending.busy or state.lifecycle.due):
+        return
+    if not settled and any(may_issue(world, world.workloads[key]) for key in world.claims.due):
         return
     if blocks_admission(world.config) and state.not_ready:
         return

@@ -14,6 +14,7 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, WorkloadKey
@@ -182,6 +183,31 @@ def _free(world: World, workload: Workload, queue: ClusterQueue) -> bool:
     return found.mode is Mode.FIT or (found.mode is Mode.PREEMPT and bool(oracle.targets(free, found)))
 
 
-PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver)
+class PromiseObserver(Observer):
+    """No preemption stays pending that nobody needs: what is charged fits, with all who were to go (AC6).
+
+    Judged where nobody waits in the queues of the tree for what is kept for him.
+    """
+
+    name: ClassVar[str] = "needed-promise"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {}
+
+    def stood(self, state: SchedulerState, folded: int) -> Iterator[str]:  # noqa: ARG002
+        world = state.world
+        for name, claimants in world.claims.by_queue.items():
+            queue, pending = world.cluster_queues.get(name), state.pending.queues.get(name)
+            if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
+                continue
+            for claimant in claimants.values():
+                overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
+                if claimant.preemptions == PENDING and not claimant.record.cannot_borrow and not overdrawn:
+                    victims = ", ".join(claimant.victims) or "nobody"
+                    yield f"{claimant.key} is to preempt {victims}, and all that is reserved fits beside it"
+
+
+PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver, PromiseObserver)
 
 __all__ = ["PREEMPTION_OBSERVERS"]

@@ -15,7 +15,7 @@ from sluice.events.scheduler import (
     QuotaReleased,
     QuotaReserved,
 )
-from sluice.events.slices import WorkloadUpdated
+from sluice.events.slices import ReclaimablePodsUpdated, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
 from tests.unit.core.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
@@ -183,6 +183,71 @@ def test_nobody_is_preempted_when_nobody_is_in_the_way_any_more() -> None:
     cell.finish("low")
     cell.settle()
     assert admitted(cell.ready("high")) == ["high"]
+
+
+def settled_without(events: Sequence[Event]) -> list[str]:
+    """Return whose pending preemptions have come to an end without anybody's going."""
+    assert evicted(events) == []
+    return [names(e.workload) for e in events if isinstance(e, PendingPreemptionsIssued) and not e.victims]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("change", ["the victim ends", "another ends", "more quota", "fewer pods"])
+def test_a_promise_that_needs_nobody_is_a_reservation_like_others(change: str, restart: bool) -> None:
+    """AC6: preemptions wait for leave. Where nobody is left to preempt there is nothing to wait with."""
+    cell = cell_with({"low": 6, "other": 4})
+    cell.submit("high", "q", 4, priority=5)
+    (victim,) = reserved(cell.settle())["high"]
+    other = {"low": "other", "other": "low"}[victim]
+    match change:
+        case "the victim ends":
+            cell.finish(victim)
+        case "another ends":
+            cell.finish(other)
+        case "more quota":
+            cell.queue("q", 14, **LOWER, **checks("late"))
+        case _:
+            cell.put(ReclaimablePodsUpdated(cause=0, workload=key(other), pods={"main": 1}))
+    if restart:
+        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    assert settled_without(cell.settle()) == ["high"]
+    assert cell.pending() == {}
+    assert admitted(cell.ready("high")) == ["high"]
+
+
+def test_a_promise_that_needs_some_of_its_victims_goes_on() -> None:
+    cell = cell_with({"a": 5, "b": 5})
+    cell.submit("high", "q", 10, priority=5)
+    cell.settle()
+    cell.finish("a")
+    assert settled_without(cell.settle()) == []
+    assert cell.pending() == {"high": ["b"]}
+
+
+def test_of_two_promises_each_needs_its_own() -> None:
+    """What has become free for the one is not free for the other."""
+    cell = cell_with({"a": 5, "b": 5})
+    cell.submit("one", "q", 5, priority=5)
+    cell.submit("two", "q", 5, priority=5)
+    cell.settle()
+    ((_, first), (name, second)) = sorted(cell.pending().items())
+    cell.finish(*first)
+    assert settled_without(cell.settle()) == ["one"]
+    assert cell.pending() == {name: second}
+    assert evicted(cell.allow(name)) == second
+
+
+def test_quota_that_is_cut_is_not_there_because_nobody_is_left() -> None:
+    """Its victim has gone, and so has the quota that it had: whom to preempt is chosen when it may."""
+    cell = cell_with({"low": 6, "other": 4})
+    cell.submit("high", "q", 6, priority=5)
+    assert reserved(cell.settle()) == {"high": ["low"]}
+    cell.queue("q", 6, **LOWER, **checks("late"))
+    cell.settle()
+    cell.finish("low")
+    assert settled_without(cell.settle()) == []
+    assert cell.pending() == {"high": []}
+    assert evicted(cell.allow("high")) == ["other"]
 
 
 def test_victims_are_chosen_anew() -> None:

@@ -157,6 +157,8 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Warning", event.reason, event.message)
         case PendingPreemptionsIssued():
             message = f"The pending preemption of {len(event.victims)} workload(s) is issued"
+            if not event.victims:
+                message = "Nobody has to be preempted any more for what is reserved"
             return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
         case BlockedOnPreemptionGates():
             return Notice(seq, at, "Normal", "PreemptionGated", event.message)

@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -43,12 +44,32 @@ def usage_of(pid: int) -> Usage:
         return Usage()
 
 
+class Process(Protocol):
+    """What is asked of a service's process, a `subprocess.Popen` or `tests.support.forked.Forked`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, which: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str], log_path: Path) -> Process:
+    """Start a process that writes what it says to a file."""
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env
+        )
+
+
 @dataclass
 class Service:
     """One process of one service. `label` tells replicas apart that are not alike, as agents are."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: Process
     log_path: Path
     label: str = ""
     paused: bool = False
@@ -127,21 +148,12 @@ class System:
         label = label or name
         number = sum(1 for service in self.services if service.label == label)
         log_path = self.directory / f"{label}-{number}.log"
-        with log_path.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, *command] if command else service_command(name),
-                cwd=ROOT,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env={
-                    **os.environ,
-                    "SLUICE_CELL": self.cell,
-                    "SLUICE_NATS_URL": self.url,
-                    **self.env,
-                    **(env or {}),
-                },
-            )
+        own = {"SLUICE_CELL": self.cell, "SLUICE_NATS_URL": self.url}
+        process = spawn(
+            [sys.executable, *command] if command else service_command(name),
+            {**os.environ, **own, **self.env, **(env or {})},
+            log_path,
+        )
         service = Service(name, process, log_path, label)
         self.services.append(service)
         return service

@@ -19,6 +19,8 @@ from .scenario import Scenario, manifests
 
 CHUNK = 200
 """Objects per apply request: well below the server's largest message."""
+REST_S = 1.0
+"""After which nobody has anything to do with a new configuration any more."""
 
 
 def run(scenario: Scenario, timeout_s: float = 600, env: dict[str, str] | None = None) -> dict[str, object]:
@@ -31,17 +33,15 @@ def run(scenario: Scenario, timeout_s: float = 600, env: dict[str, str] | None =
         return uvloop.run(_run(scenario, system, timeout_s))
 
 
-async def apply(client: Client, objects: list[dict[str, object]], cell: str = "main") -> int:
-    """Apply configuration as `sluice apply` does; returns the log sequence that holds all of it."""
-    seq = 0
+async def apply(client: Client, objects: list[dict[str, object]], cell: str = "main") -> None:
+    """Apply configuration as `sluice apply` does, and let the cell come to rest."""
     for begin in range(0, len(objects), CHUNK):
         request = ApplyRequest(objects=objects[begin : begin + CHUNK])
         answer = await _ask(client, f"sluice.{cell}.api.apply", request)
         refused = [r for r in answer.results if r.outcome == "refused"]
         if refused:
             raise RuntimeError(f"configuration refused: {refused[0]}")
-        seq = answer.seq
-    return seq
+    await asyncio.sleep(REST_S)
 
 
 async def _ask(client: Client, subject: str, request: ApplyRequest) -> ChangeAnswer:
@@ -59,7 +59,6 @@ async def _run(scenario: Scenario, system: System, timeout_s: float) -> dict[str
     client = await nats.connect(system.url, pending_size=64 * 1024 * 1024)
     try:
         await apply(client, manifests(scenario))
-        await asyncio.sleep(1.0)
         before = system.usage()
         own_before = usage_of(_own_pid())
         driver = Driver(system.url, scenario)

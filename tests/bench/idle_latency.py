@@ -89,7 +89,6 @@ class Client:
 async def _run(system: System, jobs: int) -> dict[str, object]:
     control = await nats.connect(system.url)
     await apply(control, manifests(_SCENARIO))
-    await asyncio.sleep(1.0)
     client = Client(system.url)
     await client.log.open()
     seen: dict[str, tuple[int, Entry, int]] = {}

@@ -26,6 +26,7 @@ from sluice.log.runtime.runner import Runner
 from sluice.log.writer import CommitWriter
 from tests.integration.log.bank import Bank, order
 
+COMMITS, HOPS = 2000, 300
 BODY = b'{"name":"o%d","amount":1,"pad":"' + b"x" * 400 + b'"}'
 
 
@@ -140,7 +141,8 @@ async def fold_commits(log, url, events):
     assert fold.state[0] == events
 
 
-async def commit_latency(log, count=2000):
+async def commit_latency(log):
+    count = COMMITS
     writer = CommitWriter(log, "checks")
     seen = []
     with Meter("commit", count):
@@ -152,7 +154,7 @@ async def commit_latency(log, count=2000):
     report("commit_ms", p50=round(statistics.median(times), 3), p99=round(times[int(count * 0.99)], 3))
 
 
-async def hop_latency(url, count=300):
+async def hop_latency(url):
     """From publishing an order to its decision being pushed to a reader, when idle."""
     service = JetStreamLog(url, "hop")
     await service.open()
@@ -164,7 +166,7 @@ async def hop_latency(url, count=300):
     times = []
     while runner.role != "leader":  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    for n in range(count):
+    for n in range(HOPS):
         await asyncio.sleep(0.003)
         arrived.clear()
         started = time.perf_counter()
@@ -174,7 +176,7 @@ async def hop_latency(url, count=300):
             await arrived.wait()
         times.append((time.perf_counter() - started) * 1000)
     times.sort()
-    report("idle_hop_ms", p50=round(statistics.median(times), 3), p99=round(times[int(count * 0.99)], 3))
+    report("idle_hop_ms", p50=round(statistics.median(times), 3), p99=round(times[int(HOPS * 0.99)], 3))
     runner.stop()
     await task
     await tail.close()
@@ -182,7 +184,12 @@ async def hop_latency(url, count=300):
     await upstream.close()
 
 
-async def main(url, count):
+def run(messages=100_000):
+    with tempfile.TemporaryDirectory() as directory, EmbeddedServer(Path(directory)) as server:
+        uvloop.run(_run(server.url, messages))
+
+
+async def _run(url, count):
     log = await JetStreamLog(url).open()
     await fill(log, count)
     await live_read(log, count)
@@ -195,6 +202,4 @@ async def main(url, count):
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    with tempfile.TemporaryDirectory() as directory, EmbeddedServer(Path(directory)) as server:
-        uvloop.run(main(server.url, messages))
+    run(*map(int, sys.argv[1:]))

@@ -5,7 +5,6 @@ JobFinished until the second one is told to run on the better flavor. The execut
 told to stop: how long real processes take to stop and start comes on top.
 """
 
-import asyncio
 import json
 import sys
 import time
@@ -41,7 +40,6 @@ def run(moves: int = MOVES) -> dict[str, object]:
 async def _run(system: System, moves: int) -> dict[str, object]:
     control = await nats.connect(system.url)
     await apply(control, manifests(_SCENARIO))
-    await asyncio.sleep(1.0)
     client = Client(system.url)
     await client.log.open()
     took: list[float] = []

@@ -50,7 +50,6 @@ def run(moves: int = MOVES) -> dict[str, object]:
 async def _run(system: System, here: Path, moves: int) -> dict[str, object]:
     control = await nats.connect(system.url)
     await apply(control, manifests(_SCENARIO))
-    await asyncio.sleep(1.0)
     took: list[float] = []
     try:
         await _submit(control, here, "job-0")

@@ -34,6 +34,8 @@ Figures = dict[str, Any]
 LIMIT_S = 300.0
 """What no command should take; one that does is ended, and the others are asked all the same."""
 
+EVERY = 20_000
+"""Events between two snapshots, as it is by default."""
 CHANGE = "ClusterQueue/cq-0-0.spec.queueingStrategy=StrictFIFO"
 
 
@@ -145,7 +147,7 @@ def _look_back(measure: Callable[..., Asked], log: Path, source: FileSource) -> 
     middle = (source.first + end) // 2
     measure("state, middle, no snapshots", "replay", "state", "--at", str(middle), *file)
     measure("state, end, no snapshots", "replay", "state", *file)
-    measure("index", "replay", "index", str(log))
+    measure("index", "replay", "index", "--every", str(EVERY), str(log))
     measure("state, middle", "replay", "state", "--at", str(middle), *file)
     measure("state, end", "replay", "state", *file)
     measure("list of checks, middle", "replay", "state", "--show", "checks", "--at", str(middle), *file)

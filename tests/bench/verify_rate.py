@@ -107,7 +107,9 @@ def _of(writer: str, ways: list[str], path: Path) -> Figures:
     for way in ways:
         command = [sys.executable, "-m", "tests.bench.verify_rate", way, writer, str(path)]
         made[way] = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
-    events, plain = made["decode"]["count"], made["decode"]["cpu_s"]
+    events = made["decode"]["count"]
+    # At least one tick of the clock.
+    plain = max(made["decode"]["cpu_s"], 1 / os.sysconf("SC_CLK_TCK"))
     result: Figures = {"events": events}
     for way, figures in made.items():
         result[way] = {

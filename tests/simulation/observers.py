@@ -21,6 +21,7 @@ from sluice.events.scheduler import (
     QuotaReleased,
     QuotaReserved,
     WorkloadSliceReplaced,
+    WorkloadsParked,
 )
 from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady, WorkloadUpdated
 from sluice.replay.lint.observer import Observer
@@ -118,6 +119,8 @@ class KeptObserver(Observer):
     """What a preemptor waits for goes to nobody else while its victims leave (CA6, decision 0023).
 
     Judged where only those who wait for victims in their queues play a part, as jobs of one workload each.
+    And a StrictFIFO queue keeps to its order: while somebody comes before its preemptor, served, put aside
+    or waiting for ever, nothing is kept for that one.
     """
 
     name: ClassVar[str] = "kept-for-preemptors"
@@ -126,16 +129,28 @@ class KeptObserver(Observer):
     def __init__(self) -> None:
         self.came: dict[WorkloadKey, None] = {}
         """Who has got quota in this step."""
+        self.first: dict[WorkloadKey, None] = {}
+        """Who has got quota or was put aside in this step: if StrictFIFO, it was the first of its queue."""
         self.moved = False
         """Somebody has preempted, or will, in this step: who comes first was weighed anew."""
         self.waited: dict[WorkloadKey, None] = {}
         """Who waited before this step."""
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {QuotaReserved: self._reserved, PreemptionIssued: self._issued, Preempted: self._preempted}
+        return {
+            QuotaReserved: self._reserved,
+            WorkloadsParked: self._parked,
+            PreemptionIssued: self._issued,
+            Preempted: self._preempted,
+        }
 
     def _reserved(self, _: SchedulerState, event: QuotaReserved) -> Iterable[str]:
-        self.came[event.workload] = None
+        self.came[event.workload] = self.first[event.workload] = None
+        return ()
+
+    def _parked(self, _: SchedulerState, event: WorkloadsParked) -> Iterable[str]:
+        if event.aside:
+            self.first.update(dict.fromkeys(event.workloads))
         return ()
 
     def _issued(self, _: SchedulerState, event: PreemptionIssued) -> Iterable[str]:
@@ -150,18 +165,20 @@ class KeptObserver(Observer):
     def settled(self, state: SchedulerState) -> Iterator[str]:
         if not self.waited:
             self.came.clear()
+            self.first.clear()
             self.moved = False
             return
         came, self.came = self.came, {}
+        first, self.first = self.first, {}
         moved, self.moved = self.moved, False
         if came and not moved and not state.world.claims:
             for key in came:
-                yield from self._taken(state, key)
+                yield from self._taken(state, key, first)
         gone = [key for key in self.waited if _waiting(state, key) is None]
         for key in gone:
             del self.waited[key]
 
-    def _taken(self, state: SchedulerState, key: WorkloadKey) -> Iterator[str]:
+    def _taken(self, state: SchedulerState, key: WorkloadKey, first: Iterable[WorkloadKey]) -> Iterator[str]:
         world = state.world
         thief = world.workloads.get(key)
         queue = world.cluster_queues.get(thief.cluster_queue) if thief is not None else None
@@ -179,7 +196,8 @@ class KeptObserver(Observer):
             ):
                 if waiting.recheck or waiting.workload.record.parent is not None:
                     return
-                there.append(waiting)
+                if _is_kept_for(state, waiting, first):
+                    there.append(waiting)
         victims = [world.workloads[name] for one in there for name in one.victims if name in world.workloads]
         for one in there:
             with without(world, victims):
@@ -192,6 +210,18 @@ class KeptObserver(Observer):
                 world.tree.remove(queue.node, thief.usage)
                 if world.tree.fits(node, one.usage):
                     yield f"{key} has quota that {one.workload.key} waits for while its victims leave"
+
+
+def _is_kept_for(state: SchedulerState, waiting: Preemptor, first: Iterable[WorkloadKey]) -> bool:
+    """Was anything kept for the preemptor in this step? Not in StrictFIFO while others come before it."""
+    workload, workloads = waiting.workload, state.world.workloads
+    queue = state.pending.queues[workload.cluster_queue]
+    if not queue.strict:
+        return True
+    before = (workloads[key] for key in first if key in workloads)
+    return waiting in queue.holding() and not any(
+        other.cluster_queue == workload.cluster_queue and other.rank < workload.rank for other in before
+    )
 
 
 class EnoughObserver(Observer):

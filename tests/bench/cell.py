@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system import System
+from tests.support.system import System
 
 SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check")
 

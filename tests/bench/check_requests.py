@@ -19,7 +19,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.log.nats.streams import WHOLE
 from sluice.protocol.checks import request_key
 from sluice.sdk.checks.testing import make_request
-from tests.system import System, usage_of
+from tests.support.system import System, usage_of
 
 from .check_controller import NAME
 

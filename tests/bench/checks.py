@@ -15,7 +15,7 @@ import uvloop
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
-from tests.system import System, Usage
+from tests.support.system import System, Usage
 
 from .cell import fresh_cell
 from .check_controller import NAME

@@ -19,7 +19,7 @@ from sluice.core.settle import settle
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.runtime.gc_tuning import tune
-from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
+from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
 
 from .scenario import BASELINE, Scenario, job_manifest, manifests, plan
 

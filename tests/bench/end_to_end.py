@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from sluice.cli.cell.client import decode
 from sluice.protocol.query import ApplyRequest, ChangeAnswer
-from tests.system import System, Usage, usage_of
+from tests.support.system import System, Usage, usage_of
 
 from .cell import fresh_cell
 from .driver import Driver

@@ -24,7 +24,7 @@ from sluice.log.nats.blocking import read_all
 from sluice.log.runtime import gc_tuning
 from sluice.protocol.subjects import COMMITS, OUTSIDE
 from sluice.services.api.world import World
-from tests.system import ROOT
+from tests.support.system import ROOT
 
 from .recorded_log import EVENTS, recorded
 

@@ -19,7 +19,7 @@ from sluice.log.contract import Entry
 from sluice.log.nats.blocking import read_all
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 from sluice.protocol.dispatch import DispatchEntry, dispatch_key
-from tests.system import System
+from tests.support.system import System
 
 from .cell import fresh_cell
 from .end_to_end import apply, percentile

@@ -15,7 +15,7 @@ import uvloop
 
 from sluice.events.base import JobKey
 from sluice.protocol.dispatch import DispatchEntry, dispatch_key
-from tests.system import System
+from tests.support.system import System
 
 from .cell import fresh_cell
 from .end_to_end import apply, percentile

@@ -16,7 +16,7 @@ import nats
 import uvloop
 from nats.aio.client import Client
 
-from tests.system import System
+from tests.support.system import System
 
 from .cell import fresh_cell
 from .end_to_end import apply, percentile

@@ -17,7 +17,7 @@ from sluice.log.contract import Entry
 from sluice.log.nats.connection import Connection
 from sluice.log.nats.jetstream import JetStreamLog, read_ack
 from sluice.log.nats.protocol import publish_frame
-from tests.system import System
+from tests.support.system import System
 
 from .recorded import Recorder, Snapshot
 

@@ -23,7 +23,7 @@ from sluice.log.runtime.process_pool import in_copy
 from sluice.replay.source.log_file import Header, Writer
 from sluice.replay.source.source import FileSource
 from sluice.replay.source.time_travel import fold_at
-from tests.system import System
+from tests.support.system import System
 
 from .recorded import Recorder
 from .recorded_log import EVENTS

@@ -19,7 +19,7 @@ import uvloop
 from sluice.log.nats.connection import Connection
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 from sluice.protocol.dispatch import DispatchEntry
-from tests.system import System, Usage
+from tests.support.system import System, Usage
 
 from .cell import fresh_cell
 from .end_to_end import apply, percentile

@@ -21,7 +21,7 @@ from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import StatusRequest
 from tests.fault.probe import Probe
-from tests.system import Service, System, usage_of
+from tests.support.system import Service, System, usage_of
 
 from .recorded_log import EVENTS, Recorded, recorded
 

@@ -14,7 +14,7 @@ import uvloop
 
 from sluice.log.nats.jetstream import JetStreamLog
 from tests.fault.probe import Probe, leader, standby
-from tests.system import System
+from tests.support.system import System
 
 from .cell import SERVICES, fresh_cell
 from .end_to_end import apply, percentile

@@ -27,7 +27,7 @@ from sluice.replay.source.log_file import Header, Writer
 from sluice.replay.source.source import FileSource
 from sluice.replay.source.time_travel import fold_at, patterns_of, unhurried
 from sluice.replay.verify.whole_log import Checked, check, check_all
-from tests.system import ROOT
+from tests.support.system import ROOT
 
 from .recorded import Recorder
 from .recorded_log import EVENTS

@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from sluice.cli.main import main
-from tests.system import System
-from tests.waiting import wait_until
+from tests.support.system import System
+from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True)

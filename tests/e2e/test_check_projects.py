@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.node import installed
-from tests.system import ROOT, System
-from tests.waiting import wait_until
+from tests.support.node import installed
+from tests.support.system import ROOT, System
+from tests.support.waiting import wait_until
 
 from .conftest import Sluice
 

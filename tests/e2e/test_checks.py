@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.controllers import Controller, Request, approve, silent
-from tests.system import System
-from tests.waiting import wait_until
+from tests.support.check_controllers import Controller, Request, approve, silent
+from tests.support.system import System
+from tests.support.waiting import wait_until
 
 from .conftest import Said, sluice
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.controllers import Controller, silent
-from tests.system import ROOT, System
-from tests.waiting import stays_so, wait_until
+from tests.support.check_controllers import Controller, silent
+from tests.support.system import ROOT, System
+from tests.support.waiting import stays_so, wait_until
 
 from .conftest import all_lead, sluice
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nats
 

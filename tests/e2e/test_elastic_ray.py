@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
-from tests.system import System
-from tests.waiting import wait_until
+from tests.support.system import System
+from tests.support.waiting import wait_until
 
 from .conftest import Sluice
 

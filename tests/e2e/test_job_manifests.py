@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 from .conftest import queue_yaml
 

@@ -9,7 +9,7 @@ import threading
 import nats
 import pytest
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 from .conftest import queue_yaml, sluice
 

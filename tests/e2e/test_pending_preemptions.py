@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 from .conftest import Sluice
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.system import ROOT, System
-from tests.waiting import wait_until
+from tests.support.system import ROOT, System
+from tests.support.waiting import wait_until
 
 from .conftest import Said, sluice
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from sluice.cli.commands.cell.supervisor import is_running
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 from .conftest import queue_yaml, sluice
 

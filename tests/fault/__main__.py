@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from tests.system import System
+from tests.support.system import System
 
 from .chaos import LEAST
 from .checks import check_plan

@@ -14,7 +14,7 @@ import nats.js.errors
 from nats.aio.client import Client
 
 from sluice.log.runtime.service import Status
-from tests.system import Service, System
+from tests.support.system import Service, System
 
 from .healing import PATIENCE_S, UNAVAILABLE, Healing, Sign
 from .probe import Probe, leader, standby

@@ -22,7 +22,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.nats.streams import Standing, look_at
 from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
-from tests.system import System
+from tests.support.system import System
 
 PATIENCE_S = 120.0
 """After so long it will not come any more."""

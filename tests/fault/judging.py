@@ -21,7 +21,7 @@ from sluice.replay.source.source import ListSource
 from sluice.replay.verify.steps import entries_for, verify
 from sluice.services.admission_check.requests import Requests
 from sluice.services.slice_aggregator.dispatch import Dispatch
-from tests.system import System
+from tests.support.system import System
 
 from . import live
 from .audit import AuditedScheduler

@@ -20,7 +20,7 @@ from sluice.protocol.query import ListAnswer, ListRequest
 from sluice.replay.verify.steps import entries_for
 from sluice.services.api.queries import list_objects
 from sluice.services.api.world import World as ApiWorld
-from tests.system import System
+from tests.support.system import System
 
 from .probe import Probe
 

@@ -17,7 +17,7 @@ from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.sdk import AsyncClient
-from tests.system import System
+from tests.support.system import System
 
 from . import live
 from .chaos import APIS, DECIDERS, DECK, LEAST, TAKE_OVER_S, Chaos

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sluice.protocol.dispatch import Claim, key_token
 from sluice.protocol.subjects import presence_suffix
-from tests.system import Service, System
+from tests.support.system import Service, System
 
 from .check_controller import controller_name
 from .configuration import REAL

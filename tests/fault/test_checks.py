@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.system import System
+from tests.support.system import System
 
 from .checks import check_plan
 from .run import ENV, run

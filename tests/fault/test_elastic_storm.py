@@ -18,8 +18,8 @@ import pytest
 from sluice.log.nats.blocking import read_all
 from sluice.sdk import AsyncClient
 from tests.e2e.conftest import sluice
-from tests.held import wrong_with
-from tests.system import Service, System
+from tests.support.log_check import wrong_with
+from tests.support.system import Service, System
 
 pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system import System
+from tests.support.system import System
 
 from .chaos import DECK
 from .run import ENV, Plan, run

@@ -11,9 +11,9 @@ import pytest
 
 from sluice.core.views.invariants import violations
 from sluice.core.views.view import View
-from tests.examples import examples
-from tests.family_world import FamilyWorld, cluster_queue, configuration, flavor, job, local_queue
-from tests.held import wrong_with
+from tests.support.examples import examples
+from tests.support.family_world import FamilyWorld, cluster_queue, configuration, flavor, job, local_queue
+from tests.support.log_check import wrong_with
 
 FLAVORS = ("res", "od", "spot")
 QUEUES = ("a", "b")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sluice.core.workload.admission_checks import READY, RETRY
 from sluice.events.checks import CheckInputRejected, ChecksRetry, CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import Admitted
-from tests.checked_cell import PEOPLE, CheckedCell, checked_cell
-from tests.examples import examples
+from tests.support.checked_cell import PEOPLE, CheckedCell, checked_cell
+from tests.support.examples import examples
 
 CHECKS = ("a", "b", "people")
 STATES = ("Ready", "Ready", "Ready", "Ready", "Pending", "Retry", "Retry", "Rejected")

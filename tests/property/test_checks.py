@@ -19,9 +19,9 @@ from sluice.events.checks import (
     ChecksWithdrawn,
     VerdictIgnored,
 )
-from tests.checked_cell import PEOPLE
-from tests.checks_world import ChecksWorld, check, configuration, queue, world
-from tests.examples import examples
+from tests.support.checked_cell import PEOPLE
+from tests.support.checks_world import ChecksWorld, check, configuration, queue, world
+from tests.support.examples import examples
 
 CHECKS = ("a", "b", "c")
 BY_PEOPLE = "c"

@@ -20,7 +20,7 @@ from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Preempted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
-from tests.property.scheduler_history import FLAVORS, SECOND, Player, Step, admission_check, applied
+from tests.support.scheduler_history import FLAVORS, SECOND, Player, Step, admission_check, applied
 
 QUEUES = ("a", "b", "c", "d")
 ACTIONS = 25

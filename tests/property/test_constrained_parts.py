@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.unit.core.scheduler_cell import SECOND, Cell
+from tests.support.scheduler_cell import SECOND, Cell
 
 SEEDS = 120
 

@@ -10,10 +10,10 @@ from sluice.core.budgets.consumption import QUARTER_US, Account, Consumption, Se
 from sluice.core.views.view import View
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReleased
-from tests.examples import examples
+from tests.support.elastic_cell import Cell
+from tests.support.examples import examples
+from tests.support.scheduler_history import Input, play
 
-from .elastic_cell import Cell
-from .scheduler_history import Input, play
 from .test_elastic import JOBS, STEPS
 from .test_elastic import cell as elastic_cell
 from .test_elastic import play as play_elastic

@@ -13,8 +13,8 @@ import pytest
 from sluice.core.scheduler.invariants import violations
 from sluice.core.views import View
 from sluice.events.codec import decode_commit
-from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
-from tests.held import wrong_with
+from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
+from tests.support.log_check import wrong_with
 
 FLAVORS = ("res", "od", "spot")
 QUEUES = ("a", "b", "c")

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from sluice.core.slices.state import Phase
 from sluice.events.base import JobKey
-from tests.examples import examples
-
-from .elastic_cell import ELASTIC, Cell
+from tests.support.elastic_cell import ELASTIC, Cell
+from tests.support.examples import examples
 
 JOBS = ("a", "b", "c")
 

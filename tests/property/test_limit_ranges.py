@@ -12,7 +12,7 @@ from sluice.core.slices.state import Phase
 from sluice.core.workload.limit_ranges import Rules
 from sluice.events.base import JobKey
 from sluice.events.config import ObjectDeleted
-from tests.unit.core.slices_world import World, manifest
+from tests.support.slices_world import World, manifest
 
 NAMES = ("a", "b")
 AMOUNTS = st.dictionaries(st.sampled_from(("cpu", "memory")), st.sampled_from((1, 2)))

@@ -14,10 +14,10 @@ from sluice.events.checks import ChecksReady, PreemptionsAllowed
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, QuotaReserved
 from sluice.events.slices import WorkloadStopped
-from tests.examples import examples
-from tests.property.contended_history import Contended
-from tests.property.scheduler_history import Input
-from tests.shown import wrong_usage
+from tests.support.contended_history import Contended
+from tests.support.examples import examples
+from tests.support.scheduler_history import Input
+from tests.support.shown_usage import wrong_usage
 
 RANDOM = settings(max_examples=examples(60), deadline=None)
 SEEDS = st.integers(0, 10**9)

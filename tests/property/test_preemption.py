@@ -7,8 +7,8 @@ from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
 from sluice.core.preemption.targets import Possibility, get_targets, preemption_possibility
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, release, reserve
-from tests.examples import examples
-from tests.preemption_worlds import CPU, GPU, pending, plain_targets, queue, running, world
+from tests.support.examples import examples
+from tests.support.preemption_worlds import CPU, GPU, pending, plain_targets, queue, running, world
 
 COHORTS = ("root", "left", "right", "deep")
 QUEUES = ("q0", "q1", "q2", "q3", "q4")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.quota.tree import Node, Quota, Tree
-from tests.examples import examples
+from tests.support.examples import examples
 
 FRS = (("on-demand", "cpu"), ("spot", "cpu"), ("spot", "memory"))
 QUEUES = ("q0", "q1", "q2", "q3")

@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.core.scheduler.decider import Scheduler
-from tests.examples import examples
-from tests.property.scheduler_history import Input, Player, Step, play
+from tests.support.examples import examples
+from tests.support.scheduler_history import Input, Player, Step, play
 
 RANDOM = settings(
     max_examples=examples(60),

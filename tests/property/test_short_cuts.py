@@ -14,7 +14,7 @@ from sluice.core.queueing.overcommit import Overcommit
 from sluice.core.queueing.request_index import Least, fits
 from sluice.core.quota.tree import Node
 from sluice.core.world.workload import Workload
-from tests.property.contended_history import Contended
+from tests.support.contended_history import Contended
 
 ACTIONS = 60
 SEEDS = range(12)

@@ -9,8 +9,8 @@ from sluice.core.views.present.pending import why_pending
 from sluice.core.views.view import View
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted
-from tests.examples import examples
-from tests.family_world import FamilyWorld, cell, cluster_queue, local_queue
+from tests.support.examples import examples
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 
 FLAVORS = ("res", "od", "spot")
 NAMES = tuple("abcdef")
@@ -238,7 +238,7 @@ def test_a_moved_job_is_an_ordinary_one() -> None:
     world.settle_all()
     assert len(world.variants("a")) == 2
     manifest: dict[str, Any] = {}
-    from tests.family_world import QUEUE, job
+    from tests.support.family_world import QUEUE, job
 
     manifest = job("a")
     manifest["metadata"]["labels"][QUEUE] = "plain"

@@ -28,8 +28,8 @@ from sluice.services.api import snapshot
 from sluice.services.api.objects import READ_KINDS, keys, render
 from sluice.services.api.queries import history, waiting_first
 from sluice.services.api.world import World
-from tests.examples import examples
-from tests.family_world import cluster_queue, configuration, flavor, local_queue
+from tests.support.examples import examples
+from tests.support.family_world import cluster_queue, configuration, flavor, local_queue
 
 PARENTS = ("default/p", "default/q")
 VARIANTS = ("default/v", "default/w")

@@ -18,8 +18,8 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue, World
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.scheduler import QuotaReserved
-from tests.property.contended_history import Contended
-from tests.property.scheduler_history import Player
+from tests.support.contended_history import Contended
+from tests.support.scheduler_history import Player
 
 ACTIONS = 60
 SEEDS = range(12)

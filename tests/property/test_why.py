@@ -17,12 +17,11 @@ from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import steps
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
-from tests.family_world import FamilyWorld, cell, cluster_queue
-from tests.held import wrong_with
+from tests.support.contended_history import Contended
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.log_check import wrong_with
 from tests.unit.replay.lint.test_invariants import CLASSES
-
-from .contended_history import Contended
-from .elastic_cell import Cell
 
 BUSY = Scenario(
     name="busy",

@@ -7,7 +7,7 @@ import msgspec
 from sluice.core.scheduler.invariants import violations
 from sluice.core.slices.limits import correction
 from sluice.log.fold import Fold
-from tests.held import wrong_with
+from tests.support.log_check import wrong_with
 
 from .cell import Cell
 from .log import steps_of

@@ -22,7 +22,7 @@ _CONTEXT.set_forkserver_preload(
 
 
 class Forked:
-    """What `tests.system` needs of a `subprocess.Popen`."""
+    """What `tests.support.system` needs of a `subprocess.Popen`."""
 
     def __init__(self, arguments: Sequence[str], env: Mapping[str, str], log_path: Path) -> None:
         self._process = _CONTEXT.Process(target=_run, args=(arguments, dict(env), log_path))

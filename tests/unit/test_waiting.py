@@ -10,12 +10,12 @@ APART = ("bench", "fault")
 """Folders of programs that make load over time; no tests of the suite."""
 
 PACED = {
-    "controllers.py::_beat": "a heartbeat has a pace",
-    "controllers.py::_follow": "tries again while the server is away, as a controller does",
-    "waiting.py::eventually": "the one place to wait",
-    "waiting.py::wait_until": "the one place to wait",
-    "waiting.py::stays": "the one place to look on",
-    "waiting.py::stays_so": "the one place to look on",
+    "support/check_controllers.py::_beat": "a heartbeat has a pace",
+    "support/check_controllers.py::_follow": "tries again while the server is away, as a controller does",
+    "support/waiting.py::eventually": "the one place to wait",
+    "support/waiting.py::wait_until": "the one place to wait",
+    "support/waiting.py::stays": "the one place to look on",
+    "support/waiting.py::stays_so": "the one place to look on",
     "integration/api/test_crashes.py::apply": "tries again while services are killed",
     "integration/checks/app.py::act": "in a process of its own, until a file is there",
     "integration/checks_shipped/test_webhook.py::_drip": "a server that answers slowly",
@@ -56,5 +56,5 @@ def _called(function: ast.expr) -> str:
 
 
 def test_nothing_sleeps_that_could_wait_for_a_condition() -> None:
-    """`tests/waiting.py` waits; who sleeps all the same stands above, with the reason."""
+    """`tests/support/waiting.py` waits; who sleeps all the same stands above, with the reason."""
     assert set(sleepers()) == set(PACED)

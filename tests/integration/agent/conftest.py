@@ -13,8 +13,8 @@ from sluice.events.codec import decode_commit
 from sluice.sdk import AsyncClient
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
-from tests.system import Service, System
-from tests.unit.core.slices_world import manifest
+from tests.support.slices_world import manifest
+from tests.support.system import Service, System
 
 __all__ = ["client", "scheduler", "system"]
 

@@ -13,7 +13,7 @@ from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import Claim, claim_key
 from sluice.sdk import Change
 from tests.integration.agent.conftest import Cluster
-from tests.waiting import PATIENCE_S, eventually, stays
+from tests.support.waiting import PATIENCE_S, eventually, stays
 
 pytestmark = pytest.mark.nats
 

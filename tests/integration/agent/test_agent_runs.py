@@ -12,7 +12,7 @@ from sluice.events.slices import JobClaimed, WorkloadPodsReady, WorkloadStopped
 from sluice.sdk import JobFailedError
 from tests.integration.agent.conftest import Cluster, shell
 from tests.integration.jobs.conftest import apply_objects
-from tests.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 

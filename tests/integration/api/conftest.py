@@ -9,8 +9,8 @@ import pytest
 
 from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.kit.errors import CliError
-from tests.system import System
-from tests.waiting import eventually
+from tests.support.system import System
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

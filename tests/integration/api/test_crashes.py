@@ -6,8 +6,8 @@ import pytest
 
 from sluice.cli.kit.errors import CliError
 from sluice.protocol.query import ApplyRequest, ListRequest
-from tests.system import System
-from tests.waiting import PATIENCE_S
+from tests.support.system import System
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import connected, ready
 from .test_requests import config_events, flavor

@@ -12,9 +12,9 @@ import pytest
 
 from sluice.cli.commands.checks.new import render
 from sluice.log.nats.kv import Bucket
-from tests.nats import nats_server
-from tests.node import installed
-from tests.waiting import eventually
+from tests.support.nats import nats_server
+from tests.support.node import installed
+from tests.support.waiting import eventually
 
 from .conftest import ROOT, Cell
 

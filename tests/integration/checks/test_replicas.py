@@ -7,8 +7,8 @@ import pytest
 
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.checks import ControllerHeartbeat
-from tests.nats import nats_server
-from tests.waiting import eventually
+from tests.support.nats import nats_server
+from tests.support.waiting import eventually
 
 from .conftest import Cell
 

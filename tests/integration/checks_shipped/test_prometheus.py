@@ -11,8 +11,8 @@ from sluice.api.check_parameters import BudgetPeriod, PrometheusSource
 from sluice.api.periods import period_at
 from sluice.services.check_budget.prometheus import Readers, ReadingError, read
 from sluice.services.common.http import Http, HttpError
+from tests.support.waiting import PATIENCE_S
 from tests.unit.checks_shipped.budget_office import HOUR, MONDAY, World
-from tests.waiting import PATIENCE_S
 
 from .conftest import Serve
 

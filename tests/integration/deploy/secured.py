@@ -13,7 +13,7 @@ from typing import IO, Self
 
 from sluice.local.processes import service_command
 from sluice.local.server import find_binary
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 NATS = ROOT / "deploy" / "nats"

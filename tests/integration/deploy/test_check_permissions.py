@@ -12,8 +12,8 @@ from sluice.log.errors import AppendRefusedError
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
-from tests.node import installed, why_not
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.node import installed, why_not
+from tests.support.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
 

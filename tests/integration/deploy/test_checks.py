@@ -13,7 +13,7 @@ from sluice.cli.commands.cell.supervisor import SHIPPED_CHECKS
 from sluice.services.check_budget.config import CONTROLLER as BUDGET
 from sluice.services.check_provisioning.config import CONTROLLER as PROVISIONING
 from sluice.services.check_webhook.config import CONTROLLER as WEBHOOK
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 from .secured import ROOT, SERVICES, SecuredCell
 

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.log.errors import AppendRefusedError
 from sluice.sdk import AsyncClient
-from tests.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 from .secured import NATS, ROOT, SERVICES, USERS, SecuredCell
 

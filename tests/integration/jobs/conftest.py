@@ -12,7 +12,7 @@ from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.sdk import AsyncClient
 from tests.integration.jobs.quick_scheduler import RunningScheduler
-from tests.system import System
+from tests.support.system import System
 
 
 @pytest.fixture

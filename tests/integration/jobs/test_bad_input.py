@@ -12,8 +12,8 @@ from sluice.events.job import JobDeleted, JobFinished, JobScaled, JobStopped
 from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated
 from sluice.sdk import AsyncClient, NotPublishedError
 from tests.integration.jobs.quick_scheduler import RunningScheduler
-from tests.unit.core.slices_world import QUEUE, manifest
-from tests.waiting import PATIENCE_S, eventually
+from tests.support.slices_world import QUEUE, manifest
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 

@@ -16,9 +16,9 @@ from sluice.log.nats.streams import look_at
 from sluice.protocol.dispatch import Claim, dispatch_key
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from tests.integration.jobs.quick_scheduler import RunningScheduler
-from tests.system import System
-from tests.unit.core.slices_world import manifest
-from tests.waiting import PATIENCE_S, eventually, stays
+from tests.support.slices_world import manifest
+from tests.support.system import System
+from tests.support.waiting import PATIENCE_S, eventually, stays
 
 from .conftest import client, scheduler
 

@@ -13,7 +13,7 @@ import pytest
 from sluice.log.nats.connection import Link
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.protocol import Parser
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -7,7 +7,7 @@ import pytest
 from sluice.log.errors import MessageTooLargeError, StaleSequenceError
 from sluice.log.memory import MemoryLog
 from sluice.log.nats.jetstream import JetStreamLog
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture(params=["memory", pytest.param("jetstream", marks=pytest.mark.nats)])

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sluice.log.runtime.lease import KvLease
-from tests.waiting import eventually, stays
+from tests.support.waiting import eventually, stays
 
 pytestmark = pytest.mark.nats
 

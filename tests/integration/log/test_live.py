@@ -11,7 +11,7 @@ from sluice.log.errors import StaleSequenceError, UnansweredError
 from sluice.log.nats import consumer
 from sluice.log.nats.consumer import HistoryLostError, LogReplacedError
 from sluice.log.writer import CommitWriter
-from tests.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 

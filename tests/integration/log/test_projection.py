@@ -10,7 +10,7 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import read_stream
 from sluice.log.runtime.projection import Publisher
 from sluice.log.runtime.projection_machine import Item, Refused, Write, Written
-from tests.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
 

@@ -10,7 +10,7 @@ from sluice.log.errors import UnansweredError
 from sluice.log.fold import replay
 from sluice.log.nats.blocking import read_all
 from sluice.log.nats.jetstream import read_stream
-from tests.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 from .bank import Bank as BankDecider
 from .bank import order

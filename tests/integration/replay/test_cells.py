@@ -16,9 +16,9 @@ from sluice.replay.source.source import FileSource
 from sluice.replay.source.time_travel import deciders, scheduler_at
 from sluice.replay.verify.whole_log import check
 from sluice.replay.views.overview import between, look, look_at
-from tests.system import System
+from tests.support.system import System
+from tests.support.waiting import wait_until
 from tests.unit.replay.incident import EXAMPLE
-from tests.waiting import wait_until
 
 
 def run(server, *arguments: str) -> int:

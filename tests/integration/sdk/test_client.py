@@ -18,9 +18,9 @@ from sluice.sdk import (
     WaitTimeoutError,
 )
 from tests.integration.jobs.conftest import client, scheduler, system
-from tests.system import System
-from tests.unit.core.slices_world import manifest
-from tests.waiting import PATIENCE_S
+from tests.support.slices_world import manifest
+from tests.support.system import System
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["client", "scheduler", "system"]
 pytestmark = [pytest.mark.nats, pytest.mark.usefixtures("scheduler")]

@@ -11,9 +11,9 @@ from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, JobFailedError, Outcome, Work
 from tests.integration.jobs.conftest import client, scheduler, system
 from tests.integration.jobs.quick_scheduler import RunningScheduler
-from tests.system import System
-from tests.unit.core.slices_world import manifest
-from tests.waiting import PATIENCE_S
+from tests.support.slices_world import manifest
+from tests.support.system import System
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["client", "scheduler", "system"]
 pytestmark = pytest.mark.nats

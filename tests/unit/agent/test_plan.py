@@ -12,7 +12,7 @@ from sluice.services.agent.errors import PlanError
 from sluice.services.agent.execution import inherited
 from sluice.services.agent.plan import Plan, expand, make_plan, pod_env, resolve
 from sluice.services.agent.policies import describe_exit
-from tests.unit.core.slices_world import manifest
+from tests.support.slices_world import manifest
 
 
 def entry(*pod_sets: DispatchPodSet) -> DispatchEntry:

@@ -9,8 +9,8 @@ from sluice.api.decode import decode_object
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 from sluice.services.agent.agent import Resizing
 from sluice.services.agent.plan import Plan
+from tests.support.slices_world import manifest
 from tests.unit.agent.test_plan import entry
-from tests.unit.core.slices_world import manifest
 
 
 def indexed(size: int) -> dict[str, Any]:

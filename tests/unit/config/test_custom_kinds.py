@@ -11,8 +11,8 @@ from sluice.api.validation.custom import MAX_STEPS
 from sluice.core.config.objects import Objects, order
 from sluice.events.config import ObjectApplied
 from sluice.protocol.query import Result
-from tests.checks_world import check as admission_check
-from tests.checks_world import world
+from tests.support.checks_world import check as admission_check
+from tests.support.checks_world import world
 
 from .test_plan import Cell, causes, manifest, queue
 

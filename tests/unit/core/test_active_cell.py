@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sluice.events.scheduler import Evicted, Requeued
-from tests.checked_cell import checked_cell
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.checked_cell import checked_cell
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 
 
 def running(world: FamilyWorld, name: str = "a") -> bool:

@@ -18,11 +18,10 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
 )
 from sluice.events.variants import PreemptionGateOpened
-from tests.family_world import FamilyWorld, cluster_queue
-from tests.family_world import cell as family_cell
-from tests.family_world import job as family_job
-
-from .scheduler_cell import RECLAIMS, SECOND, Cell, admitted, key, preempting
+from tests.support.family_world import FamilyWorld, cluster_queue
+from tests.support.family_world import cell as family_cell
+from tests.support.family_world import job as family_job
+from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, key, preempting
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "constraints.md"
 

@@ -1,7 +1,7 @@
 """What the page on concurrent admission says that `apply` says, it says."""
 
 from sluice.api.validation import validate, validate_update
-from tests.system import ROOT
+from tests.support.system import ROOT
 from tests.unit.api.test_concurrent_admission import REFUSED, manifest, queue
 
 PAGE = ROOT / "docs" / "concurrent-admission.md"

@@ -18,9 +18,9 @@ from sluice.events.scheduler import (
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, VariantCreated, VariantStopped
 from sluice.log.contract import Entry
-from tests.checked_cell import checked_cell
-from tests.family_world import cell, cluster_queue
-from tests.property.elastic_cell import Cell
+from tests.support.checked_cell import checked_cell
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import cell, cluster_queue
 from tests.unit.replay.damage import altered, events_of, first, followed, without
 
 LOWER = {"withinClusterQueue": "LowerPriority"}

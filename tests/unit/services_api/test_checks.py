@@ -11,8 +11,8 @@ from sluice.events.checks import CheckStateChanged
 from sluice.replay.explain.checks import checks_of
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
-from tests.checked_cell import CheckedCell, checked_cell
-from tests.family_world import SECOND, cluster_queue, flavor, local_queue
+from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.family_world import SECOND, cluster_queue, flavor, local_queue
 
 
 def shown(cell: CheckedCell) -> World:

@@ -10,7 +10,7 @@ from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
-from tests.family_world import START, FamilyWorld, cell, cluster_queue
+from tests.support.family_world import START, FamilyWorld, cell, cluster_queue
 
 CHECK = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -6,7 +6,7 @@ from unittest.mock import patch
 from sluice.cli.kit.columns import job_pods, object_age, waited, waiting
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
 
 SECOND = 1_000_000
 

@@ -6,8 +6,8 @@ from sluice.core.views import notices
 from sluice.replay.explain.why import explain
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
-from tests.checked_cell import CheckedCell, checked_cell
-from tests.family_world import cluster_queue
+from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.family_world import cluster_queue
 
 PAUSE = "the data is broken"
 OFF = f"The workload is deactivated due to {PAUSE}"

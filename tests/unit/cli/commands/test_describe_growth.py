@@ -7,9 +7,9 @@ import click
 
 from sluice.api.labels import ELASTIC_JOB
 from sluice.cli.commands.objects.describe import lines_of
-from tests.checked_cell import CheckedCell, checked_cell
-from tests.family_world import job
 from tests.simulation.queries import NAMED, LocalApi, Queries, now
+from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.family_world import job
 
 
 def described(cell: CheckedCell) -> list[str]:

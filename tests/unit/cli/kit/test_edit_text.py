@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluice.cli.kit.edit_text import what_changed
-from tests.unit.core.slices_world import World, manifest
+from tests.support.slices_world import World, manifest
 
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
 

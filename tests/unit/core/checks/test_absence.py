@@ -11,9 +11,9 @@ from sluice.events.checks import (
     CheckStateChanged,
 )
 from sluice.events.scheduler import ClusterQueueStatusChanged, QuotaReleased, QuotaReserved
-from tests.checks_world import SECOND, ChecksWorld, check, configuration, queue, world
+from tests.support.checks_world import SECOND, ChecksWorld, check, configuration, queue, world
+from tests.support.scheduler_cell import Cell, admitted, evicted, key
 from tests.unit.core.scheduler.test_pending_preemptions import cell_with
-from tests.unit.core.scheduler_cell import Cell, admitted, evicted, key
 
 PEOPLE = "people.sluice.dev"
 

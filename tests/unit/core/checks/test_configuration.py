@@ -4,7 +4,7 @@ from typing import Any
 
 from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRequested
-from tests.checks_world import ChecksWorld, check, configuration, flavor, queue, world
+from tests.support.checks_world import ChecksWorld, check, configuration, flavor, queue, world
 
 
 def limits(**spec: Any) -> dict[str, Any]:

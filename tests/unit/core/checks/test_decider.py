@@ -21,7 +21,7 @@ from sluice.events.checks import (
     VerdictIgnored,
 )
 from sluice.events.scheduler import PendingPreemptionsIssued
-from tests.checks_world import SECOND, ChecksWorld, check, configuration, flavor, queue, world
+from tests.support.checks_world import SECOND, ChecksWorld, check, configuration, flavor, queue, world
 
 
 def kinds(events: list[Event]) -> list[str]:

@@ -9,7 +9,7 @@ from sluice.events.checks import CheckRequestsUpdated
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadUpdated
 from sluice.events.variants import VariantUpdated
-from tests.checks_world import world
+from tests.support.checks_world import world
 
 
 @pytest.mark.parametrize("admitted", [False, True])

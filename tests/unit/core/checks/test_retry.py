@@ -9,8 +9,8 @@ from sluice.events.checks import ChecksRetry, VerdictIgnored
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved, RequeueBackoffStarted
-from tests.checked_cell import CheckedCell, checked_cell
-from tests.family_world import SECOND, job
+from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.family_world import SECOND, job
 
 
 def steps(cell: CheckedCell, writer: str = "scheduler") -> list[Step]:

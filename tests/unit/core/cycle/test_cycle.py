@@ -6,7 +6,7 @@ from sluice.events.base import PodSet
 from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import BlockedOnPreemptionGates, PreemptionIssued
 from sluice.events.slices import WorkloadDeleted, WorkloadPodsReady, WorkloadUpdated
-from tests.unit.core.scheduler_cell import (
+from tests.support.scheduler_cell import (
     RECLAIMS,
     SECOND,
     Cell,

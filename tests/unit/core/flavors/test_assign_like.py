@@ -8,7 +8,7 @@ import pytest
 from sluice.api.kueue import BorrowWithinCohort, ClusterQueuePreemption
 from sluice.core.flavors.assigner import Mode, Possibility, assign, assign_like
 from sluice.core.flavors.assignment import Assignment
-from tests.unit.core.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
+from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 
 NEVER = ClusterQueuePreemption()
 RECLAIMS = ClusterQueuePreemption(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority")

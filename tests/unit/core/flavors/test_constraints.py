@@ -5,7 +5,7 @@ import pytest
 from sluice.api import kueue
 from sluice.core.flavors.assigner import Mode, Possibility, assign
 from sluice.events.base import PodSetAssignment
-from tests.unit.core.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
+from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 
 PREEMPTS = kueue.ClusterQueuePreemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
 

@@ -5,7 +5,7 @@ import pytest
 from sluice.api.core_v1 import NodeSelectorTerm, Taint, Toleration
 from sluice.api.meta import LabelSelectorRequirement
 from sluice.core.flavors.eligibility import FlavorRule
-from tests.unit.core.flavor_builders import flavor, pod_set
+from tests.support.flavor_builders import flavor, pod_set
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 MISMATCH = "flavor f doesn't match node affinity"

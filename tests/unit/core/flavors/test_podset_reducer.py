@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.flavors.podset_reducer import reduce_counts
-from tests.unit.core.flavor_builders import pod_set
+from tests.support.flavor_builders import pod_set
 
 
 def up_to(limit):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sluice.api import kueue
 from sluice.core.flavors.assigner import Mode, Possibility, assign
-from tests.examples import examples
-from tests.unit.core.flavor_builders import FixedOracle, pod_set, queue, use, workload, world
+from tests.support.examples import examples
+from tests.support.flavor_builders import FixedOracle, pod_set, queue, use, workload, world
 
 FLAVORS = ("a", "b", "c")
 RESOURCES = ("cpu", "memory")

@@ -4,7 +4,7 @@ import pytest
 
 from sluice.api.core_v1 import Taint
 from sluice.core.flavors.assigner import Mode, Possibility, assign
-from tests.unit.core.flavor_builders import FixedOracle, asks, flavor, pod_set, queue, use, workload, world
+from tests.support.flavor_builders import FixedOracle, asks, flavor, pod_set, queue, use, workload, world
 
 
 def test_message_of_quota_that_is_in_use():

@@ -23,7 +23,7 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
-from tests.unit.core.lifecycle_history import (
+from tests.support.lifecycle_history import (
     SECOND,
     History,
     cluster_queue,

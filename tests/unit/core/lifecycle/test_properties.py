@@ -10,8 +10,8 @@ from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, Requeued
 from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
-from tests.examples import examples
-from tests.unit.core.lifecycle_history import (
+from tests.support.examples import examples
+from tests.support.lifecycle_history import (
     SECOND,
     History,
     cluster_queue,

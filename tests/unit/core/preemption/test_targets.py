@@ -14,7 +14,7 @@ from sluice.core.preemption.targets import (
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, without
 from sluice.events.slices import JobReference
-from tests.preemption_worlds import CPU, GPU, names, pending, queue, running, world
+from tests.support.preemption_worlds import CPU, GPU, names, pending, queue, running, world
 
 
 def ask(w, workload, cpu: int):

@@ -2,7 +2,7 @@
 
 from sluice.events.scheduler import TreesSettled, WorkloadsParked
 from sluice.events.slices import WorkloadDeleted, WorkloadUpdated
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, key, parked
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, key, parked
 
 
 def test_ten_thousand_identical_jobs_cost_one_evaluation() -> None:

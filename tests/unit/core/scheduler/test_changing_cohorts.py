@@ -3,7 +3,7 @@
 import pytest
 
 from sluice.events.scheduler import PreemptionIssued
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted
 
 
 def two_cohorts() -> Cell:

@@ -9,7 +9,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadUpdated
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key
 
 
 def test_one_queue_one_flavor_one_job() -> None:

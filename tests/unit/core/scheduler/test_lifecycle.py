@@ -10,7 +10,7 @@ from sluice.events.base import Event, PodSet, WorkloadKey
 from sluice.events.checks import ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, Requeued
 from sluice.events.slices import WorkloadFinished, WorkloadStopped
-from tests.unit.core.lifecycle_history import (
+from tests.support.lifecycle_history import (
     SECOND,
     applied,
     cluster_queue,

@@ -1,7 +1,7 @@
 """What moves, or waits for victims, keeps what it waits for, and holds nobody up beside (CA6, CA10)."""
 
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -17,7 +17,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
-from tests.unit.core.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
+from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 

@@ -2,7 +2,7 @@
 
 from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import QuotaReserved
-from tests.unit.core.scheduler_cell import SECOND, Cell, evicted, key, names
+from tests.support.scheduler_cell import SECOND, Cell, evicted, key, names
 
 LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 CHECKS = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}

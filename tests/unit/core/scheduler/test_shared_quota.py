@@ -10,7 +10,7 @@ import pytest
 from sluice.core.views import View
 from sluice.core.world.charging import charge, recharge
 from sluice.events.scheduler import Preempted, QuotaReleased
-from tests.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -8,7 +8,7 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadUpdated
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
 
 
 def preempting_cell(**extra: int) -> Cell:

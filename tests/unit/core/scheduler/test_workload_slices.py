@@ -13,7 +13,7 @@ from sluice.events.scheduler import (
     WorkloadSliceWithdrawn,
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadPodsReady, WorkloadUpdated
-from tests.unit.core.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
+from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
 
 CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "gpu"}]}, "preemption": RECLAIMS}
 

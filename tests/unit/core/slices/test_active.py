@@ -6,7 +6,7 @@ import pytest
 
 from sluice.events.scheduler import WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, WorkloadUpdated
-from tests.unit.core.slices_world import World, names, refused
+from tests.support.slices_world import World, names, refused
 
 
 @pytest.fixture

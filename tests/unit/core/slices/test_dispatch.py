@@ -6,7 +6,7 @@ from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate
 from sluice.events.checks import CheckStateChanged
 from sluice.protocol.dispatch import DispatchPodSet
-from tests.unit.core.slices_world import World
+from tests.support.slices_world import World
 
 RESERVED = Toleration(key="reserved", operator="Exists")
 

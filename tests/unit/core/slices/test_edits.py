@@ -11,7 +11,7 @@ from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadDeactivated
 from sluice.events.slices import InputsIgnored, JobSuspended, WorkloadUpdated
 from sluice.events.variants import ParentAdmitted
-from tests.unit.core.slices_world import QUEUE, World, created, manifest, names, refused
+from tests.support.slices_world import QUEUE, World, created, manifest, names, refused
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sluice.events.codec import encode_message
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import InputsIgnored, JobResumed, JobSuspended, WorkloadFinished, WorkloadStopped
-from tests.unit.core.slices_world import START, World, created, manifest, names
+from tests.support.slices_world import START, World, created, manifest, names
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sluice.events.base import PodSetAssignment
 from sluice.events.config import ObjectDeleted
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadUpdated
-from tests.unit.core.slices_world import World, created, manifest, names, refused
+from tests.support.slices_world import World, created, manifest, names, refused
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 OUT_OF_RANGE = (

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.core.workload.inputs import MAX_BYTES
 from sluice.events.slices import Rejected
-from tests.unit.core.slices_world import QUEUE, World, manifest, names, refused
+from tests.support.slices_world import QUEUE, World, manifest, names, refused
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadPodsReady, WorkloadUpdated
 from sluice.protocol.dispatch import DispatchPodSet
-from tests.unit.core.slices_world import START, World, created, manifest, names, refused
+from tests.support.slices_world import START, World, created, manifest, names, refused
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sluice.events.base import JobKey, PodSetAssignment, WorkloadKey
 from sluice.events.checks import CheckStateChanged
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
-from tests.examples import examples
-from tests.unit.core.slices_world import World, manifest
+from tests.support.examples import examples
+from tests.support.slices_world import World, manifest
 
 QUIET = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -14,7 +14,15 @@ from sluice.events.variants import (
     VariantCreated,
     VariantStopped,
 )
-from tests.family_world import FamilyWorld, cell, cluster_queue, configuration, flavor, job, local_queue
+from tests.support.family_world import (
+    FamilyWorld,
+    cell,
+    cluster_queue,
+    configuration,
+    flavor,
+    job,
+    local_queue,
+)
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

@@ -9,7 +9,7 @@ from sluice.core.views import View, why_pending
 from sluice.core.world.variants import RACE_OVER
 from sluice.events.scheduler import Evicted, QuotaReserved
 from sluice.events.variants import ParentEvicted
-from tests.family_world import FamilyWorld, cell, cluster_queue, configuration
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration
 
 OFF = configuration(featureGates={"ConcurrentAdmission": False})
 ON = configuration(featureGates={"ConcurrentAdmission": True})

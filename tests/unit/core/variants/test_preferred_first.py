@@ -4,7 +4,7 @@ import pytest
 
 from sluice.events.scheduler import Evicted, Preempted
 from sluice.events.variants import PreemptionGateClosed
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 
 HIGH = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",

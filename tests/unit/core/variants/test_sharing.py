@@ -9,7 +9,7 @@ from sluice.events.scheduler import BlockedOnPreemptionGates, QuotaReserved, Wor
 from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
 from tests.bench.scenario import BASELINE
-from tests.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
+from tests.support.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
 
 FLAVORS = {"res": 1, "od": 1, "spot": 1}
 CLASS = {

@@ -6,7 +6,7 @@ from sluice.core.views import notices
 from sluice.events.base import PodSet, WorkloadKey
 from sluice.events.scheduler import Preempted
 from sluice.events.slices import WorkloadUpdated
-from tests.unit.core.lifecycle_history import admitted, created, reserved
+from tests.support.lifecycle_history import admitted, created, reserved
 
 from .test_status import Told, W, cell, parked
 

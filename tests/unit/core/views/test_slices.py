@@ -21,7 +21,7 @@ from sluice.events.slices import (
     WorkloadRecord,
     WorkloadUpdated,
 )
-from tests.unit.core.lifecycle_history import SECOND, cluster_queue, local_queue
+from tests.support.lifecycle_history import SECOND, cluster_queue, local_queue
 
 JOB = JobReference(api_version="batch/v1", kind="Job", key=JobKey("ns/train"), uid="u")
 OLD, NEW = WorkloadKey("ns/old"), WorkloadKey("ns/new")

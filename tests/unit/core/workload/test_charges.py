@@ -8,7 +8,7 @@ from sluice.cli.commands.objects.describe_jobs import _assignment
 from sluice.core.budgets.consumption import Consumption, dump, load
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
 
 
 def cell(**queue: Any) -> Cell:

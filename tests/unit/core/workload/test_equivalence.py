@@ -5,7 +5,7 @@ import pytest
 
 from sluice.api.core_v1 import Toleration
 from sluice.core.workload.equivalence import equivalence_key
-from tests.unit.core.flavor_builders import pod_set, workload
+from tests.support.flavor_builders import pod_set, workload
 
 BASE = workload(pod_set(requests={"cpu": 1, "memory": 2})).record
 

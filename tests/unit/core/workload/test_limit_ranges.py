@@ -10,7 +10,7 @@ from sluice.api.decode import decode_object
 from sluice.core.slices.job_request import is_plain, job_request, resources_of
 from sluice.core.workload.limit_ranges import Rules, Summary, decode, encode, summarize
 from sluice.core.workload.pod_resources import PodResources, pod_resources, requests_of
-from tests.unit.core.slices_world import manifest
+from tests.support.slices_world import manifest
 
 GI = 2**30
 

@@ -7,7 +7,7 @@ import pytest
 from sluice.core.workload.pending_reasons import MISCONFIGURED
 from sluice.events.scheduler import Admitted, WorkloadsParked
 from sluice.events.variants import VariantUpdated
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.unit.core.slices.test_limits import OUT_OF_RANGE
 
 

@@ -4,7 +4,7 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.preemption_history import PreemptionHistory
 from sluice.events.scheduler import Admitted, Preempted, WorkloadsParked
 from sluice.events.slices import WorkloadUpdated
-from tests.unit.core.scheduler_cell import RECLAIMS, Cell, key
+from tests.support.scheduler_cell import RECLAIMS, Cell, key
 
 ANY = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerOrNewerEqualPriority"}
 NEVER = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}

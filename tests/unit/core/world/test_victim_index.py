@@ -8,7 +8,7 @@ from sluice.api.kueue import ConfigurationSpec
 from sluice.core.preemption.candidates import sort_candidates
 from sluice.core.world.queue_order import effective_priority, queue_order_timestamp
 from sluice.core.world.reservations import change_usage, index, release, reorder, reserve
-from tests.preemption_worlds import CPU, pending, queue, running, world
+from tests.support.preemption_worlds import CPU, pending, queue, running, world
 
 
 def order(in_queue) -> list[str]:

@@ -21,9 +21,9 @@ from sluice.log.memory import MemoryLog
 from sluice.log.runtime.hooks import Hooks
 from sluice.log.runtime.runner import Runner, Settings
 from sluice.log.runtime.snapshot import MemoryStore, Snapshots
-from tests.examples import examples
 from tests.integration.log.bank import INTEREST_US, Bank, order
-from tests.waiting import PATIENCE_S
+from tests.support.examples import examples
+from tests.support.waiting import PATIENCE_S
 
 
 class Clock:

@@ -12,7 +12,7 @@ from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
-from tests.checked_cell import CheckedCell, checked_cell
+from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.unit.replay.lint.test_invariants import events_of
 from tests.unit.replay.simulate.test_what_if import claiming
 

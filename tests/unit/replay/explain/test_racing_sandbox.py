@@ -10,7 +10,7 @@ from sluice.replay.explain.report import Report
 from sluice.replay.explain.sandbox import Outcome
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.unit.replay.lint.test_invariants import CLASSES
 
 CHECK = {

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.events.base import JobKey
 from sluice.replay.source import json_lines
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
 from tests.unit.replay.test_tutorial import run
 
 

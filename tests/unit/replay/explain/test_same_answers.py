@@ -11,8 +11,8 @@ from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
-from tests.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
 
 GATE = "kueue.x-k8s.io/admission-gated-by"

@@ -11,8 +11,8 @@ from sluice.replay.source.source import FileSource, ListSource
 from sluice.replay.source.time_travel import checks_at, scheduler_at, variants_at
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
-from tests.family_world import cell, cluster_queue, local_queue
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import cell, cluster_queue, local_queue
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, events_of
 from tests.unit.replay.simulate.test_what_if import claiming

@@ -20,8 +20,8 @@ from sluice.replay.source.time_travel import deciders
 from sluice.replay.verify.whole_log import check
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import SMOKE
-from tests.family_world import cell, cluster_queue, job
-from tests.property.elastic_cell import Cell
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import cell, cluster_queue, job
 from tests.unit.replay.incident import EXAMPLE, GOLDEN
 from tests.unit.replay.lint.test_invariants import CLASSES, altered, elastic, families
 from tests.unit.replay.simulate.test_what_if import checked

@@ -35,10 +35,10 @@ from sluice.events.variants import (
 from sluice.log.contract import Entry
 from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
 from sluice.replay.source.source import ListSource
-from tests.checked_cell import checked_cell
-from tests.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
-from tests.held import wrong_with
-from tests.property.elastic_cell import Cell
+from tests.support.checked_cell import checked_cell
+from tests.support.elastic_cell import Cell
+from tests.support.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
+from tests.support.log_check import wrong_with
 from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
 from tests.unit.replay.damage import altered, events_of, first, followed, without
 

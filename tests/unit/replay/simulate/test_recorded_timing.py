@@ -14,7 +14,7 @@ from sluice.replay.simulate.recorded_timing import LAG_US, PACE_US, STALL_US, Te
 from sluice.replay.simulate.what_if import Cut, play
 from sluice.replay.source.partial_decode import process_of
 from sluice.replay.source.source import ListSource
-from tests.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.unit.replay.lint.test_invariants import CLASSES
 
 from .test_what_if import recorded_run

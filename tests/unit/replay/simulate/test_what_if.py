@@ -19,7 +19,7 @@ from sluice.replay.simulate.what_if import Played, configured, play, recorded, w
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
-from tests.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
+from tests.support.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, elastic, families
 

@@ -27,7 +27,7 @@ from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
 from sluice.replay.views.overview import between, look, look_at
 from sluice.services.api.world import World
-from tests.family_world import cell, cluster_queue
+from tests.support.family_world import cell, cluster_queue
 from tests.unit.replay.extract.test_extract import incident
 from tests.unit.replay.incident import EXAMPLE, ROOT
 from tests.unit.replay.lint.test_invariants import elastic, families

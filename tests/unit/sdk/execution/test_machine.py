@@ -10,7 +10,7 @@ from sluice.events.job import JobFinished, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, claim_key
 from sluice.sdk.execution import ExecutorSettings
 from sluice.sdk.execution import actions as act
-from tests.execution_world import World, entry_of
+from tests.support.execution_world import World, entry_of
 
 JOB = JobKey("default/a")
 

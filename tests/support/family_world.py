@@ -30,7 +30,7 @@ from sluice.log.decider import Decider
 from sluice.protocol.dispatch import DispatchEntry
 from sluice.protocol.subjects import matches_any
 from sluice.replay.verify.steps import entries_for, verify
-from tests.held import wrong_with
+from tests.support.log_check import wrong_with
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000

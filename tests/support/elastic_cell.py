@@ -23,8 +23,8 @@ from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry as LogEntry
-from tests.held import wrong_with
-from tests.shown import wrong_usage
+from tests.support.log_check import wrong_with
+from tests.support.shown_usage import wrong_usage
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 MAX_DECISIONS = 300

@@ -15,7 +15,7 @@ import psutil
 from sluice.local.processes import service_command
 from sluice.local.server import EmbeddedServer
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass

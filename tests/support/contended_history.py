@@ -20,7 +20,7 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
-from tests.property.scheduler_history import CHECKS, FLAVORS, SECOND, Player, admission_check, applied
+from tests.support.scheduler_history import CHECKS, FLAVORS, SECOND, Player, admission_check, applied
 
 QUEUES = ("a", "b", "c")
 COHORTS = ("root", "left")

@@ -6,7 +6,7 @@ from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import Reservation
 from sluice.events.base import WorkloadKey
 from sluice.protocol.subjects import presence_suffix, verdict_suffix
-from tests.family_world import FamilyWorld, Service, cluster_queue, flavor, local_queue
+from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, local_queue
 
 PEOPLE = "people.sluice.dev"
 

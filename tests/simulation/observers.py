@@ -225,7 +225,11 @@ def _is_kept_for(state: SchedulerState, waiting: Preemptor, first: Iterable[Work
 
 
 class EnoughObserver(Observer):
-    """Whom a workload preempts leave it the room that it needs, whatever siblings go on to hold (CA10)."""
+    """Whom a workload preempts leave it the room that it needs, whatever siblings go on to hold (CA10).
+
+    Those are among them whom others preempt in the same step, but for less than they hold: who has the rest
+    planned waits for them, too, when its own have gone (`Admission._wait_on`).
+    """
 
     name: ClassVar[str] = "preempts-enough"
     decider = Scheduler
@@ -245,11 +249,12 @@ class EnoughObserver(Observer):
             return
         issued, self.issued = self.issued, {}
         world = state.world
+        leaving = dict.fromkeys(name for event in issued.values() for name in event.victims)
+        victims = [world.workloads[name] for name in leaving if name in world.workloads]
         for key, event in issued.items():
             waiting = _waiting(state, key)
             if waiting is None or waiting.recheck:
                 continue
-            victims = [world.workloads[name] for name in event.victims if name in world.workloads]
             with without(world, victims) as trial:
                 for heir in [heir for each in victims for heir in inherited(world, each)]:
                     trial.charge(world.cluster_queues[heir[0].cluster_queue].node, heir[1])

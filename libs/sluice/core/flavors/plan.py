@@ -10,7 +10,7 @@ from sluice.core.world.model import ClusterQueue, ResourceGroup
 
 from .eligibility import FlavorRule
 
-__all__ = ["FlavorPlan", "GroupPlan", "plan_of"]
+__all__ = ["FlavorPlan", "GroupPlan", "asks_nobody", "plan_of"]
 
 _DEFAULT_FUNGIBILITY = kueue.FlavorFungibility(
     when_can_borrow="MayStopSearch", when_can_preempt="TryNextFlavor"
@@ -85,6 +85,18 @@ class Plan:
         self.preempts_borrowing = borrow_within is not None and borrow_within.policy == "LowerPriority"
         self.reclaims = preemption.reclaim_within_cohort not in ("", "Never")
         self.may_preempt = self.reclaims or preemption.within_cluster_queue not in ("", "Never")
+
+    def may_preempt_borrowing(self, *, fair_sharing: bool) -> bool:
+        """May others be preempted for what it would borrow? With fair sharing that evens out shares."""
+        return self.preempts_borrowing or (self.reclaims and fair_sharing)
+
+
+def asks_nobody(nominal: int, amount: int, *, may_reclaim: bool, may_preempt_borrowing: bool) -> bool:
+    """Is nobody preempted for *amount*, as the queue would have to borrow, too (PR2)?
+
+    *may_reclaim*: that of `quota.find_height_of_lowest_subtree_that_fits`.
+    """
+    return nominal < amount and not may_reclaim and not may_preempt_borrowing
 
 
 def plan_of(cq: ClusterQueue) -> Plan:

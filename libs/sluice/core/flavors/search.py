@@ -33,7 +33,7 @@ from .assignment import (
     slice_text,
     unused_text,
 )
-from .plan import FlavorPlan, GroupPlan, plan_of
+from .plan import FlavorPlan, GroupPlan, asks_nobody, plan_of
 
 Pinned = Mapping[str, Mapping[str, str]]
 """Pod set name -> resource -> the only flavor to consider (a second look within the same cycle)."""
@@ -129,10 +129,7 @@ class Search:
         self._fungible = enabled(gates, "FlavorFungibility")
         """Else the first flavor that fits is taken, or the first that could after preemption."""
         self._allowed = allowed_flavors(config, record) if record.allowed_flavors else ()
-        # With fair sharing, preempting while borrowing is what evens out shares.
-        self._preempts_borrowing = self.plan.preempts_borrowing or (
-            self.plan.reclaims and config.fair_sharing.enable
-        )
+        self._preempts_borrowing = self.plan.may_preempt_borrowing(fair_sharing=config.fair_sharing.enable)
 
     def find(
         self,
@@ -347,7 +344,9 @@ class Search:
         if whole + held + others > most:
             return _NO_FIT, 0, (exceeds_text, fr, assumed + others, amount + held, most), EXCEEDS
         height, may_reclaim = find_height_of_lowest_subtree_that_fits(node, fr, total)
-        if nominal < total and not may_reclaim and not self._preempts_borrowing:
+        if asks_nobody(
+            nominal, total, may_reclaim=may_reclaim, may_preempt_borrowing=self._preempts_borrowing
+        ):
             return _NO_FIT, height, (unused_text, fr, total - available, constraint), WAITING
         if self._cannot_preempt:
             if self.plan.may_preempt:

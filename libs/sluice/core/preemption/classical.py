@@ -62,6 +62,14 @@ def classical_targets(search: Search) -> list[Target]:
     return []
 
 
+def possible_victims(search: Search) -> Iterator[Workload]:
+    """Yield all that any attempt would look at, some more than once: nobody else is ever a target."""
+    only_own_or_hierarchical = search.may_borrow and not _may_reclaim_by_priority(search)
+    sources = _find_sources(search, by_priority=not only_own_or_hierarchical)
+    for borrowing in (True,) if only_own_or_hierarchical else _attempts(search, sources):
+        yield from (workload for _, workload in _everybody(search, sources, borrowing=borrowing))
+
+
 def _attempts(search: Search, sources: _Sources) -> tuple[bool, ...]:
     """Return with which answers to "may the preemptor borrow?" to try, in this order."""
     if not search.may_borrow:
@@ -236,4 +244,4 @@ def _fits_in_quota(
     return fits, above
 
 
-__all__ = ["classical_targets"]
+__all__ = ["classical_targets", "possible_victims"]

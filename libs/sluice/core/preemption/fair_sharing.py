@@ -14,6 +14,7 @@ from sluice.core.quota.fair_share import dominant_resource_share, share_key
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.victim_index import Entry, Rank
+from sluice.core.world.workload import Workload
 
 from .candidates import (
     IN_CLUSTER_QUEUE,
@@ -71,6 +72,11 @@ def fair_targets(search: Search) -> list[Target]:
         targets = fill_back(search, targets, borrowing=search.may_borrow)
     search.tree.rollback(mark)
     return targets if fits else []
+
+
+def possible_victims(search: Search) -> Iterator[Workload]:
+    """Yield all that are looked at: nobody else is ever a target."""
+    yield from (workload for _, workload in _everybody(search, _queues(search)))
 
 
 class _Contender:
@@ -295,4 +301,4 @@ class _Tournament:
         return share
 
 
-__all__ = ["STRATEGIES", "fair_targets"]
+__all__ = ["STRATEGIES", "fair_targets", "possible_victims"]

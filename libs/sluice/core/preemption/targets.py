@@ -19,7 +19,9 @@ from sluice.core.world.charging import inherited
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
+from sluice.events.base import WorkloadKey
 
+from . import classical, fair_sharing
 from .candidates import (
     IN_CLUSTER_QUEUE,
     IN_COHORT_FAIR_SHARING,
@@ -65,6 +67,18 @@ def get_targets(
     """
     queue = world.cluster_queues[workload.cluster_queue]
     return _search(world, queue, workload, usage, frs_need_preemption)
+
+
+def possible_victims(
+    world: World, workload: Workload, usage: Mapping[FlavorResource, int], frs: Collection[FlavorResource]
+) -> frozenset[WorkloadKey]:
+    """Return all whom the rules let *workload* preempt for the question of `get_targets`, enough or not.
+
+    For those who explain: the search itself stops at the first that suffice.
+    """
+    search = Search(world, world.cluster_queues[workload.cluster_queue], workload, usage, frs)
+    find = fair_sharing.possible_victims if world.config.fair_sharing.enable else classical.possible_victims
+    return frozenset(found.key for found in find(search))
 
 
 def preemption_possibility(
@@ -204,6 +218,7 @@ __all__ = [
     "Target",
     "get_targets",
     "possibility_of",
+    "possible_victims",
     "preemption_message",
     "preemption_possibility",
 ]

@@ -38,8 +38,9 @@ from sluice.replay.views.pending_preemptions import (
 from sluice.replay.views.queues import phase_of
 
 from .activity import deactivated_words, queue_words
+from .candidates import add_candidates
 from .checks import checks_of
-from .quota import SHOWN, add_candidates, add_numbers, wanted_beyond
+from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
 from .sandbox import Laboratory
 from .suggestions import Remedy, remedies
@@ -222,9 +223,10 @@ def _single(
     if workload.assignment is None and cq is not None and not workload.finished:
         _place(state, workload, report)
         add_numbers(state, workload, cq, report)
+        but = ""
         if workload.peers is not None and not report.rule:
-            _verdict(state, workload, cq, report)
-        add_candidates(state, workload, cq, report)
+            but = _verdict(state, workload, cq, report)
+        add_candidates(state, workload, cq, report, but=but)
         _claims(state, workload, cq, report)
     if workload.preemptions:
         report.claims.append(claim_of(state.world, workload))
@@ -358,17 +360,21 @@ def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
             report.ahead.append(other.key)
 
 
-def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> None:
-    """Look at it as its turn in a cycle would: the blocking rule as things are."""
+def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:
+    """Look at it as its turn in a cycle would: the blocking rule as things are.
+
+    Return what keeps it from preempting, beside the rules for preemption: its gate, if it would were it open.
+    """
     assert workload.peers is not None
     queue = state.pending.queues[workload.cluster_queue]
     if report.position > 1 and queue.strict:
         report.rule = "StrictFIFO"
         report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
     entry = Entry(workload, queue, cq)
-    nominate(state.world, entry)
+    asked = nominate(state.world, entry, may_defer=False)
     recorded = workload.peers
     found = entry.assignment
+    but = "" if asked else entry.message[:1].lower() + entry.message[1:]
     reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
     if entry.targets:
         victims = ", ".join(t.workload.key for t in entry.targets)
@@ -377,6 +383,7 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
         if gates:
             reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
+            but = f"the pending workload's gate {gates[0]} is closed"
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
         reason, message = PENDING_EVALUATION, f"It would fit by itself, and has not had its turn{ahead}."
@@ -384,6 +391,7 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         message = (found.message if found is not None else entry.message) or recorded.message
     if report.rule:
         report.message += f" {message}" if message else ""
-        return
+        return but
     report.rule = reason or PENDING_EVALUATION
     report.message = message
+    return but

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sluice.events.scheduler import BlockedOnPreemptionGates
 from sluice.replay.explain import sandbox
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.text import plain_words
@@ -12,7 +13,7 @@ from sluice.replay.source.time_travel import checks_at, scheduler_at, variants_a
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
 from tests.support.elastic_cell import Cell
-from tests.support.family_world import cell, cluster_queue, local_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, events_of
 from tests.unit.replay.simulate.test_what_if import claiming
@@ -57,7 +58,7 @@ def test_each_variant_says_why_it_waits():
     assert [v.note.name for v in report.variants if v.note is not None] == ["res", "od"]
     assert "It may preempt since" in report.variants[0].note.gate
     assert "res may, and has until" in report.variants[1].note.gate
-    assert "gate kueue.x-k8s.io/concurrent-admission is closed" in text
+    assert "the policy lets it, but a more favorable variant may preempt first" in text
     assert report.remedies[0].kind == "stop"
     assert "must stop first (as variant res)" in text
     report, text = told("b")
@@ -238,3 +239,30 @@ def test_what_others_lend_is_at_hand_while_the_gate_is_off():
     fold = scheduler_at(source, source.end)
     text = "\n".join(plain_words(explain(fold.state, "a", source.end, fold.at)))
     assert "nominal 2, used 0, borrowable 2, short of 1" in text
+
+
+def test_what_forbids_the_preemption_is_named_and_not_the_gate():
+    """A variant that would borrow preempts nobody, in its own queue neither: its gate changes nothing."""
+    policy = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+    world = cell(
+        cluster_queue({"res": 0, "od": 1}, cohortName="all", preemption=policy),
+        cluster_queue({"res": 1, "od": 0}, policy={}, name="lender", cohortName="all"),
+        *CLASSES,
+    )
+    for name, level in (("a", "low"), ("b", "low"), ("c", "high")):
+        world.submit(name, priority_class=level)
+        world.settle()
+    seq = first_blocked(world)
+    source = ListSource(world.log)
+    fold = scheduler_at(source, seq)
+    res, od = explain(fold.state, "c", seq, fold.at, help_=False).variants
+    (held,) = res.candidates
+    assert (
+        held.why == "it would borrow, too (1 cpu asked for, 0 of main's own), and borrowWithinCohort is Never"
+    )
+    (held,) = od.candidates
+    assert held.why.endswith("gate kueue.x-k8s.io/concurrent-admission is closed")
+
+
+def first_blocked(world: FamilyWorld) -> int:
+    return next(seq for seq, _, event in world.history if isinstance(event, BlockedOnPreemptionGates))

@@ -153,15 +153,11 @@ def _name(node: ast.stmt) -> str | None:
 
 @cache
 def _definitions(module: str) -> dict[str, Definition]:
-    """Name -> what a module says of it at its top."""
-    file = importlib.import_module(module).__file__
-    assert file is not None
-    found = {}
-    for node in ast.parse(Path(file).read_text()).body:
-        name = _name(node)
-        if name:
-            found[name] = node
-    return found  # type: ignore[return-value]
+    """Name -> what a module says of it at its top; a package, what its private modules do."""
+    file = Path(str(importlib.import_module(module).__file__))
+    private = sorted(file.parent.glob("_[a-z]*.py")) if file.name == "__init__.py" else []
+    nodes = [node for each in (*private, file) for node in ast.parse(each.read_text()).body]
+    return {name: node for node in nodes if (name := _name(node))}  # type: ignore[misc]
 
 
 def undocumented(root: str) -> Iterator[str]:

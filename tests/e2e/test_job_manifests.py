@@ -53,7 +53,7 @@ def test_a_job_shows_the_manifest_in_force(run):
     said = run("submit", "-f", "-", stdin=refused)
     assert said.code == 1
     assert "job/m1-waits was not submitted (event " in said.err
-    assert "metadata.labels[kueue.x-k8s.io/priority-class]: Not found" in said.err
+    assert "spec.priorityClassName: Not found" in said.err
     assert "submitted" not in said.out
     wait_until(lambda: "Not found" in got(run, "m1-waits")["status"].get("message", ""))
     assert got(run, "m1-waits")["spec"]["replicas"] == 3

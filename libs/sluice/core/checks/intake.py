@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from sluice.api.errors import FieldError, invalid
-from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, short
+from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, merged, short
 from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Seen
@@ -43,7 +43,11 @@ def verdict(message: Message, seq: int) -> tuple[WorkloadKey, Verdict]:
         return nobody, found
     found.event_type = short(event.type)
     data = decoded(event, _DECODE)
-    errors = data if isinstance(data, tuple) else _check(data)
+    if isinstance(data, tuple):
+        # Whoever wrote it wants to hear of all that is wrong at once.
+        errors = merged(data, _check_plain(event.data))
+    else:
+        errors = _check(data.workload, data.requeue_after_seconds)
     if errors:
         found.errors = bounded(errors)
         return nobody, found
@@ -53,12 +57,23 @@ def verdict(message: Message, seq: int) -> tuple[WorkloadKey, Verdict]:
     return data.workload, found
 
 
-def _check(data: CheckVerdict) -> tuple[FieldError, ...]:
+def _check_plain(data: msgspec.Raw | bytes) -> tuple[FieldError, ...]:
+    """Check what can be read of a verdict that cannot be read as one."""
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    if not isinstance(plain, dict):
+        return ()
+    return _check(plain.get("workload", "/"), plain.get("requeueAfterSeconds"))
+
+
+def _check(workload: object, delay: object) -> tuple[FieldError, ...]:
+    """Check the content of two fields, as far as they are of the right type."""
     found = []
-    if "/" not in data.workload:
-        found.append(invalid("workload", short(data.workload), "want <namespace>/<name>"))
-    delay = data.requeue_after_seconds
-    if delay is not None and not 0 <= delay <= MAX_DELAY_S:
+    if isinstance(workload, str) and "/" not in workload:
+        found.append(invalid("workload", short(workload), "want <namespace>/<name>"))
+    if isinstance(delay, int) and not isinstance(delay, bool) and not 0 <= delay <= MAX_DELAY_S:
         found.append(invalid("requeueAfterSeconds", delay, f"must be between 0 and {MAX_DELAY_S}"))
     return tuple(found)
 

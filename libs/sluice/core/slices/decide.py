@@ -9,6 +9,7 @@ from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, 
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.features import enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
+from sluice.core.workload.inputs import merged
 from sluice.events.base import JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
@@ -74,6 +75,7 @@ from .responses import (
     rejected,
     stop_for,
     unknown,
+    wrong_besides,
     wrong_sizes,
 )
 from .state import Job, Phase, State, Stop, Todo
@@ -87,7 +89,8 @@ def answer(state: State, key: JobKey, inbound: Inbound, at: Micros) -> Events:
         look_into(state, state.jobs[key])
     match data:
         case None:
-            return rejected(inbound, inbound.errors)
+            besides = wrong_besides(state.jobs.get(key), inbound)
+            return rejected(inbound, merged(inbound.errors, besides) if besides else inbound.errors)
         case Submission() as submission:
             return _submitted(state, key, inbound, submission, at)
         case JobScaled() as scaled:

@@ -3,12 +3,35 @@
 from typing import Final
 
 from sluice.api import batch_v1, jobset, ray, sluice_v1
-from sluice.api.labels import QUEUE_NAME
+from sluice.api.labels import PRIORITY_CLASS, QUEUE_NAME
 from sluice.api.meta import Manifest, ObjectMeta
 
-__all__ = ["pods_field", "queue_field"]
+__all__ = ["class_field", "named_class", "named_queue", "pods_field", "queue_field"]
 
 _LABEL: Final = f"metadata.labels[{QUEUE_NAME}]"
+
+
+def named_queue(manifest: Manifest) -> str:
+    """Return the queue that a job's manifest names, "" if none."""
+    return (isinstance(manifest, sluice_v1.Job) and manifest.spec.queue_name) or _label(manifest, QUEUE_NAME)
+
+
+def named_class(manifest: Manifest) -> str:
+    """Return the priority class that a job's manifest names, "" if none."""
+    own = isinstance(manifest, sluice_v1.Job) and manifest.spec.priority_class_name
+    return own or _label(manifest, PRIORITY_CLASS)
+
+
+def _label(manifest: Manifest, name: str) -> str:
+    metadata = getattr(manifest, "metadata", None)
+    return metadata.labels.get(name, "") if isinstance(metadata, ObjectMeta) else ""
+
+
+def class_field(manifest: Manifest) -> str:
+    """Return the field that names the job's priority class."""
+    if isinstance(manifest, sluice_v1.Job) and manifest.spec.priority_class_name:
+        return "spec.priorityClassName"
+    return f"metadata.labels[{PRIORITY_CLASS}]"
 
 
 def queue_field(manifest: Manifest) -> str:

@@ -104,6 +104,16 @@ class Inbound:
         return body if isinstance(body, tuple) else ()
 
     @property
+    def plain(self) -> dict[str, Any]:
+        """What its data says, unread: fields that are fine, and those that are not; {} if it is no object."""
+        event = self._opened()
+        try:
+            found = msgspec.json.decode(event.data) if isinstance(event, CloudEvent) else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
     def is_read(self) -> bool:
         """Has anybody asked for `data` yet?"""
         return self._body is not None

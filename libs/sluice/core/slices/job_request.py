@@ -22,6 +22,8 @@ from sluice.api.validation.job import pods_count, sync_completions
 from sluice.core.workload.pod_resources import PodResources, plain_resources, pod_resources, requests_of
 from sluice.events.base import PodSet
 
+from .fields import named_class, named_queue
+
 __all__ = ["JobRequest", "is_plain", "job_request", "most_pods", "resources_of"]
 
 Requests = dict[str, int]
@@ -111,9 +113,9 @@ def _from_labels(
         kind=manifest.kind,
         namespace=metadata.namespace or "default",
         name=metadata.name,
-        queue_name=marks.get(labels.QUEUE_NAME, ""),
+        queue_name=named_queue(manifest),
         pod_sets=pod_sets,
-        priority_class=marks.get(labels.PRIORITY_CLASS, ""),
+        priority_class=named_class(manifest),
         suspend=suspend,
         maximum_execution_time_s=int(longest) if longest else None,
         preemption_gates=_names(notes.get(labels.PREEMPTION_GATES, "")),
@@ -138,9 +140,9 @@ def _own(job: sluice_v1.Job) -> JobRequest:
         kind=job.kind,
         namespace=metadata.namespace or "default",
         name=metadata.name,
-        queue_name=spec.queue_name or marks.get(labels.QUEUE_NAME, ""),
+        queue_name=named_queue(job),
         pod_sets=tuple(_group_pod_set(group, spec.completions) for group in sluice_v1.groups(spec)),
-        priority_class=spec.priority_class_name or marks.get(labels.PRIORITY_CLASS, ""),
+        priority_class=named_class(job),
         priority=spec.priority,
         suspend=spec.suspend,
         maximum_execution_time_s=longest,

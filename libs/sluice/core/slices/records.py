@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sluice.api.errors import FieldError, not_found
-from sluice.api.labels import ELASTIC_JOB, PRIORITY_CLASS, SLICE_REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
+from sluice.api.labels import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from sluice.core.workload.inputs import guarded
 from sluice.events.base import Event, JobKey, Micros, PodSet
 from sluice.events.ids import seq_of, uid
@@ -18,6 +18,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
+from .fields import class_field, named_class
 from .job_request import JobRequest
 from .lazy_manifest import look_into
 from .limits import within_limits
@@ -33,11 +34,13 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError, ...]:
     """Return what the manifest asks of admission, or what is wrong with it here and now."""
     request = guarded(lambda: read_manifest(submission, state.config.feature_gates))
+    named = named_class(submission.manifest)
+    if named and named not in state.priorities:
+        # Kueue would wait for the class to appear; here whoever submitted is told.
+        missing = not_found(class_field(submission.manifest), named)
+        return (missing,) if isinstance(request, JobRequest) else (*request, missing)
     if not isinstance(request, JobRequest):
         return request
-    if request.priority_class and request.priority_class not in state.priorities:
-        # Kueue would wait for the class to appear; here whoever submitted is told.
-        return (not_found(f"metadata.labels[{PRIORITY_CLASS}]", request.priority_class),)
     return within_limits(state, request, submission) if state.limits_used else request
 
 

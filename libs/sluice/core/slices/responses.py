@@ -28,6 +28,7 @@ __all__ = [
     "rejected",
     "stop_for",
     "unknown",
+    "wrong_besides",
     "wrong_counts",
     "wrong_sizes",
 ]
@@ -121,7 +122,25 @@ def wrong_sizes(job: Job, scaled: JobScaled) -> tuple[FieldError, ...]:
         if kind in ("RayCluster", "RayJob") and name in ("head", "submitter") and count != 1
     )
     most = {pods.name: MAX_COUNT for pods in job.record.pod_sets}
-    return fixed or wrong_counts("podSets", scaled.pod_sets, most)
+    changing = {name: n for name, n in scaled.pod_sets.items() if not any(name in e.field for e in fixed)}
+    return (*fixed, *wrong_counts("podSets", changing, most))
+
+
+def wrong_besides(job: Job | None, inbound: Inbound) -> tuple[FieldError, ...]:
+    """Return what else is wrong with a message of which some fields could not be read: unknown pod sets."""
+    if job is None or inbound.event_type != JobScaled.__name__:
+        return ()
+    plain = inbound.plain.get("podSets")
+    if not isinstance(plain, dict):
+        return ()
+    known = {pods.name for pods in job.record.pod_sets}
+    # Of those that nobody knows the count does not matter; of the others it could be read.
+    sizes = {name: n if _is_count(n) else 0 for name, n in plain.items() if _is_count(n) or name not in known}
+    return wrong_sizes(job, JobScaled(pod_sets=sizes)) if sizes else ()
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def stop_for(job: Job, cause: int, reason: str, message: str) -> JobSuspended:

@@ -13,7 +13,7 @@ from sluice.api.validation import validate
 from sluice.api.validation.names import dns_label, dns_subdomain
 from sluice.core.workload.limit_ranges import encode as encode_resources
 
-from .fields import queue_field
+from .fields import named_queue, queue_field
 from .job_request import JobRequest, is_plain, job_request, resources_of
 
 __all__ = ["Submission", "encoded_resources", "parse", "read", "template_digest"]
@@ -103,12 +103,12 @@ def read(submission: Submission, gates: Mapping[str, bool]) -> JobRequest | tupl
             generation=metadata.generation,
             suspend=manifest.spec.suspend,
         )
-    errors = validate(manifest, gates)
+    errors = [*validate(manifest, gates)]
+    if not named_queue(manifest):
+        errors.append(required(queue_field(manifest)))
     if errors:
         return tuple(errors)
     request = job_request(manifest)
-    if not request.queue_name:
-        return (required(queue_field(manifest)),)
     if len(_requests) >= _CACHED:
         del _requests[next(iter(_requests))]
     _requests[key] = request

@@ -126,6 +126,12 @@ def bounded(errors: Errors) -> Errors:
     return kept
 
 
+def merged(errors: Errors, besides: Errors) -> Errors:
+    """Return *errors*, and of *besides* what is about other fields; bounded."""
+    named = {error.field for error in errors}
+    return bounded((*errors, *(error for error in besides if error.field not in named)))
+
+
 def _cut(error: FieldError) -> FieldError:
     value = error.bad_value
     if isinstance(value, dict | list):
@@ -142,4 +148,15 @@ def short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
 
 
-__all__ = ["MAX_BYTES", "Errors", "Heard", "bounded", "cloud_event", "decoded", "guarded", "heard", "short"]
+__all__ = [
+    "MAX_BYTES",
+    "Errors",
+    "Heard",
+    "bounded",
+    "cloud_event",
+    "decoded",
+    "guarded",
+    "heard",
+    "merged",
+    "short",
+]

@@ -432,6 +432,18 @@ def test_what_cannot_be_read_is_recorded(payload: bytes, field: str) -> None:
     cell.verify()
 
 
+def test_all_that_is_wrong_with_a_verdict_is_named_at_once() -> None:
+    """What contradicts itself beside what cannot be read."""
+    cell = world("a")
+    data = b'{"workload":"w","check":"a","attempt":"1","state":"ready","requeueAfterSeconds":-1,"x":1}'
+    event = b'{"specversion":"1.0","id":"1","source":"x","type":"CheckVerdict","data":' + data + b"}"
+    cell.append("verdict.ctl-a", event)
+    (rejected,) = cell.settle()
+    assert isinstance(rejected, CheckInputRejected)
+    named = sorted(error.field for error in rejected.errors)
+    assert named == ["attempt", "requeueAfterSeconds", "state", "workload", "x"]
+
+
 def test_updates_of_the_pods_are_kept_with_the_verdict() -> None:
     """What a check adds goes into its state, and from there into dispatch (AC2)."""
     cell = world("a")

@@ -153,6 +153,35 @@ def test_all_wrong_fields_of_a_message_are_named(world: World) -> None:
     ]
 
 
+def test_what_only_the_job_can_tell_is_named_beside_what_cannot_be_read(world: World) -> None:
+    world.submit()
+    world.admit()
+    scaled = {"podSets": {"main": "3", "mian": 1, "other": None}, "generatin": 2}
+    assert refused(world.job("JobScaled", scaled)) == [
+        'podSets[main]: Invalid value: "3": expected integer, got string',
+        "podSets[other]: Invalid value: null: expected integer, got null",
+        'generatin: Unknown field: did you mean "generation"?',
+        'podSets[mian]: Not found: "mian"',
+    ]
+    assert refused(world.job("JobScaled", {"podSets": {"main": -1, "mian": 1}, "x": 1})) == [
+        "x: Unknown field",
+        "podSets[main]: Invalid value: -1: must be between 0 and 2147483647",
+        'podSets[mian]: Not found: "mian"',
+    ]
+
+
+def test_a_manifest_is_told_of_its_queue_and_class_beside_what_contradicts_itself(world: World) -> None:
+    """By the fields that it has: our own kind names both in its spec."""
+    spec = {"command": ["true"], "replicas": -1, "priorityClassName": "none"}
+    own = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    found = refused(world.job("JobSubmitted", own))
+    assert [error.partition(":")[0] for error in found] == [
+        "spec.replicas",
+        "spec.queueName",
+        "spec.priorityClassName",
+    ]
+
+
 def test_late_reports_are_stale(world: World) -> None:
     """What is said of an attempt that is over, or of another incarnation, is noted and changes nothing."""
     world.submit()

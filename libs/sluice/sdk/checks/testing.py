@@ -18,7 +18,7 @@ import msgspec
 
 from sluice.api.decode import decode_json
 from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
-from sluice.core.slices.job_request import job_request
+from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.events.base import PodSet, PodSetAssignment
 from sluice.protocol.checks import CheckedWorkload, CheckRequest, CheckVerdict, request_key
 from sluice.sdk.manifests import Source, load
@@ -73,58 +73,68 @@ def make_request(
     *labels*, *annotations*: of the workload; *pod_labels*, *pod_annotations*: of the pods in that set.
     *flavors*: one for all resources, or by resource. *parameters*: the `spec` of the parameters object.
     """
-    marks: Mapping[str, str] = labels or {}
-    notes: Mapping[str, str] = annotations or {}
+    workload = CheckedWorkload(
+        namespace=namespace,
+        name=name,
+        uid=uid or f"uid-{next(_uids)}",
+        job=name,
+        job_kind="Job",
+        local_queue=local_queue,
+        cluster_queue=cluster_queue,
+        priority=priority,
+        labels=dict(labels or {}),
+        annotations=dict(annotations or {}),
+        max_execution_time_s=max_execution_time_s,
+    )
     if job is not None:
-        manifest = decode_json(load(job)[0].data)
-        asked = job_request(manifest)
-        pod_sets, namespace, name = asked.pod_sets, asked.namespace, asked.name
-        local_queue = local_queue or asked.queue_name
-        max_execution_time_s = max_execution_time_s or asked.maximum_execution_time_s
-        marks, notes = {**asked.labels, **marks}, {**asked.annotations, **notes}
-        priority = priority or asked.priority or 0
+        workload, pod_sets = _of_job(workload, job_request(decode_json(load(job)[0].data)))
     if not pod_sets:
-        pod_sets = (
-            PodSet(
-                name="main",
-                count=count,
-                requests=dict(requests or {"cpu": 1000}),
-                labels=dict(pod_labels or {}),
-                annotations=dict(pod_annotations or {}),
-            ),
-        )
+        marks: dict[str, Any] = {"labels": dict(pod_labels or {}), "annotations": dict(pod_annotations or {})}
+        pod_sets = (PodSet(name="main", count=count, requests=dict(requests or {"cpu": 1000}), **marks),)
+    stands = {"state": state, "admitted": admitted, "preemptions_pending": preemptions_pending}
+    about = {"check": check, "controller": controller, "attempt": attempt, "retry_count": retry_count}
+    return _request(workload, pod_sets, flavors, parameters, parameters_kind, {**stands, **about})
+
+
+def _of_job(given: CheckedWorkload, asked: JobRequest) -> tuple[CheckedWorkload, Sequence[PodSet]]:
+    """Return the workload of a job, and its pod sets; what was given beside the manifest goes first."""
+    workload = msgspec.structs.replace(
+        given,
+        namespace=asked.namespace,
+        name=asked.name,
+        job=asked.name,
+        local_queue=given.local_queue or asked.queue_name,
+        priority=given.priority or asked.priority or 0,
+        labels={**asked.labels, **given.labels},
+        annotations={**asked.annotations, **given.annotations},
+        max_execution_time_s=given.max_execution_time_s or asked.maximum_execution_time_s,
+    )
+    return workload, asked.pod_sets
+
+
+def _request(
+    workload: CheckedWorkload,
+    pod_sets: Sequence[PodSet],
+    flavors: Mapping[str, str] | str,
+    parameters: Mapping[str, Any] | None,
+    parameters_kind: str,
+    fields: dict[str, Any],
+) -> CheckRequest:
     reference = None
     if parameters is not None or parameters_kind:
         reference = AdmissionCheckParametersReference(
             api_group="example.com", kind=parameters_kind or "Parameters", name="parameters"
         )
+    msgspec.convert(fields["state"], type=CheckRequest.__annotations__["state"])
     return CheckRequest(
-        workload=CheckedWorkload(
-            namespace=namespace,
-            name=name,
-            uid=uid or f"uid-{next(_uids)}",
-            job=name,
-            job_kind="Job",
-            local_queue=local_queue or "queue",
-            cluster_queue=cluster_queue,
-            priority=priority,
-            labels=dict(marks),
-            annotations=dict(notes),
-            max_execution_time_s=max_execution_time_s,
-        ),
-        check=check,
-        controller=controller,
-        attempt=attempt,
-        retry_count=retry_count,
-        state=msgspec.convert(state, type=CheckRequest.__annotations__["state"]),
-        admitted=admitted,
-        preemptions_pending=preemptions_pending,
+        workload=msgspec.structs.replace(workload, local_queue=workload.local_queue or "queue"),
         parameters=reference,
         parameters_spec=None if parameters is None else dict(parameters),
         pod_sets=tuple(pod_sets),
         assignment=tuple(_assigned(one, flavors) for one in pod_sets),
         reserved_at=FakeClock().wall(),
         seq=1,
+        **fields,
     )
 
 

@@ -94,17 +94,8 @@ def submit(
       sluice submit -q team-a --count 20 -- sleep 5
       kubectl create job x --image=y --dry-run=client -o yaml | sluice submit -q team-a -f -
     """
-    if bool(filenames) == bool(command):
-        raise CliError(
-            "say what to submit: -f FILE, or a command after --",
-            hint="sluice submit -f job.yaml    or    sluice submit -q team-a -- sleep 5",
-            exit_code=2,
-        )
+    _refuse_unclear(filenames, command, queue)
     if command:
-        if not queue:
-            raise CliError(
-                "a command line needs a queue", hint="sluice submit -q QUEUE -- COMMAND", exit_code=2
-            )
         per_process = _amounts({"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu}, resources)
         sources = [Source("command line", _from_command(command, name, per_process, replicas))]
     else:
@@ -125,6 +116,17 @@ def submit(
 
     if failed := run(ctx, work):
         raise CliError(f"{plural(failed, 'job')} failed")
+
+
+def _refuse_unclear(filenames: Sequence[str], command: Sequence[str], queue: str | None) -> None:
+    if bool(filenames) == bool(command):
+        raise CliError(
+            "say what to submit: -f FILE, or a command after --",
+            hint="sluice submit -f job.yaml    or    sluice submit -q team-a -- sleep 5",
+            exit_code=2,
+        )
+    if command and not queue:
+        raise CliError("a command line needs a queue", hint="sluice submit -q QUEUE -- COMMAND", exit_code=2)
 
 
 async def _outputs(api: Api, submitted: Mapping[str, int]) -> list[JobLogs]:

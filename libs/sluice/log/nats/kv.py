@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import structlog
 
-from sluice.log.errors import LogUnavailableError, NoStreamError
+from sluice.log.errors import LogUnavailableError, NoStreamError, StaleSequenceError
 
 from . import jetstream_api as api
 from .connection import Connection
@@ -91,7 +91,7 @@ class Bucket:
     ) -> int:
         """Write a value and return its revision; makes the bucket if it is not there (any more).
 
-        *revision*: that the key must have, 0 for a new key. *ttl_s*: whole seconds after which it is gone.
+        *revision*: that the key must have, 0 if it has no value. *ttl_s*: whole seconds until it is gone.
 
         Raises:
             StaleSequenceError: the key has another revision.
@@ -103,6 +103,17 @@ class Bucket:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(revision)
         if ttl_s is not None:
             headers["Nats-TTL"] = f"{max(1, round(ttl_s))}s"
+        try:
+            return await self._put(key, value, headers, revision)
+        except StaleSequenceError:
+            deletion = None if revision != 0 else await self._last(key)
+            if deletion is None or not is_deletion(deletion.header):
+                raise
+            # What is left of a key that was deleted has a revision, too.
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(deletion.seq)
+            return await self._put(key, value, headers, deletion.seq)
+
+    async def _put(self, key: str, value: bytes, headers: dict[str, str], revision: int | None) -> int:
         try:
             frame = await self._write(key, value, headers)
         except LogUnavailableError:

@@ -1,7 +1,9 @@
 """Key-value buckets: latest values, sequences, times to live, watchers that lag or lose their place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
 
 from sluice.events.base import Micros
 from sluice.log.nats.streams import WHOLE
@@ -15,6 +17,53 @@ class Kept[V]:
     value: V
     revision: int
     expires: Micros | None = None
+
+
+class Refusal(Enum):
+    """Why an entry is not taken."""
+
+    ANOTHER_LAST = "its condition does not hold"
+    INCOMPLETE = "its batch lacks an entry"
+
+
+@dataclass
+class Intake[E]:
+    """What a stream takes of entries that arrive one after the other, by the conditions in their headers.
+
+    `tests/integration/log/test_projection_entries.py` holds it to the server.
+    """
+
+    last_id: str = ""
+    """Message id of the last entry, '' if it has none."""
+    batches: dict[str, list[tuple[E, Mapping[str, str]]]] = field(default_factory=dict)
+    """Batch id -> what has come of it."""
+
+    def arrives(self, entry: E, headers: Mapping[str, str], end: int) -> list[E] | Refusal:
+        """Return the entries that are stored now, behind sequence *end*: none until a batch is complete."""
+        batch = headers.get("Nats-Batch-Id")
+        if batch is None:
+            return self._stored([(entry, headers)], end)
+        staged = self.batches.setdefault(batch, [])
+        staged.append((entry, headers))
+        if int(headers["Nats-Batch-Sequence"]) != len(staged):
+            del self.batches[batch]
+            return Refusal.INCOMPLETE
+        if "Nats-Batch-Commit" not in headers:
+            return []
+        return self._stored(self.batches.pop(batch), end)
+
+    def _stored(self, entries: list[tuple[E, Mapping[str, str]]], end: int) -> list[E] | Refusal:
+        headers = entries[0][1]
+        if headers.get("Nats-Expected-Last-Sequence", str(end)) != str(end):
+            return Refusal.ANOTHER_LAST
+        if headers.get("Nats-Expected-Last-Msg-Id", self.last_id) != self.last_id:
+            return Refusal.ANOTHER_LAST
+        self.last_id = entries[-1][1].get("Nats-Msg-Id", "")
+        return [entry for entry, _ in entries]
+
+    def forget(self) -> None:
+        self.last_id = ""
+        self.batches.clear()
 
 
 @dataclass
@@ -34,8 +83,8 @@ class Bucket[V]:
     """A projection's: whether all of it is written (`sluice.log.nats.streams.WHOLE`)."""
     last_of: int = 0
     """Which commit the last entry is of, 0 if it does not say."""
-    last_by: object = None
-    """Whose the last entry is."""
+    intake: Intake[Any] = field(default_factory=Intake)
+    """Of a projection's entries."""
 
     @property
     def revision(self) -> int:
@@ -66,9 +115,9 @@ class Bucket[V]:
         self.deleted.pop(key, None)
         return self.revision
 
-    def show(self, key: str, value: V | None, of: int, by: object) -> None:
+    def show(self, key: str, value: V | None, of: int) -> None:
         """Write an entry of a projection; None deletes the key."""
-        self.last_of, self.last_by = of, by
+        self.last_of = of
         if value is not None:
             self.put(key, value)
             return
@@ -89,7 +138,8 @@ class Bucket[V]:
         self.deleted.clear()
         self.changes.clear()
         self.life += 1
-        self.last_of, self.last_by = 0, None
+        self.last_of = 0
+        self.intake.forget()
         self.exists = self.whole = False
 
 
@@ -125,4 +175,4 @@ class Watcher[V]:
         return [*found, *((key, None) for key in bucket.deleted)]
 
 
-__all__ = ["Bucket", "Kept", "Watcher"]
+__all__ = ["Bucket", "Intake", "Kept", "Refusal", "Watcher"]

@@ -735,6 +735,37 @@ MENDED: tuple[Mutant, ...] = (
         ),
         theme="preemption",
     ),
+    Mutant(
+        "LATE-part",
+        "a late write of a replaced leader is taken in part by a cell of several servers",
+        (
+            (
+                "libs/sluice/log/runtime/projection_entries.py",
+                """            headers["Nats-Batch-Id"] = mark
+            headers["Nats-Batch-Sequence"] = str(n)
+            if n == count:
+                headers["Nats-Batch-Commit"] = "1"
+""",
+                """            headers["Nats-Expected-Last-Sequence"] = str(after + n - 1)
+""",
+            ),
+        ),
+        scene="written-late",
+    ),
+    Mutant(
+        "LATE-ids",
+        "a late write of a replaced leader is taken in part by one server",
+        (
+            (
+                "libs/sluice/log/runtime/projection_entries.py",
+                """                headers["Nats-Expected-Last-Msg-Id"] = f"{mark}-{n - 1}"
+""",
+                """                headers["Nats-Expected-Last-Sequence"] = str(after + n - 1)
+""",
+            ),
+        ),
+        scene="written-late",
+    ),
 )
 
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (

@@ -14,6 +14,7 @@ import msgspec
 from sluice.events.commit import Step
 from sluice.log.nats.streams import WHOLE
 from sluice.log.runtime.hooks import Hooks
+from sluice.log.runtime.projection_entries import conditions, tie_of
 from sluice.log.runtime.projection_machine import (
     Answer,
     Ask,
@@ -34,7 +35,7 @@ from sluice.log.runtime.projection_machine import (
     Written,
 )
 
-from .buckets import Bucket
+from .buckets import Bucket, Refusal
 from .log import SECOND
 from .replica import Fenced
 
@@ -80,6 +81,7 @@ class Shown:
     upto: int = 0
     """The commits up to here were noted."""
     noted_by: object = None
+    writes: int = 0
 
     def note(self, by: object, seq: int, changes: Iterable[tuple[str, Any]]) -> None:
         """Note what a commit has changed, unless somebody else has."""
@@ -107,27 +109,29 @@ class Shown:
 
 
 ANOTHER_BUCKET = ", by a write that was meant for a bucket that is lost"
-REST = ", by the rest of a write whose beginning was refused"
-"""In a cluster each entry of a write names the sequence that it expects, so the rest may find it."""
 
 
 @dataclass(eq=False)
 class Batch:
-    """Entries that are written in one go, on their way to the bucket.
-
-    Each names its predecessor: by message id, or by sequence in a cluster, whose servers are not sure of ids.
-    """
+    """Entries that are written in one go, on their way to the bucket."""
 
     cell: "Cell"
     shown: Shown
     question: Write[Any]
     came: int = 0
-    refused: bool = False
+    refusal: Refusal | None = None
+    """Of the last one that has come."""
+    headers: list[dict[str, str]] = field(init=False)
     life: int = field(init=False)
     """Of the bucket that the entries were meant for."""
 
     def __post_init__(self) -> None:
-        self.life = self.shown.bucket.life
+        shown, question = self.shown, self.question
+        self.life = shown.bucket.life
+        shown.writes += 1
+        # Entries that wait for one another's answers come to the same as those that ids hold together.
+        tie = tie_of(3 if self.cell.on.clustered else 1, atomic=True)
+        self.headers = list(conditions(tie, question.after, len(question.items), str(shown.writes)))
 
     @property
     def left(self) -> int:
@@ -139,24 +143,24 @@ class Batch:
         if not bucket.exists:
             self.came += count
             return Unanswered("no bucket")
-        chained = not self.cell.on.clustered
         for index in range(self.came, self.came + count):
-            mine = not index or not chained or bucket.last_by is self
-            if mine and bucket.revision == question.after + index:
-                self._store(question.items[index])
-            else:
-                self.refused = True
+            found = bucket.intake.arrives(question.items[index], self.headers[index], bucket.revision)
+            self.refusal = found if isinstance(found, Refusal) else None
+            if not isinstance(found, Refusal):
+                for item in found:
+                    self._store(item)
         self.came += count
-        return Refused() if self.refused else Written(question.after + self.came)
+        if self.refusal is Refusal.INCOMPLETE:
+            return Unanswered(self.refusal.value)
+        return Refused() if self.refusal is not None else Written(question.after + self.came)
 
     def _store(self, item: Item[Any]) -> None:
         shown = self.shown
         if wrong := shown.wrong(item):
             crossed = "" if self.life == shown.bucket.life else ANOTHER_BUCKET
-            crossed += REST if self.refused and self.cell.on.clustered else ""
             self.cell.watchman.fail("shows-the-log", f"{shown.projection.bucket}: {wrong}{crossed}")
         value = None if item.value is None else msgspec.structs.replace(item.value, seq=item.seq)
-        shown.bucket.show(item.key, value, item.of, self)
+        shown.bucket.show(item.key, value, item.of)
 
     def arrives(self) -> None:
         """Let the rest arrive, whoever waits for it."""
@@ -175,13 +179,13 @@ class Publisher(Hooks[Any]):
         """To the first of these, on its way."""
         self.batch: Batch | None = None
         """Of what is written, only a part has arrived."""
+        self.held = False
+        """What it asks is not sent for now."""
         self.start()
 
     def start(self) -> None:
         """A new process."""
-        self.machine: Publishing[Any, Any] = Publishing(
-            self.shown.projection, same, chained=not self.cell.on.clustered
-        )
+        self.machine: Publishing[Any, Any] = Publishing(self.shown.projection, same)
 
     @property
     def now(self) -> float:
@@ -222,7 +226,7 @@ class Publisher(Hooks[Any]):
     def due(self) -> bool:
         """Is there anything to ask, or to hear?"""
         replica = self.replica
-        if replica is None or not replica.machine.leads or not replica.able:
+        if self.held or replica is None or not replica.machine.leads or not replica.able:
             return False
         deadline = self.machine.deadline
         return bool(self.todo) or (deadline is not None and deadline <= self.now)
@@ -248,6 +252,18 @@ class Publisher(Hooks[Any]):
         if isinstance(answer, Confirmed) and not self._leads:
             raise Fenced("the lease is another's")
         return isinstance(ask.question, CHANGES)
+
+    def to_write(self) -> Write[Any] | None:
+        """Return what is to be written next, if that is what it has to ask."""
+        question = self.todo[0].question if self.todo and self.answer is None else None
+        return question if isinstance(question, Write) else None
+
+    def writes_part(self, count: int) -> None:
+        """Let so many entries of what is written come to the bucket, the others later."""
+        question = self.to_write()
+        assert question is not None
+        self.batch = self.batch or Batch(self.cell, self.shown, question)
+        self.batch.arrive(min(count, self.batch.left))
 
     @property
     def _leads(self) -> bool:

@@ -17,6 +17,7 @@ from sluice.sdk.checks import Ready, Rejected, Retry
 
 from .choices import Choices
 from .grammar import Manifest
+from .replica import Replica
 from .stage import ALL, Stage, check, completed, queue, quotas, racing, settings
 
 EVERY = 4
@@ -782,6 +783,55 @@ def _claims_are_lost(stage: Stage) -> None:
         stage.settle()
 
 
+def _four(_choices: Choices) -> list[Manifest]:
+    return [queue("q0", quotas(f0=4))]
+
+
+def _written_late(stage: Stage) -> None:
+    """Jobs start together; what the leader shows of that arrives among what its successor writes."""
+    choices, cell = stage.choices, stage.cell
+    cell.on.clustered = choices.chance(0.5)
+    stage.submit("j0", "q0", 4)
+    stage.settle()
+    for n in range(1, 1 + choices.between(2, 3)):
+        stage.submit(f"j{n}", priority=choices.pick(("low", "middle", "high")))
+    stage.settle()
+    before = cell.leader("slices")
+    if before is None or before.publisher is None:
+        return
+    before.publisher.held = True
+    stage.end("j0")
+    stage.settle()
+    before.publisher.held = False
+    after = next(each for each in before.service.replicas if each is not before)
+    after.crash()
+    after.start(before.snapshot() if choices.chance(0.7) else None)
+    after.take_over()
+    stage.submit("j4")
+    after.take_in(10)
+    while after.busy:
+        after.send(10)
+        after.arrive()
+        after.hear()
+    for replica in (before, after):
+        _until_it_writes(replica)
+    if choices.chance(0.8) and after.publisher is not None and after.publisher.to_write() is not None:
+        after.publisher.writes_part(choices.between(1, 2))
+    if before.publisher.to_write() is not None:
+        before.publisher.step(quick=True)
+
+
+def _until_it_writes(replica: Replica) -> None:
+    """Let its publisher ask all that it has to ask before it writes several entries."""
+    publisher = replica.publisher
+    assert publisher is not None
+    for _ in range(10):
+        question = publisher.to_write()
+        if not publisher.due or (question is not None and len(question.items) > 1):
+            return
+        publisher.step(quick=True)
+
+
 SCENES: dict[str, Scene] = {
     "several-sets": Scene("pod sets that leave each other too little", _flavors, _several_sets),
     "siblings-wait": Scene("variants that wait for the pods of others", _ready_first, _siblings_wait),
@@ -816,6 +866,7 @@ SCENES: dict[str, Scene] = {
     "promised": Scene("a gate that closes on a promise", _guarded, _promised, ("checks", "racing")),
     "heirs": Scene("a victim whose sibling goes on to hold", _heirs, _sibling_holds_on, ("checks", "racing")),
     "claims": Scene("claims that are lost", _plain, _claims_are_lost),
+    "written-late": Scene("a replaced leader's write", _four, _written_late, ("standby",)),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 from sluice.events.commit import Step
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import read_stream
+from sluice.log.runtime import projection, projection_entries
 from sluice.log.runtime.projection import Publisher
 from sluice.log.runtime.projection_machine import Item, Refused, Write, Written
 from tests.support.waiting import PATIENCE_S, eventually
@@ -71,10 +72,11 @@ def commit(publisher, seq, changes):
 
 
 @pytest.mark.parametrize("foreign", [1, 2, 3])
-@pytest.mark.parametrize("chained", [True, False])
-async def test_no_entry_is_lost_to_another_writer(publisher, foreign, chained):
+@pytest.mark.parametrize("tie", projection_entries.Tie)
+async def test_no_entry_is_lost_to_another_writer(publisher, foreign, tie, monkeypatch):
     """Entries of a batch that meets entries of a leader that was replaced are all written all the same."""
-    publisher._chained = chained
+    monkeypatch.setattr(projection, "tie_of", lambda *_, **__: tie)
+    publisher._tie = tie
     connection = await publisher.log.connection()
     for n in range(foreign):
         await connection.request(f"{publisher.prefix}stray{n}", b'{"seq":1}')

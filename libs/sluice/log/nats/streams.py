@@ -64,6 +64,8 @@ def bucket_config(
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "allow_msg_ttl": True,
+        # Servers before 2.12 do not know it: whoever writes looks whether it is there.
+        "allow_atomic": True,
         "deny_delete": True,
         "first_seq": first_sequence(),
     }
@@ -153,11 +155,14 @@ async def ensure_log(connection: Connection, cell: Cell, replicas: int = 1) -> N
 
 
 class Standing(NamedTuple):
-    """Where a bucket stands. *created*: tells it from one made in its place. *whole*: see `WHOLE`."""
+    """Where a bucket stands. *created*: tells it from one made in its place. *whole*: see `WHOLE`. *atomic*:
+    takes atomic batches."""
 
     created: str
     last: int
     whole: bool
+    replicas: int
+    atomic: bool
 
 
 async def look_at(connection: Connection, bucket: str) -> Standing | None:
@@ -171,9 +176,14 @@ async def look_at(connection: Connection, bucket: str) -> Standing | None:
         found = await api.info(connection, f"KV_{bucket}", subjects=marker)
     except NoStreamError:
         return None
-    state = found["state"]
-    whole = marker in (state.get("subjects") or {})
-    return Standing(found.get("created", ""), int(state["last_seq"]), whole)
+    state, config = found["state"], found["config"]
+    return Standing(
+        found.get("created", ""),
+        int(state["last_seq"]),
+        whole=marker in (state.get("subjects") or {}),
+        replicas=int(config.get("num_replicas", 1)),
+        atomic=bool(config.get("allow_atomic")),
+    )
 
 
 async def ensure_bucket(

@@ -1,7 +1,8 @@
 """Projections: what the log makes true now, as key-value buckets for readers in any language.
 
-Written after the commit is acknowledged. Every write names the bucket's sequence that it expects, so a
-leader that was replaced cannot overwrite its successor's values; the entries say which commit they are
+Written after the commit is acknowledged. Every write names the bucket's sequence that it expects, and its
+entries are held together (`projection_entries`), so a leader that was replaced cannot overwrite its
+successor's values; the entries say which commit they are
 of (`seq`), so a successor knows from the bucket's last entry what may be missing, and writes it again.
 A bucket that was deleted, emptied or written by others is noticed within a second or two, and written anew.
 
@@ -25,9 +26,10 @@ from sluice.log.nats.connection import Connection
 from sluice.log.nats.jetstream import JetStreamLog, read_ack, read_stream
 from sluice.log.nats.kv import is_deletion
 from sluice.log.nats.protocol import headers_of, publish_frame
-from sluice.log.nats.streams import WHOLE, ensure_bucket, look_at
+from sluice.log.nats.streams import WHOLE, Standing, ensure_bucket, look_at
 
 from .hooks import Hooks
+from .projection_entries import Tie, conditions, tie_of
 from .projection_machine import (
     Answer,
     Ask,
@@ -103,11 +105,10 @@ class Publisher[S](Hooks[S]):
         self.prefix = f"$KV.{self.bucket}."
         self.written = 0
         """Entries written since the process began."""
-        # A cluster compares message ids with what it has applied, which is behind what is under way: there
-        # every entry is answered for.
-        self._chained = target.replicas == 1
-        self._machine: Publishing[S, bytes] = Publishing(projection, _same, chained=self._chained)
-        self._instance, self._sent = secrets.token_hex(6), 0
+        self._tie = Tie.ANSWERS
+        """As was seen when somebody last looked at the bucket."""
+        self._machine: Publishing[S, bytes] = Publishing(projection, _same)
+        self._instance, self._writes = secrets.token_hex(6), 0
         self._todo: deque[Ask] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -212,8 +213,8 @@ class Publisher[S](Hooks[S]):
             case Stand():
                 return await self._stand()
             case Look():
-                found = await look_at(await self.log.connection(), self.bucket)
-                return Missing() if found is None else Stood(*found)
+                found = await self._look(await self.log.connection())
+                return Missing() if found is None else Stood(found.created, found.last, found.whole)
             case Confirm():
                 return Confirmed(await self._confirm())
             case Read():
@@ -222,48 +223,57 @@ class Publisher[S](Hooks[S]):
     # the server
 
     async def _write(self, connection: Connection, question: Write[Any]) -> Written | Refused:
-        """Write entries in one go; the acknowledgement of the last one is that of all.
+        """Write entries, as far as nobody else has written."""
+        after, items = question.after, question.items
+        if self._tie is not Tie.ANSWERS:
+            return await self._send(connection, after, items)
+        for index in range(len(items)):
+            if await self._send(connection, after + index, items[index : index + 1]) == Refused():
+                return Refused()
+        return Written(after + len(items))
 
-        Each names its predecessor by message id. Sequences would not do: after an entry of another writer
-        as many of these as it wrote are refused, and those behind find the sequence that they expect.
-        """
-        expected, part = question.after, question.items
-        frames, replies = [], []
-        for index, item in enumerate(part):
-            if index == 0 or not self._chained:
-                headers = {"Nats-Expected-Last-Sequence": str(expected + index)}
-            else:
-                headers = {"Nats-Expected-Last-Msg-Id": f"{self._instance}-{self._sent}"}
-            self._sent += 1
-            headers["Nats-Msg-Id"] = f"{self._instance}-{self._sent}"
+    async def _send(
+        self, connection: Connection, after: int, items: Sequence[Item[bytes]]
+    ) -> Written | Refused:
+        """Write entries in one go; the acknowledgement of the last one is that of all."""
+        self._writes += 1
+        wanted = after + len(items)
+        mark = f"{self._instance}-{self._writes}"
+        reply, future = connection.expect(self.prefix)
+        frames = []
+        for item, headers in zip(items, conditions(self._tie, after, len(items), mark), strict=True):
             payload = _payload(item, headers)
-            reply = ""
-            if index == len(part) - 1 or not self._chained:
-                reply, future = connection.expect(self.prefix)
-                replies.append((reply, future, expected + index + 1))
-            frames.append(publish_frame(self.prefix + item.key, payload, reply, headers))
+            frames.append(
+                publish_frame(self.prefix + item.key, payload, reply if item is items[-1] else "", headers)
+            )
         connection.write(b"".join(frames))
+        frame = await connection.answer(reply, future, ACK_TIMEOUT_S)
         try:
-            for reply, future, wanted in replies:
-                frame = await connection.answer(reply, future, ACK_TIMEOUT_S)
-                if read_ack(self.prefix, wanted - 1, frame.payload).seq != wanted:
-                    return Refused()
+            if read_ack(self.prefix, wanted - 1, frame.payload).seq != wanted:
+                return Refused()
         except StaleSequenceError:
             return Refused()
-        self.written += len(part)
-        return Written(expected + len(part))
+        self.written += len(items)
+        return Written(wanted)
 
     async def _stand(self) -> Stood:
         """Return the bucket's last sequence, and the commit of its last entry; makes it if need be."""
         connection = await self.log.connection()
         await ensure_bucket(connection, self.bucket, self.log.replicas)
-        found = await look_at(connection, self.bucket)
+        found = await self._look(connection)
         if found is None:
             raise LogUnavailableError(f"{self.stream}: is gone again")
+        stood = Stood(found.created, found.last, found.whole)
         if not found.last:
-            return Stood(*found)
+            return stood
         entry = await api.message(connection, self.stream, seq=found.last)
-        return Stood(*found, 0 if entry is None else _seq_of(entry), await self.log.end())
+        return stood._replace(confirmed=0 if entry is None else _seq_of(entry), end=await self.log.end())
+
+    async def _look(self, connection: Connection) -> Standing | None:
+        found = await look_at(connection, self.bucket)
+        if found is not None:
+            self._tie = tie_of(found.replicas, atomic=found.atomic)
+        return found
 
     async def _read(self, end: int) -> dict[str, bytes]:
         """Return what the bucket holds up to *end*."""

@@ -80,8 +80,8 @@ class Item[V](NamedTuple):
 
 
 class Write[V](NamedTuple):
-    """Write *items* behind sequence *after*, as long as nobody else does. Answer: `Written`, `Refused`
-    (some may have been written) or `Unanswered`."""
+    """Write *items* behind sequence *after*, in order, none without that before it, as long as nobody else
+    writes. Answer: `Written`, `Refused` (the first ones may have been written) or `Unanswered`."""
 
     after: int
     items: Sequence[Item[V]]
@@ -139,14 +139,11 @@ Answer = Stood | Missing | Confirmed | Contents[Any] | Written | Refused | Unans
 class Publishing[S, V]:
     """Keeps one bucket as the projection says, while this replica leads.
 
-    *same*: tells whether an entry that was found holds a value, of whichever commit. *chained*: entries
-    that are written in one go are taken in order or not at all.
+    *same*: tells whether an entry that was found holds a value, of whichever commit.
     """
 
-    def __init__(
-        self, projection: Shows[S, V], same: Callable[[V, V], bool], *, chained: bool = True
-    ) -> None:
-        self.projection, self._same, self._chained = projection, same, chained
+    def __init__(self, projection: Shows[S, V], same: Callable[[V, V], bool]) -> None:
+        self.projection, self._same = projection, same
         self.idle = False
         """Everything committed is written."""
         self.deadline: float | None = None
@@ -396,10 +393,6 @@ class Publishing[S, V]:
         if self._suspect:
             # Who takes over before everything is compared has to know.
             part = [item._replace(of=0) for item in part]
-        elif len(part) > 1 and not self._chained:
-            # Some may be refused, and those behind them taken. So the one that says of which commit it is
-            # goes alone, when the others are there.
-            part = [item._replace(of=0) for item in part[:-1]]
         self._ask(Write(self._stood.last, part), partial(self._has_written, part))
 
     def _has_written(self, part: Sequence[Item[V]], answer: Answer) -> None:

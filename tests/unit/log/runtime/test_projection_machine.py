@@ -1,6 +1,6 @@
 """What a projection writes: in the end the bucket shows what there should be, whatever befell it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -52,8 +52,7 @@ class Leader:
 class World:
     """One log, one bucket, a leader, and leaders of before that do not know it yet.
 
-    *cut*: share of writes of which only a part arrives. *clustered*: each entry of a write is taken if it
-    finds the sequence that it expects, whatever became of those before it.
+    *cut*: share of writes of which only a part arrives. *clustered*: of those nothing is taken.
     """
 
     random: Random
@@ -72,7 +71,7 @@ class World:
         if self.leader is not None:
             self.stale.append(self.leader)
         machine: pub.Publishing[dict[str, int], int] = pub.Publishing(
-            Shown(), lambda one, other: one == other, chained=not self.clustered
+            Shown(), lambda one, other: one == other
         )
         machine.rebuilding(floor)
         state: dict[str, int] = {}
@@ -126,26 +125,13 @@ class World:
             case pub.Write(after, items):
                 if bucket is None:
                     return pub.Unanswered("no bucket")
-                if self.clustered:
-                    return self._written_singly(bucket, after, items)
                 if after != len(bucket.entries):
                     return pub.Refused()
-                kept = (
-                    items if self.random.random() >= self.cut else items[: self.random.randrange(len(items))]
-                )
+                kept = items
+                if self.random.random() < self.cut:
+                    kept = () if self.clustered else items[: self.random.randrange(len(items))]
                 bucket.entries += [(item.key, item.value, item.of) for item in kept]
                 return pub.Written(after + len(items)) if len(kept) == len(items) else pub.Unanswered("cut")
-
-    def _written_singly(self, bucket: Bucket, after: int, items: Sequence[pub.Item[Any]]) -> pub.Answer:
-        refused = False
-        for index, item in enumerate(items):
-            if self.random.random() < self.cut:
-                return pub.Unanswered("cut")
-            if after + index == len(bucket.entries):
-                bucket.entries.append((item.key, item.value, item.of))
-            else:
-                refused = True
-        return pub.Refused() if refused else pub.Written(after + len(items))
 
     def pass_time(self) -> None:
         leaders = [*self.stale, *([self.leader] if self.leader else [])]
@@ -277,20 +263,21 @@ def test_what_others_write_is_put_right() -> None:
     assert world.bucket.found() == world.wanted()
 
 
-def test_a_commit_is_named_when_all_before_it_is_there() -> None:
-    """A cluster may take what stands behind a refused entry, so the last one of a write goes alone."""
-    world = World(Random(1), clustered=True)
+def test_only_the_last_commit_that_the_bucket_shows_may_be_incomplete() -> None:
+    """Each entry says which commit it is of, in the order of commits."""
+    world = World(Random(1))
     world.lead()
+    world.decide(("k1", 1), ("k2", 2))
+    world.commit()
+    world.decide(("k3", 3))
+    world.commit()
     world.settle()
-    world.decide(("k1", 1), ("k2", 2), ("k3", 3))
+    assert world.bucket is not None
+    world.decide(("k1", 4), ("k2", 5))
     world.commit()
     (ask,) = led(world).asked
     assert isinstance(ask.question, pub.Write)
-    assert [(item.key, item.of) for item in ask.question.items] == [("k1", 0), ("k2", 0)]
-    world.answer(led(world), ask)
-    (ask,) = led(world).asked
-    assert isinstance(ask.question, pub.Write)
-    assert [(item.key, item.of) for item in ask.question.items] == [("k3", len(world.commits))]
+    assert [(item.key, item.of) for item in ask.question.items] == [("k1", 3), ("k2", 3)]
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["single", "clustered"])

@@ -15,10 +15,11 @@ from sluice.log.nats.streams import bucket_config, look_at
 from sluice.log.runtime.projection import Publisher
 from sluice.log.runtime.projection_entries import Tie, conditions
 from sluice.log.runtime.projection_machine import Item, Refused, Write, Written
-from tests.nats_cluster import nats_cluster as nats_cluster
+from tests.nats_cluster import nats_cluster
 from tests.simulation.buckets import Intake, Refusal
 from tests.waiting import eventually
 
+__all__ = ["nats_cluster"]
 pytestmark = pytest.mark.nats
 
 _NUMBERS = iter(range(1, 10_000))

@@ -73,7 +73,8 @@ class BulkReader:
     def _connection(self, server: Address) -> Iterator[list[Entry]]:
         link = BlockingConnection(server, "sluice-bulk", TIMEOUT_S)
         try:
-            state = self._ask(link, api.info_subject(self.stream))["state"]
+            info = self._ask(link, api.info_subject(self.stream))
+            state = info["state"]
             if not self.end:
                 last = int(state["last_seq"])
                 self.end = last if self._until is None else min(last, self._until)
@@ -86,13 +87,21 @@ class BulkReader:
             made = self._ask(link, api.consumer_subject(self.stream, name), body)
             self._deliveries = consumer.Deliveries(self.prefix, self.position, self._wanted)
             self._deliveries.restart(int(made.get("num_pending", 0)))
-            if not self._deliveries.pending:
+            if consumer.may_be_behind(info):
+                self._deliveries.newest = self._newest(link)
+            if self._deliveries.reached(self.end):
                 self._done = True
                 return
             yield from self._pull(link, api.pull_subject(self.stream, name))
             link.send(publish_frame(api.end_subject(self.stream, name), b"", "", {}))
         finally:
             link.close()
+
+    def _newest(self, link: BlockingConnection) -> int:
+        """Return what the stream's leader has: the consumer may be on a server that is behind."""
+        requests = [api.message_request(self.stream, last_of=subject) for subject in self._subjects]
+        found = [api.stored(link.ask(subject, body), self.stream) for subject, body in requests]
+        return max((message.seq for message in found if message is not None), default=0)
 
     def _ask(self, link: BlockingConnection, subject: str, body: object = None) -> dict[str, Any]:
         return api.checked(link.ask(subject, body), self.stream)
@@ -110,7 +119,7 @@ class BulkReader:
             if deliveries.position >= self.end:
                 self._done = True
                 entries = [entry for entry in entries if entry.seq <= self.end]
-            elif not deliveries.pending:
+            elif deliveries.reached(self.end):
                 self._done = True
             if entries:
                 self.position = entries[-1].seq

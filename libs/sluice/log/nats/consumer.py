@@ -23,6 +23,7 @@ __all__ = [
     "asked_for",
     "check_history",
     "create_request",
+    "may_be_behind",
     "pull_ended",
     "pull_request",
 ]
@@ -114,6 +115,11 @@ def check_history(stream: str, state: dict[str, Any], position: int) -> None:
         raise HistoryLostError(stream, position, first)
 
 
+def may_be_behind(info: dict[str, Any]) -> bool:
+    """Tell of a stream whether a consumer may be on a server that has less of it than the stream's leader."""
+    return bool((info.get("cluster") or {}).get("replicas"))
+
+
 def pull_request() -> dict[str, Any]:
     return {
         "batch": PULL_MESSAGES,
@@ -143,7 +149,7 @@ class Deliveries:
     are.
     """
 
-    __slots__ = ("_prefix", "_wanted", "gap", "number", "pending", "position", "statuses", "taken")
+    __slots__ = ("_prefix", "_wanted", "gap", "newest", "number", "pending", "position", "statuses", "taken")
 
     def __init__(self, prefix: str, position: int, wanted: Wanted = None) -> None:
         self._prefix, self._wanted = len(prefix), wanted
@@ -153,6 +159,8 @@ class Deliveries:
         """Of the last delivery of the present consumer."""
         self.pending = 0
         """Matching messages that the server had left at the last delivery."""
+        self.newest = 0
+        """Sequence of a matching message that there is for certain: a server without it is behind."""
         self.taken = 0
         """Deliveries of the last `take`, those included that are not wanted."""
         self.gap: tuple[int, int] | None = None
@@ -163,6 +171,10 @@ class Deliveries:
     def restart(self, pending: int) -> None:
         """Expect the first delivery of a new consumer, which begins behind `position`."""
         self.number, self.pending, self.gap = 0, pending, None
+
+    def reached(self, end: int) -> bool:
+        """Tell whether all matching messages up to *end* were delivered."""
+        return self.position >= end or (self.pending == 0 and self.position >= self.newest)
 
     def take(self, frames: Sequence[Frame], sid: bytes) -> list[Entry]:
         """Return the entries in those of *frames* that are of subscription *sid*, up to a gap."""

@@ -32,7 +32,8 @@ __all__ = ["HEADER_ROOM", "JetStreamLog", "JetStreamTail", "read_ack", "read_str
 APPEND_TIMEOUT_S = 5.0
 HEADER_ROOM = 512
 """Bytes of a message that are left to its headers."""
-
+BEHIND_S = 5.0
+"""So long a reader of a bucket waits for a message that may have been removed meanwhile."""
 
 log = structlog.get_logger("sluice.log.jetstream")
 
@@ -242,7 +243,7 @@ class JetStreamTail:
         """Tell whether every matching entry up to *end* has been taken."""
         if self._arrived:
             return False
-        return self.position >= end or (self._live and self._deliveries.pending == 0)
+        return self.position >= end or (self._live and self._deliveries.reached(end))
 
     def take(self) -> list[Entry]:
         if self._error is not None:
@@ -304,6 +305,8 @@ class JetStreamTail:
         name = f"sluice-{secrets.token_hex(8)}"
         body = consumer.create_request(self.stream, name, self.position + 1, self._subjects)
         made = api.checked(await connection.ask(api.consumer_subject(self.stream, name), body), self.stream)
+        if consumer.may_be_behind(info):
+            await self._look_for_the_newest(connection)
         self._consumer = name
         self._pull_subject = api.pull_subject(self.stream, name)
         self._sid = b"%d" % next(self._sids)
@@ -312,6 +315,18 @@ class JetStreamTail:
         self._live = True
         connection.write(b"SUB _INBOX.%s.* %s\r\n" % (name.encode(), self._sid))
         self._pull()
+        self._wake()
+
+    async def _look_for_the_newest(self, connection: Connection) -> None:
+        """Find out what the stream's leader has: the consumer may be on a server that is behind."""
+        found = [await api.message(connection, self.stream, last_of=subject) for subject in self._subjects]
+        self._deliveries.newest = max((message.seq for message in found if message is not None), default=0)
+        if not self._whole:
+            # A bucket may lose that very message, before it was read, without another one in its place.
+            self._loop.call_later(BEHIND_S, self._expect_nothing)
+
+    def _expect_nothing(self) -> None:
+        self._deliveries.newest = 0
         self._wake()
 
     def _check_same(self, info: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ Verdicts of the dead may still be on their way.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sluice.api.core_v1 import Toleration
+from sluice.api.kueue import PodSetUpdate
 from sluice.events.base import Micros
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.subjects import verdict_suffix
@@ -37,6 +39,32 @@ _RARE = Weights((50, 14, 8, 10, 10, 6, 2))
 _RETRYING = Weights((30, 50, 3, 5, 8, 2, 2))
 """Several Retries at once."""
 _LATER = Weights((70, 20, 10))
+
+
+def additions(request: CheckRequest, choices: Choices) -> tuple[PodSetUpdate, ...]:
+    """Return what a check adds to some pod sets: mostly what nobody else does, now and then what others deny."""
+    found = []
+    for pods in request.pod_sets if choices.chance(0.7) else ():
+        if not choices.chance(0.8):
+            continue
+        name = "nobody" if choices.chance(0.01) else pods.name
+        labels = {f"by-{request.check}": choices.pick(("a", "b", str(request.attempt)))}
+        selector: dict[str, str] = {}
+        match choices.below(12):
+            case 0:
+                selector = {"pool": choices.pick(("f0", "f1"))}
+            case 1 | 2:
+                selector = {"rack": choices.pick(("r0", "r0", "r1"))}
+            case 3 | 4:
+                labels["team"] = choices.pick(("x", "x", "y"))
+        tolerations = [Toleration(key="spot", operator="Exists")] if choices.chance(0.3) else []
+        notes = {f"example.com/{request.check}": "yes"} if choices.chance(0.3) else {}
+        found.append(
+            PodSetUpdate(
+                name=name, labels=labels, annotations=notes, node_selector=selector, tolerations=tolerations
+            )
+        )
+    return tuple(found)
 
 
 async def _never(_: Any) -> Any:
@@ -258,7 +286,8 @@ class Term:
         match answer:
             case "Ready":
                 again_s = 20 if odd and choices.chance(0.2) else None
-                self.ends(call, act.Answered(Ready(recheck_after=again_s)))
+                updates = additions(call.request, choices) if self.cell.on.updates else ()
+                self.ends(call, act.Answered(Ready(updates, recheck_after=again_s)))
             case "Retry":
                 self.ends(call, act.Answered(Retry(delay_s or None)))
             case "Rejected":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from sluice.api.kueue import PodSetUpdate
 from sluice.core.queueing.pending_queue import Preemptor
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
@@ -13,6 +14,7 @@ from sluice.core.world.charging import inherited, needs
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -24,6 +26,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import JobResized, JobResumed, WorkloadPodsReady, WorkloadUpdated
+from sluice.events.variants import ParentAdmitted
 from sluice.replay.lint.observer import Observer
 
 
@@ -270,6 +273,94 @@ def _waiting(state: SchedulerState, key: WorkloadKey) -> Preemptor | None:
     return None if peers is None else peers.waiting
 
 
-MORE: tuple[type[Observer], ...] = (SharedObserver, StaysReadyObserver, KeptObserver, EnoughObserver)
+class UpdatesObserver(Observer):
+    """What the checks that let a workload in add to its pods is what dispatch adds to them (AC2)."""
+
+    name: ClassVar[str] = "brings-updates"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.said: dict[WorkloadKey, dict[str, Sequence[PodSetUpdate]]] = {}
+        """Workload with a reservation -> the checks that are Ready, and what they add."""
+        self.counts: dict[WorkloadKey, tuple[int, Sequence[str]]] = {}
+        """Workload -> its attempt, and which checks count for it."""
+        self.brings: dict[WorkloadKey, dict[str, Sequence[PodSetUpdate]]] = {}
+        """Workload that was admitted -> what its checks had added by then."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            QuotaReserved: self._begins,
+            QuotaReleased: self._begins,
+            ChecksRequested: self._asked,
+            CheckStateChanged: self._answered,
+            Admitted: self._admitted,
+            ParentAdmitted: self._through,
+            JobResumed: self._placed,
+            WorkloadSliceReplaced: self._replaced,
+        }
+
+    def _begins(self, _: State, event: QuotaReserved | QuotaReleased) -> Iterable[str]:
+        for known in (self.said, self.counts, self.brings):
+            known.pop(event.workload, None)
+        return ()
+
+    def _asked(self, _: State, event: ChecksRequested) -> Iterable[str]:
+        self.counts[event.workload] = (event.attempt, event.checks)
+        said = self.said.get(event.workload, {})
+        self.said[event.workload] = {name: said[name] for name in event.checks if name in said}
+        return ()
+
+    def _answered(self, _: State, event: CheckStateChanged) -> Iterable[str]:
+        attempt, checks = self.counts.get(event.workload, (0, ()))
+        if event.attempt == attempt and event.check in checks:
+            said = self.said.setdefault(event.workload, {})
+            if event.state == "Ready":
+                said[event.check] = event.pod_set_updates
+            else:
+                said.pop(event.check, None)
+        return ()
+
+    def _admitted(self, _: State, event: Admitted) -> Iterable[str]:
+        self.brings[event.workload] = dict(self.said.get(event.workload, {}))
+        return ()
+
+    def _through(self, _: State, event: ParentAdmitted) -> Iterable[str]:
+        self.brings[event.workload] = self.brings.get(event.variant, {})
+        return ()
+
+    def _placed(self, state: State, event: JobResumed) -> Iterable[str]:
+        job = state.jobs.get(event.job)
+        return () if job is None else self._wrong(state, job)
+
+    def _replaced(self, state: State, event: WorkloadSliceReplaced) -> Iterable[str]:
+        job = state.by_workload.get(event.by)
+        placed = job is not None and job.record.key == event.by and job.phase is not Phase.PENDING
+        return self._wrong(state, job) if job is not None and placed else ()
+
+    def _wrong(self, state: State, job: Job) -> Iterator[str]:
+        brings = self.brings.get(job.record.key, {})
+        for pods in job.placement:
+            labels: dict[str, str] = {}
+            notes: dict[str, str] = {}
+            selector: dict[str, str] = {}
+            for flavor in pods.flavors.values():
+                spec = state.flavors.get(flavor)
+                selector |= spec.node_labels if spec is not None else {}
+            for update in [each for updates in brings.values() for each in updates if each.name == pods.name]:
+                labels |= update.labels
+                notes |= update.annotations
+                selector |= update.node_selector
+            found = (pods.labels, pods.annotations, pods.node_selector)
+            if found != (labels, notes, selector):
+                yield f"{job.record.key}: {pods.name} gets {found}, should get {(labels, notes, selector)}"
+
+
+MORE: tuple[type[Observer], ...] = (
+    SharedObserver,
+    StaysReadyObserver,
+    KeptObserver,
+    EnoughObserver,
+    UpdatesObserver,
+)
 
 __all__ = ["MORE"]

@@ -23,7 +23,7 @@ from sluice.replay.explain import racing_sandbox
 from sluice.replay.explain.sandbox import Laboratory
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
-from sluice.services.api import queries
+from sluice.services.api import queries, snapshot
 from sluice.services.api.world import World
 
 from .log import steps_of
@@ -36,6 +36,8 @@ KINDS = ("Job", "Workload", "Variant", "Slice", "Agent", "ClusterQueue", "LocalQ
 DESCRIBED = ("Job", "Workload", "Variant", "Slice", "ClusterQueue", "LocalQueue", "Cohort", "AdmissionCheck",
              "ResourceFlavor")  # fmt: skip
 FEW = 2
+KEPT = 3
+"""So many stored read models may be gone on from."""
 NAMED = {resource.kind: resource for resource in RESOURCES}
 
 _COMMITS = frozenset(COMMITS)
@@ -73,6 +75,8 @@ class Queries:
     cell: "Cell"
     world: World = field(default_factory=World)
     position: int = 0
+    kept: list[tuple[int, int, snapshot.Parts]] = field(default_factory=list)
+    """What was stored of the read model: its sequence and time, and its bytes."""
 
     def follow(self) -> None:
         """Fold what has come into the log."""
@@ -94,6 +98,8 @@ class Queries:
         """Ask one thing."""
         self.follow()
         choices = self.cell.choices
+        if self.cell.on.view_snapshots and choices.chance(0.2):
+            return self.restart()
         match choices.below(5):
             case 0:
                 return self.get(choices.pick(KINDS))
@@ -103,6 +109,35 @@ class Queries:
                 return self.why()
             case _:
                 return self.simulate()
+
+    def restart(self) -> bool:
+        """The service ends, and begins with what it has stored; or it stores what it knows."""
+        choices, kept = self.cell.choices, self.kept
+        if not kept or choices.chance(0.5):
+            world = self.world
+            kept.append((self.position, world.at, snapshot.dump(world)))
+            del kept[:-KEPT]
+            return True
+        self.position, at, parts = choices.pick(kept)
+        self.world = snapshot.load(parts, self.position, at)
+        self.follow()
+        self.cell.stats.fault("view-restored")
+        return True
+
+    def rebuilt(self) -> Iterator[str]:
+        """Yield where a read model that has gone on from what was kept is not what the whole log makes it."""
+        if not self.kept:
+            return
+        self.follow()
+        fresh = Queries(self.cell)
+        fresh.follow()
+        for name, one, other in zip(
+            ("cell", "rest"), snapshot.dump(self.world), snapshot.dump(fresh.world), strict=True
+        ):
+            if one != other:
+                at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+                near = slice(max(0, at - 60), at + 60)
+                yield f"{name}: went on as {one[near]!r}, the log makes it {other[near]!r}"
 
     def get(self, kind: str) -> bool:
         found = now(queries.list_objects(self.world, ListRequest(kind=kind)))

@@ -21,6 +21,8 @@ def check_settled(cell: Cell, queries: Queries) -> None:
     for difference in queries.differences():
         cell.watchman.fail("view", difference)
     queries.everything()
+    for difference in queries.rebuilt():
+        cell.watchman.fail("view", difference)
     _answers(cell)
     _states(cell)
     _projections(cell)

@@ -59,6 +59,8 @@ class Features:
     failures: bool = True
     controllers_away: bool = True
     rare_verdicts: bool = True
+    updates: bool = True
+    """Checks that add something to the pods."""
     late_stops: bool = True
     """Executors that take their time."""
     slow_services: bool = True
@@ -66,6 +68,14 @@ class Features:
     """Messages that cannot be taken."""
     queries: bool = True
     bursts: bool = True
+    large: bool = True
+    """Messages that are too large, and some that are hardly not."""
+    placement: bool = True
+    """Labels, taints, selectors, affinity and tolerations of every kind."""
+    view_snapshots: bool = True
+    """The api's read model is put away and goes on from what was kept."""
+    budgets: bool = True
+    """One check is the budgets'."""
     limit_ranges: bool = True
     """Of the namespace, which fill in and forbid; and jobs that say less. See `run.LIMITED_EVERY`."""
     theme: str = field(default="", kw_only=True)

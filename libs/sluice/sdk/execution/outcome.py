@@ -1,11 +1,18 @@
 """How attempts end, and what earlier processes left of them."""
 
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
 from sluice.events.base import JobKey
 from sluice.events.job import JobFinished
+
+MESSAGE_MOST = 8192
+"""Characters of an outcome's message that are reported; the rest is cut off."""
+
+CODES_MOST = 1000
+"""Pods whose exit codes are reported."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +40,19 @@ class Held(NamedTuple):
 
 
 def finished(outcome: Outcome, uid: str, attempt: int, executor: str) -> JobFinished:
+    """Return the report; a larger one than the slice-aggregator takes would leave the job without an end."""
+    message, codes = outcome.message, outcome.exit_codes
+    if len(message) > MESSAGE_MOST:
+        message = f"{message[: MESSAGE_MOST - 30]}... ({len(message)} characters)"
+    if len(codes) > CODES_MOST:
+        codes = dict(islice(codes.items(), CODES_MOST))
     return JobFinished(
         success=outcome.success,
-        message=outcome.message,
+        message=message,
         attempt=attempt,
         uid=uid,
         executor=executor,
-        exit_codes=outcome.exit_codes,
+        exit_codes=codes,
     )
 
 

@@ -30,6 +30,7 @@ from .dispatch import key_text, key_token
 
 __all__ = [
     "CONTROLLER",
+    "VERDICT_MOST",
     "CheckRequest",
     "CheckVerdict",
     "CheckedWorkload",
@@ -40,6 +41,9 @@ __all__ = [
 
 CONTROLLER = "controller"
 """Kind of presence and of heartbeats."""
+
+VERDICT_MOST = 64 * 1024
+"""Bytes of the largest verdict that is taken: those of all 64 checks of a workload must fit into one step."""
 
 
 class CheckedWorkload(Value, frozen=True, kw_only=True):

@@ -11,12 +11,9 @@ from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, me
 from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Seen
-from sluice.protocol.checks import CheckVerdict
+from sluice.protocol.checks import VERDICT_MOST, CheckVerdict
 
 from .state import Presence, Verdict
-
-MAX_BYTES = 64 * 1024
-"""Largest verdict taken: those of all 64 checks of a workload must fit into one step."""
 
 MAX_MESSAGE = 1024
 """Characters kept of a verdict's message."""
@@ -37,7 +34,7 @@ def verdict(message: Message, seq: int) -> tuple[WorkloadKey, Verdict]:
         found.errors = (invalid("subject", message.subject, "want verdict.<controller>"),)
         return nobody, found
     found.controller = unquote(tokens[1])
-    event = cloud_event(message.payload, MAX_BYTES)
+    event = cloud_event(message.payload, VERDICT_MOST)
     if isinstance(event, tuple):
         found.errors = event
         return nobody, found
@@ -84,4 +81,4 @@ def presence(message: Message, seq: int) -> Presence:
     return Presence(seq, message.subject, message.payload, event_type, name, isinstance(data, Seen), errors)
 
 
-__all__ = ["MAX_BYTES", "MAX_MESSAGE", "presence", "verdict"]
+__all__ = ["MAX_MESSAGE", "presence", "verdict"]

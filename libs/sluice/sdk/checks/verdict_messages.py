@@ -10,7 +10,7 @@ import msgspec
 from sluice.api.kueue import PodSetUpdate
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, rfc3339
-from sluice.protocol.checks import CheckRequest, CheckVerdict
+from sluice.protocol.checks import VERDICT_MOST, CheckRequest, CheckVerdict
 from sluice.protocol.subjects import token
 
 from .verdicts import Pending, PreemptionRequired, Ready, Rejected, Retry, Verdict, seconds
@@ -128,7 +128,11 @@ def number_of(message: str) -> int:
 def encode(
     source: str, ident: str, at: Micros, verdict: CheckVerdict, recheck_after_s: float | None
 ) -> bytes:
-    """Return the message of a verdict."""
+    """Return the message of a verdict.
+
+    Raises:
+        RefusedError: it is larger than what the check service takes.
+    """
     event = VerdictEvent(
         specversion="1.0",
         id=ident,
@@ -139,7 +143,10 @@ def encode(
         data=msgspec.Raw(_ENCODER.encode(verdict)),
         recheckafterms=msgspec.UNSET if recheck_after_s is None else int(recheck_after_s * 1000),
     )
-    return _ENCODER.encode(event)
+    payload = _ENCODER.encode(event)
+    if len(payload) > VERDICT_MOST:
+        raise RefusedError(f"the verdict has {len(payload)} bytes, at most {VERDICT_MOST} are taken")
+    return payload
 
 
 def decode(payload: bytes) -> tuple[str, CheckVerdict, float | None] | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate, ResourceFlavorSpec
+from sluice.core.workload.additions import by_check
 from sluice.events.base import JobKey, PodSetAssignment
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
@@ -73,9 +74,8 @@ def _gated(job: Job) -> Sequence[DispatchPodSet]:
 
 
 def _updates(job: Job, pod_set: str) -> list[PodSetUpdate]:
-    return [
-        update for check in sorted(job.updates) for update in job.updates[check] if update.name == pod_set
-    ]
+    found = by_check(job.updates)
+    return [update for check in sorted(found) for update in found[check] if update.name == pod_set]
 
 
 def dispatch_entry(state: State, key: JobKey) -> DispatchEntry | None:

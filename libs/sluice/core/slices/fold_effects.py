@@ -56,7 +56,7 @@ def drop_pending(state: State, job: Job) -> None:
     job.pending = None
     state.clear_pending_todo(job)
     begin_sizes(job)
-    job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
+    job.pending_assignment, job.pending_updates, job.pending_admitted = (), None, False
 
 
 def begin_sizes(job: Job) -> None:

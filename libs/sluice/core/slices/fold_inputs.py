@@ -3,9 +3,10 @@
 import msgspec
 
 from sluice.api import kueue
+from sluice.core.workload.additions import Additions, answered, asked
 from sluice.core.workload.charges import counts, scaled
 from sluice.events.base import Event, Micros
-from sluice.events.checks import ChecksRejected, CheckStateChanged
+from sluice.events.checks import ChecksRejected, ChecksRequested, CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.envelope import Message
 from sluice.events.scheduler import (
@@ -141,7 +142,7 @@ def _parent_admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) 
     _quota_reserved(state, event, seq, at)
     job = state.by_workload.get(event.workload)
     if job is not None:
-        job.updates = dict(event.updates)
+        job.updates = Additions(by_check=dict(event.updates)) if event.updates else None
     _admitted(state, event, seq, at)
 
 
@@ -201,13 +202,13 @@ def _quota_released(state: State, event: QuotaReleased | ParentReleased, seq: in
     if job is None:
         return
     if job.record.key != event.workload:
-        job.pending_assignment, job.pending_updates, job.pending_admitted = (), {}, False
+        job.pending_assignment, job.pending_updates, job.pending_admitted = (), None, False
         look_at_limits(state, job, seq)
         return
     job.reserved = job.admitted = job.evicting = job.through_variant = False
     begin_sizes(job)
     job.assignment = ()
-    job.updates = {}
+    job.updates = None
     if job.phase is Phase.RUNNING:
         # Not how the handshake goes; but what has no quota must not run.
         job.reason, job.message = "QuotaReleased", "The quota was released"
@@ -244,15 +245,26 @@ def _checks_rejected(state: State, event: ChecksRejected, _seq: int, _at: Micros
     job.pending_assignment = tuple(scaled(a, min(a.count, size[a.name])) for a in job.pending_assignment)
 
 
+def _checks_requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:
+    job = state.by_workload.get(event.workload)
+    if job is None:
+        return
+    if job.record.key != event.workload:
+        if not job.pending_admitted:
+            job.pending_updates = asked(job.pending_updates, event)
+    elif not job.admitted:
+        job.updates = asked(job.updates, event)
+
+
 def _check_state(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
     job = state.by_workload.get(event.workload)
     if job is None:
         return
-    updates = job.updates if job.record.key == event.workload else job.pending_updates
-    if event.state == "Ready" and event.pod_set_updates:
-        updates[event.check] = event.pod_set_updates
-    else:
-        updates.pop(event.check, None)
+    if job.record.key != event.workload:
+        if not job.pending_admitted:
+            answered(job.pending_updates, event)
+    elif not job.admitted:
+        answered(job.updates, event)
 
 
 INPUT_FOLDS: dict[type[Event], Handler] = {
@@ -271,6 +283,7 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     ParentEvicted: _evicted,
     ParentReleased: _quota_released,
     ChecksRejected: _checks_rejected,
+    ChecksRequested: _checks_requested,
     CheckStateChanged: _check_state,
 }
 

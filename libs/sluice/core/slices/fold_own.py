@@ -83,7 +83,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
         job.through_variant = False
-        job.assignment, job.updates, job.reclaimable = (), {}, {}
+        job.assignment, job.updates, job.reclaimable = (), None, {}
         begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from sluice.api import kueue
 from sluice.api.core_v1 import LimitRangeSpec
+from sluice.core.workload.additions import Additions
 from sluice.core.workload.limit_ranges import Rules
 from sluice.core.workload.pod_resources import Amounts
 from sluice.events.base import JobKey, Micros, PodSet, PodSetAssignment, WorkloadKey
@@ -105,7 +106,7 @@ class Job:
     pending: WorkloadRecord | None = None
     """The slice that is to replace the present one (WS4)."""
     pending_assignment: Sequence[PodSetAssignment] = ()
-    pending_updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    pending_updates: Additions | None = None
     pending_admitted: bool = False
     pending_todo: Todo = Todo.NONE
     """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
@@ -117,8 +118,8 @@ class Job:
     assignment: Sequence[PodSetAssignment] = ()
     placement: Sequence[DispatchPodSet] = ()
     """What was dispatched with the present attempt."""
-    updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
-    """Admission check -> what it adds to the pods."""
+    updates: Additions | None = None
+    """What its checks add to the pods; None: none was asked."""
     reclaimable: dict[str, int] = field(default_factory=dict)
     reason: str = ""
     message: str = ""

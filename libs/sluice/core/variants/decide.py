@@ -19,6 +19,7 @@ from sluice.api.labels import (
     GATE_CONCURRENT_ADMISSION,
 )
 from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload.additions import by_check
 from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED
 from sluice.events.base import Event, Micros
 from sluice.events.variants import (
@@ -276,7 +277,7 @@ def _admit(family: Family) -> list[Event]:
             variant=admitted.key,
             cluster_queue=admitted.cluster_queue,
             pod_sets=admitted.assignment,
-            updates=admitted.updates,
+            updates=dict(by_check(admitted.updates)),
             message=f"The variant {admitted.record.name} is admitted",
         )
     ]

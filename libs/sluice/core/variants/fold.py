@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
+from sluice.core.workload.additions import answered, asked
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
     BlockedOnPreemptionGates,
@@ -204,7 +205,7 @@ def _released(state: State, event: QuotaReleased, seq: int, _at: Micros) -> None
     family, variant = found
     variant.assignment = variant.admitted_at = None
     variant.evicted = variant.stopped = variant.ready = False
-    variant.updates, variant.reclaimed = {}, {}
+    variant.updates, variant.reclaimed = None, {}
     state.touch(family, seq)
 
 
@@ -244,14 +245,16 @@ def _verdict(state: State, event: PreemptionIssued | FlavorScanAdvanced, seq: in
     _looked_at(state, event.workload, seq)
 
 
+def _checks_requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:
+    found = _find(state, event.workload)
+    if found is not None and found[1].admitted_at is None:
+        found[1].updates = asked(found[1].updates, event)
+
+
 def _check(state: State, event: CheckStateChanged, _seq: int, _at: Micros) -> None:
     found = _find(state, event.workload)
-    if found is None:
-        return
-    if event.state == "Ready" and event.pod_set_updates:
-        found[1].updates[event.check] = event.pod_set_updates
-    else:
-        found[1].updates.pop(event.check, None)
+    if found is not None and found[1].admitted_at is None:
+        answered(found[1].updates, event)
 
 
 # Its own
@@ -412,6 +415,7 @@ HANDLERS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
     CheckStateChanged: _check,
+    ChecksRequested: _checks_requested,
     Evicted: _evicted,
     FlavorScanAdvanced: _verdict,
     ParentAdmitted: _parent_admitted,

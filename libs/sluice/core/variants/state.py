@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from sluice.api import kueue
 from sluice.api.features import enabled
 from sluice.core.deadlines import Deadlines
+from sluice.core.workload.additions import Additions
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
@@ -69,7 +70,7 @@ class Variant:
     """VariantStopped was said for its present admission."""
     ready: bool = False
     reclaimed: dict[str, int] = field(default_factory=dict)
-    updates: dict[str, Sequence[kueue.PodSetUpdate]] = field(default_factory=dict)
+    updates: Additions | None = None
 
     @property
     def key(self) -> WorkloadKey:

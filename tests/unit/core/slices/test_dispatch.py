@@ -4,19 +4,30 @@ from typing import Any
 
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate
-from sluice.events.checks import CheckStateChanged
+from sluice.events.checks import ChecksRequested, CheckStateChanged
+from sluice.events.scheduler import Admitted
 from sluice.protocol.dispatch import DispatchPodSet
 from tests.support.slices_world import World
 
 RESERVED = Toleration(key="reserved", operator="Exists")
 
 
-def said(world: World, check: str, state: str = "Ready", **update: Any) -> None:
+def asked(world: World, *checks: str, attempt: int = 1) -> None:
+    """These checks count for the job `a`."""
+    world.fold(ChecksRequested(cause=0, workload=world.workload(), attempt=attempt, checks=checks))
+
+
+def said(world: World, check: str, state: str = "Ready", attempt: int = 1, **update: Any) -> None:
     """A check of the job `a` says *state*, and what is to be added to its pods."""
     updates = (PodSetUpdate(name="main", **update),) if update else ()
     world.fold(
         CheckStateChanged(
-            cause=0, workload=world.workload(), check=check, state=state, pod_set_updates=updates
+            cause=0,
+            workload=world.workload(),
+            check=check,
+            state=state,
+            attempt=attempt,
+            pod_set_updates=updates,
         )
     )
     world.settle()
@@ -34,6 +45,7 @@ def reserved() -> World:
     world.apply_object("ResourceFlavor", "default", spec={"nodeLabels": {"pool": "any", "zone": "a"}})
     world.submit()
     world.reserve()
+    asked(world, "a", "b", "c")
     return world
 
 
@@ -81,4 +93,43 @@ def test_another_attempt_begins_without_what_was_added() -> None:
     assert entry is not None
     assert entry.attempt == 2
     assert placed(world).node_selector == {"pool": "any", "zone": "a"}
+    world.check()
+
+
+def test_what_was_added_when_the_job_was_admitted_stays() -> None:
+    """A check that has second thoughts before the job is started does not take its node selector away."""
+    world = reserved()
+    said(world, "a", node_selector={"rack": "r1"})
+    world.fold(Admitted(cause=world.seq, workload=world.workload()))
+    said(world, "a", "Pending")
+
+    assert placed(world).node_selector == {"pool": "any", "zone": "a", "rack": "r1"}
+    world.check()
+
+
+def test_a_check_that_does_not_count_any_more_adds_nothing() -> None:
+    """The queue's checks were edited while the job waited for them."""
+    world = reserved()
+    said(world, "a", labels={"team": "x"})
+    said(world, "b", labels={"zone": "z"})
+    asked(world, "b", "c")
+    world.admit()
+
+    assert placed(world).labels == {"zone": "z"}
+    world.check()
+
+
+def test_what_is_said_of_an_earlier_reservation_adds_nothing() -> None:
+    """The check service had not heard of the release."""
+    world = reserved()
+    world.evict()
+    world.release()
+    said(world, "a", labels={"team": "x"})
+    world.reserve()
+    asked(world, "b", attempt=2)
+    said(world, "a", labels={"team": "x"})
+    said(world, "b", attempt=2, labels={"zone": "z"})
+    world.admit()
+
+    assert placed(world).labels == {"zone": "z"}
     world.check()

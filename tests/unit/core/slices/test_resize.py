@@ -9,7 +9,7 @@ import pytest
 from sluice.core.slices.responses import MAX_HELD
 from sluice.core.slices.state import Phase
 from sluice.events.base import Event, PodSetAssignment, WorkloadKey
-from sluice.events.checks import ChecksRejected, CheckStateChanged
+from sluice.events.checks import ChecksRejected, ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -628,6 +628,7 @@ def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
     world.give()
     assert world.pods() == {"main": (3, 3, 2)}
     update = {"name": "main", "nodeSelector": {"pool": "new"}}
+    world.fold(ChecksRequested(cause=world.seq, workload=second, attempt=1, checks=("c",)))
     world.fold(
         msgspec.convert(
             {

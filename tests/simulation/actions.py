@@ -14,10 +14,10 @@ from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights
 from .controllers import Controller
 from .executors import Executor, Life
-from .grammar import CONTROLLERS, Grammar, Manifest
+from .grammar import CONTROLLERS, Grammar, Manifest, copied
 from .jobs import JobGrammar
 from .log import SECOND
-from .pods import Work
+from .pods import LARGE, Work
 from .queries import Queries
 from .replica import Fenced, Replica
 from .swarm import Features
@@ -666,7 +666,7 @@ class Actions:
         choices, cell = self.choices, self.cell
         name = self._some_job() or "j0"
         suffix = f"job.default.{name}"
-        match choices.below(8):
+        match choices.below(11 if cell.on.large else 8):
             case 0:
                 cell.ids += 1
                 cell.log.message(suffix, b"{", f"m{cell.ids}")
@@ -682,8 +682,17 @@ class Actions:
                 self._take_id(suffix)
             case 6:
                 cell.message("verdict.ctl-a", "CheckVerdict", {"workload": "x", "state": "Ready"})
-            case _:
+            case 7:
                 cell.message(suffix, "JobSubmitted", {"kind": "Job", "apiVersion": "batch/v1"})
+            case 8:
+                found = copied(cell.manifests.get(name) or self.jobs.job(name))
+                found["metadata"]["annotations"]["example.com/data"] = LARGE
+                cell.message(suffix, "JobSubmitted", found)
+            case 9:
+                cell.message(suffix, choices.pick(("JobDeleted", "JobDeactivated")), {"message": LARGE})
+            case _:
+                verdict = {"workload": "default/j0", "check": "check-a", "attempt": 1, "state": "Ready"}
+                cell.message("verdict.ctl-a", "CheckVerdict", {**verdict, "message": LARGE})
         if cell.log.entries:
             cell.watchman.garbage.add(cell.log.entries[-1].header)  # of copies that come late, too
         cell.stats.fault("garbage")

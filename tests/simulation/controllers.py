@@ -5,6 +5,7 @@ crashes, is replaced by a stand-by once its heartbeat has expired, and takes ove
 Verdicts of the dead may still be on their way.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ from sluice.sdk.checks import actions as act
 from sluice.sdk.checks.desk import Moment
 from sluice.sdk.checks.history import History
 from sluice.sdk.checks.machine import Machine
-from sluice.sdk.checks.verdict_messages import decode, encode
+from sluice.sdk.checks.verdict_messages import RefusedError, decode, encode
 
 from .buckets import Watcher
 from .choices import Choices, Weights
 from .log import SECOND, steps_of
+from .swarm import Features
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -41,10 +43,10 @@ _RETRYING = Weights((30, 50, 3, 5, 8, 2, 2))
 _LATER = Weights((70, 20, 10))
 
 
-def additions(request: CheckRequest, choices: Choices) -> tuple[PodSetUpdate, ...]:
-    """Return what a check adds to some pod sets: mostly what nobody else does, now and then what others deny."""
+def additions(request: CheckRequest, on: Features, choices: Choices) -> tuple[PodSetUpdate, ...]:
+    """Return what a check adds to some pod sets: mostly what nobody else does, at times what others deny."""
     found = []
-    for pods in request.pod_sets if choices.chance(0.7) else ():
+    for pods in request.pod_sets if on.updates and choices.chance(0.7) else ():
         if not choices.chance(0.8):
             continue
         name = "nobody" if choices.chance(0.01) else pods.name
@@ -59,6 +61,8 @@ def additions(request: CheckRequest, choices: Choices) -> tuple[PodSetUpdate, ..
                 labels["team"] = choices.pick(("x", "x", "y"))
         tolerations = [Toleration(key="spot", operator="Exists")] if choices.chance(0.3) else []
         notes = {f"example.com/{request.check}": "yes"} if choices.chance(0.3) else {}
+        if on.large and choices.chance(0.03):
+            notes["example.com/data"] = "x" * choices.pick((20_000, 70_000))
         found.append(
             PodSetUpdate(
                 name=name, labels=labels, annotations=notes, node_selector=selector, tolerations=tolerations
@@ -286,7 +290,7 @@ class Term:
         match answer:
             case "Ready":
                 again_s = 20 if odd and choices.chance(0.2) else None
-                updates = additions(call.request, choices) if self.cell.on.updates else ()
+                updates = additions(call.request, self.cell.on, choices)
                 self.ends(call, act.Answered(Ready(updates, recheck_after=again_s)))
             case "Retry":
                 self.ends(call, act.Answered(Retry(delay_s or None)))
@@ -346,12 +350,16 @@ class Controller:
 
     # the log
 
-    def store(self, action: act.Publish) -> act.Found:
+    def store(self, action: act.Publish) -> act.Publication:
         """Store a verdict unless the log has one of this id; return what it then has."""
         log = self.cell.log
+        try:
+            payload = self.encoded(action)
+        except RefusedError as error:
+            return act.Refused(str(error))
         known = log.known(action.ident)
         if not known:
-            self.cell.publish(verdict_suffix(self.name), self.encoded(action), action.ident)
+            self.cell.publish(verdict_suffix(self.name), payload, action.ident)
             known = log.end
         found = decode(log.entries[known - 1].payload)
         assert found is not None
@@ -365,8 +373,9 @@ class Controller:
         """Nobody waits for a verdict any more that may be on its way."""
         cell = self.cell
         if cell.on.late_copies and not cell.calm and cell.choices.chance(0.5):
-            cell.transit.append((verdict_suffix(self.name), self.encoded(action), action.ident))
-            cell.stats.fault("late-verdict")
+            with suppress(RefusedError):  # it was never sent
+                cell.transit.append((verdict_suffix(self.name), self.encoded(action), action.ident))
+                cell.stats.fault("late-verdict")
 
     def odd(self, choices: Choices) -> bool:
         """Say something that means nothing: of an older attempt, or about nobody."""

@@ -117,9 +117,21 @@ class Grammar:
     # Objects
 
     def flavor(self, name: str) -> Manifest:
+        choices = self.choices
         spec: Manifest = {"nodeLabels": {"pool": name}}
-        if self.choices.chance(0.05):
+        if choices.chance(0.05):
             spec["nodeTaints"] = [{"key": "spot", "value": "true", "effect": "NoSchedule"}]
+        if self.on.placement:
+            if choices.chance(0.5):
+                spec["nodeLabels"]["zone"] = choices.pick(("za", "zb"))
+            if choices.chance(0.2):
+                spec["nodeLabels"]["size"] = choices.pick(("6", "2", "many"))
+            if choices.chance(0.12):
+                effect = choices.pick(("NoExecute", "NoSchedule", "PreferNoSchedule"))
+                taint = {"key": "tier", "value": "gold", "effect": effect}
+                spec.setdefault("nodeTaints", []).append(taint)
+                if choices.chance(0.3):
+                    spec["tolerations"] = [{"key": "tier", "operator": "Exists"}]
         return manifest("ResourceFlavor", name, spec)
 
     def priority(self, name: str, value: int) -> Manifest:

@@ -5,8 +5,10 @@ from typing import Any
 
 from .choices import Choices
 from .grammar import OWN, PRIORITIES, Grammar, Manifest, copied
+from .pods import LARGE
 from .swarm import Features
 
+ZONES = ("za", "zb")
 PREFIX = "kueue.x-k8s.io/"
 
 
@@ -19,7 +21,7 @@ class JobGrammar:
     def job(self, name: str, kind: str = "", *, elastic: bool | None = None) -> Manifest:
         """Return a new job, of any kind unless one is given."""
         choices = self.choices
-        kind = kind or choices.pick(("Job", "Own", "Job", "Own", "RayCluster", "JobSet"))
+        kind = kind or choices.pick(("Job", "Own", "Job", "Own", "RayCluster", "JobSet", "RayJob"))
         labels: dict[str, str] = {}
         annotations: dict[str, str] = {}
         queue = choices.pick(self.grammar.locals)
@@ -49,6 +51,8 @@ class JobGrammar:
                 return self._own(meta, count, elastic=elastic)
             case "RayCluster":
                 return self._ray(meta, count)
+            case "RayJob":
+                return self._ray_job(meta, count)
             case "JobSet" if self.on.several_pod_sets and not elastic:
                 return self._job_set(meta, count)
             case _:
@@ -72,11 +76,53 @@ class JobGrammar:
             # Limits say what requests do not, or the namespace does.
             container["resources"] = {"limits": requests} if choices.chance(0.5) else {}
         spec: Manifest = {"restartPolicy": "Never", "containers": [container]}
-        if choices.chance(0.06):
-            spec["nodeSelector"] = {"pool": choices.pick(self.grammar.flavors)}
-        if choices.chance(0.1):
-            spec["tolerations"] = [{"key": "spot", "operator": "Exists"}]
+        if self.on.large and choices.chance(0.01):
+            container["env"] = [{"name": "DATA", "value": LARGE[: 900 << 10]}]
+        selector, terms, tolerations = self._place()
+        if selector:
+            spec["nodeSelector"] = selector
+        if terms:
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            spec["affinity"] = {"nodeAffinity": required}
+        if tolerations:
+            spec["tolerations"] = tolerations
         return {"spec": spec}
+
+    def _place(self) -> tuple[dict[str, str], list[Manifest], list[Manifest]]:
+        """Return where pods may run: node selector, terms of the required node affinity, and tolerations."""
+        choices, flavors = self.choices, self.grammar.flavors
+        selector: dict[str, str] = {}
+        terms: list[Manifest] = []
+        tolerations: list[Manifest] = []
+        if choices.chance(0.06):
+            selector["pool"] = choices.pick(flavors)
+        if choices.chance(0.1):
+            tolerations.append({"key": "spot", "operator": "Exists"})
+        if not self.on.placement:
+            return selector, terms, tolerations
+        if choices.chance(0.12):
+            selector["zone"] = choices.pick(ZONES)
+        for _ in range(choices.between(1, 2) if choices.chance(0.15) else 0):
+            key, values = choices.pick((("pool", flavors), ("zone", ZONES), ("size", ("4", "8"))))
+            operator = choices.pick(("In", "NotIn", "In", "Exists", "DoesNotExist"))
+            if key == "size":
+                operator = choices.pick(("Gt", "Lt"))
+            requirement: Manifest = {"key": key, "operator": operator}
+            if "Exist" not in operator:
+                requirement["values"] = [choices.pick(values)]
+            terms.append({"matchExpressions": [requirement]})
+        if choices.chance(0.2):
+            tolerations.append(
+                choices.pick(
+                    (
+                        {"key": "tier", "operator": "Equal", "value": "gold"},
+                        {"operator": "Exists"},
+                        {"key": "spot", "operator": "Equal", "value": "false"},
+                        {"key": "tier", "operator": "Exists", "effect": "NoExecute"},
+                    )
+                )
+            )
+        return selector, terms, tolerations
 
     def _batch(self, meta: Manifest, count: int, *, elastic: bool) -> Manifest:
         choices = self.choices
@@ -101,7 +147,7 @@ class JobGrammar:
             groups = []
             for n in range(choices.between(2, 3)):
                 group = {"name": f"s{n}", "command": ["true"], "replicas": choices.between(1, 2)}
-                groups.append({**group, "resources": self.resources()})
+                groups.append({**group, "resources": self.resources(), **self._group_place()})
             spec["podSets"] = groups
         else:
             spec |= {"command": ["true"], "replicas": count, "resources": self.resources()}
@@ -111,23 +157,42 @@ class JobGrammar:
             spec["admissionConstraints"] = {"allowedResourceFlavors": [choices.pick(self.grammar.flavors)]}
         return {"apiVersion": OWN, "kind": "Job", "metadata": meta, "spec": spec}
 
-    def _ray(self, meta: Manifest, count: int) -> Manifest:
-        template = self._pod()
-        groups = [
-            {
-                "groupName": "workers",
-                "replicas": count,
-                "minReplicas": 0,
-                "maxReplicas": 8,
-                "rayStartParams": {},
-                "template": template,
-            }
-        ]
-        spec = {
-            "headGroupSpec": {"rayStartParams": {}, "template": self._pod()},
-            "workerGroupSpecs": groups,
+    def _group_place(self) -> Manifest:
+        """Return where pods of our own kind may run, which names it without a template."""
+        if not self.on.placement:
+            return {}
+        selector, terms, tolerations = self._place()
+        found = {"nodeSelector": selector, "nodeAffinity": terms, "tolerations": tolerations}
+        return {key: value for key, value in found.items() if value}
+
+    def _cluster(self, count: int) -> Manifest:
+        workers = {
+            "groupName": "workers",
+            "replicas": count,
+            "minReplicas": 0,
+            "maxReplicas": 8,
+            "rayStartParams": {},
+            "template": self._pod(),
         }
+        groups = [workers]
+        if self.on.several_pod_sets and self.choices.chance(0.2):
+            groups.append({**workers, "groupName": "more", "replicas": 1, "template": self._pod()})
+        head = {"rayStartParams": {}, "template": self._pod()}
+        return {"headGroupSpec": head, "workerGroupSpecs": groups}
+
+    def _ray(self, meta: Manifest, count: int) -> Manifest:
+        spec = self._cluster(count)
         return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta, "spec": spec}
+
+    def _ray_job(self, meta: Manifest, count: int) -> Manifest:
+        """Return a job on a cluster of its own, submitted by a pod of its own or not."""
+        spec: Manifest = {"entrypoint": "true", "rayClusterSpec": self._cluster(count)}
+        spec |= {"shutdownAfterJobFinishes": True, "suspend": True}
+        if self.choices.chance(0.5):
+            spec["submissionMode"] = "HTTPMode"
+        elif self.choices.chance(0.5):
+            spec["submitterPodTemplate"] = self._pod()
+        return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": meta, "spec": spec}
 
     def _job_set(self, meta: Manifest, count: int) -> Manifest:
         parts = [
@@ -182,8 +247,8 @@ class JobGrammar:
 
     def _resize(self, found: Manifest, count: int) -> None:
         spec = found["spec"]
-        if found["kind"] == "RayCluster":
-            spec["workerGroupSpecs"][0]["replicas"] = count
+        if found["apiVersion"] == "ray.io/v1":
+            _cluster_of(spec)["workerGroupSpecs"][0]["replicas"] = count
         elif found["kind"] == "JobSet":
             spec["replicatedJobs"][0]["template"]["spec"]["parallelism"] = max(1, count)
         elif found["apiVersion"] == "batch/v1":
@@ -201,13 +266,19 @@ class JobGrammar:
     def pod_sets(self, found: Manifest) -> dict[str, int]:
         """Return new counts for some of a job's pod sets, as JobScaled has them."""
         choices, spec = self.choices, found["spec"]
-        if found["kind"] == "RayCluster":
+        if found["apiVersion"] == "ray.io/v1":
             return {"workers": choices.pick((1, 2, 3, 4, 0))}
         if "podSets" in spec:
             return {choices.pick(spec["podSets"])["name"]: choices.pick((1, 2, 3, 4, 0))}
         if found["kind"] == "JobSet":
             return {"r0": choices.between(1, 3)}
         return {"main": choices.pick((1, 2, 3, 4, 5, 0))}
+
+
+def _cluster_of(spec: Manifest) -> Manifest:
+    """Return the cluster in the spec of a RayCluster or RayJob."""
+    found: Manifest = spec.get("rayClusterSpec", spec)
+    return found
 
 
 __all__ = ["JobGrammar"]

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sluice.events.base import Micros
-from sluice.events.codec import decode_commit, encode_commit
+from sluice.events.codec import decode_commit, encode_commit, encode_step
 from sluice.events.commit import Step
-from sluice.log.contract import Ack, Entry
-from sluice.log.errors import StaleSequenceError
+from sluice.log.contract import MAX_PAYLOAD, Ack, Entry
+from sluice.log.errors import MessageTooLargeError, StaleSequenceError
+from sluice.log.writer import ENVELOPE_ROOM
 from sluice.protocol.subjects import COMMITS
 
 SECOND: Micros = 1_000_000
 START: Micros = 1_767_225_600_000_000
 WINDOW: Micros = 120 * SECOND
 """How long a message id is remembered."""
+
+STEP_MOST = MAX_PAYLOAD - ENVELOPE_ROOM
+"""Bytes of a step that fits into a message, in which commits are cut where they are larger."""
 
 _COMMITS = frozenset(COMMITS)
 
@@ -52,6 +56,8 @@ class SimLog:
         payload: Any = tuple(steps)
         if self.encoded:
             payload = encode_commit("main", writer, message_id, steps)
+            if len(payload) > STEP_MOST:
+                _check_sizes(writer, steps)
         seq = self.heads[writer] = self.end + 1
         self._store(writer, payload, message_id)
         return Ack(seq)
@@ -79,6 +85,17 @@ class SimLog:
         for listener in self.listeners:
             listener(entry)
         return entry.seq
+
+
+def _check_sizes(writer: str, steps: Sequence[Step]) -> None:
+    """What a decider decides at once fits into a message, or its service would stand still for ever.
+
+    Raises:
+        MessageTooLargeError: it does not.
+    """
+    for step in steps:
+        if (size := len(encode_step(step))) > STEP_MOST:
+            raise MessageTooLargeError(writer, size, STEP_MOST)
 
 
 def steps_of(entry: Entry) -> tuple[Step, ...]:

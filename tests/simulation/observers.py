@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sluice.api.kueue import PodSetUpdate
+from sluice.api.core_v1 import Taint, Toleration
+from sluice.api.kueue import PodSetUpdate, ResourceFlavorSpec
+from sluice.api.meta import LabelSelectorRequirement
 from sluice.core.queueing.pending_queue import Preemptor
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
@@ -13,7 +15,7 @@ from sluice.core.slices.state import Job, Phase, State
 from sluice.core.world.charging import inherited, needs
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
 from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
     Admitted,
@@ -355,12 +357,68 @@ class UpdatesObserver(Observer):
                 yield f"{job.record.key}: {pods.name} gets {found}, should get {(labels, notes, selector)}"
 
 
+class PlacedObserver(Observer):
+    """Quota is reserved on flavors whose nodes the pods may run on: selector, affinity and taints (SC4)."""
+
+    name: ClassVar[str] = "may-run-there"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {QuotaReserved: self._reserved}
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is None or workload.record.replaces is not None:
+            return  # a slice goes where its job runs
+        flavors = state.world.flavors
+        assigned = {pods.name: dict.fromkeys(pods.flavors.values()) for pods in event.pod_sets}
+        for pods in workload.record.pod_sets:
+            for name in assigned.get(pods.name, ()):
+                if name in flavors and (why := _barred(flavors[name].spec, pods)):
+                    yield f"{event.workload}: pods of {pods.name} may not run on {name}: {why}"
+
+
+def _barred(spec: ResourceFlavorSpec, pods: PodSet) -> str:
+    for taint in spec.node_taints:
+        bars = taint.effect in ("NoSchedule", "NoExecute")
+        if bars and not any(_tolerates(each, taint) for each in (*pods.tolerations, *spec.tolerations)):
+            return f"taint {taint.key}"
+    labels = spec.node_labels
+    if any(labels.get(key, value) != value for key, value in pods.node_selector.items()):
+        return f"selector {pods.node_selector}"
+    met = [
+        all(_meets(labels[each.key], each) for each in term.match_expressions if each.key in labels)
+        for term in pods.node_affinity
+    ]
+    return "" if any(met) or not met else "affinity"
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value
+
+
+def _meets(value: str, wanted: LabelSelectorRequirement) -> bool:
+    """Does a label that is there meet an expression?"""
+    match wanted.operator:
+        case "In":
+            return value in wanted.values
+        case "NotIn":
+            return value not in wanted.values
+        case "Gt" | "Lt":
+            most = int(wanted.values[0])
+            return value.isdigit() and (int(value) > most if wanted.operator == "Gt" else int(value) < most)
+    return wanted.operator == "Exists"
+
+
 MORE: tuple[type[Observer], ...] = (
     SharedObserver,
     StaysReadyObserver,
     KeptObserver,
     EnoughObserver,
     UpdatesObserver,
+    PlacedObserver,
 )
 
 __all__ = ["MORE"]

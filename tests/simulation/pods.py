@@ -38,6 +38,7 @@ from .truth import Proc, pods_of
 if TYPE_CHECKING:
     from .executors import Executor, Life
 
+LARGE = "x" * (1 << 20)
 TIMING = Timing(grace=2 * SECOND, retry_delay=SECOND, retry_most=10 * SECOND)
 ENDING = frozenset({Pod.ENDING, Pod.KILLED})
 BEGINNING = frozenset({Pod.STARTING, Pod.DOOMED})
@@ -164,7 +165,10 @@ class Work:
         cell.truth.end(self.proc)
         outcome = None
         if ended.how is not End.STOPPED:
-            outcome = Outcome(success=ended.how is End.SUCCEEDED, message=ended.message)
+            message = ended.message
+            if cell.on.large and not cell.calm and ended.how is End.FAILED and cell.choices.chance(0.1):
+                message = LARGE  # all that it has printed
+            outcome = Outcome(success=ended.how is End.SUCCEEDED, message=message)
         if ended.how is End.SUCCEEDED:
             if (missing := self.missing()) is not None:
                 cell.watchman.fail("success-is-done", f"{self.entry.job} has succeeded, but {missing}")

@@ -232,8 +232,8 @@ def _is_kept_for(state: SchedulerState, waiting: Preemptor, first: Iterable[Work
 class EnoughObserver(Observer):
     """Whom a workload preempts leave it the room that it needs, whatever siblings go on to hold (CA10).
 
-    Those are among them whom others preempt in the same step, but for less than they hold: who has the rest
-    planned waits for them, too, when its own have gone (`Admission._wait_on`).
+    Those are among them who leave for others, but for less than they hold: who has the rest planned waits for
+    them, too, when its own have gone (`Admission._wait_on`).
     """
 
     name: ClassVar[str] = "preempts-enough"
@@ -254,8 +254,13 @@ class EnoughObserver(Observer):
             return
         issued, self.issued = self.issued, {}
         world = state.world
-        leaving = dict.fromkeys(name for event in issued.values() for name in event.victims)
-        victims = [world.workloads[name] for name in leaving if name in world.workloads]
+        leaving = {name for event in issued.values() for name in event.victims}
+        victims = [
+            victim
+            for queue in world.cluster_queues.values()
+            for victim in queue.workloads.values()
+            if victim.evicted_at is not None or victim.key in leaving
+        ]
         for key, event in issued.items():
             waiting = _waiting(state, key)
             if waiting is None or waiting.recheck:

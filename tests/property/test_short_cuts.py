@@ -8,11 +8,13 @@ import pytest
 from sluice.core.cycle import cycle
 from sluice.core.cycle.admission import Admission
 from sluice.core.cycle.entry import Entry
-from sluice.core.cycle.requeue_filter import fits_root, root_bounds
+from sluice.core.cycle.requeue_filter import fits_root, is_refused_again, root_bounds
 from sluice.core.cycle.woken import Woken
 from sluice.core.queueing.overcommit import Overcommit
+from sluice.core.queueing.pending_queue import EquivalenceClass
 from sluice.core.queueing.request_index import Least, fits
 from sluice.core.quota.tree import Node
+from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.workload import Workload
 from tests.support.contended_history import Contended
 
@@ -62,3 +64,25 @@ def test_short_cuts_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> N
         Contended(seed).play(ACTIONS)
     for what in ("free", "taken beside others", "more: True", "more: False", "root"):
         assert asked[what], what
+
+
+REFUSED_AGAIN = range(100, 140)
+
+
+def test_a_look_that_is_left_out_would_have_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes whose refusal is foretold are not looked at; the histories are the same to the last event."""
+    foretold = 0
+
+    def counted(world: World, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
+        nonlocal foretold
+        found = is_refused_again(world, cq, peers)
+        foretold += found
+        return found
+
+    for seed in REFUSED_AGAIN:
+        logs = []
+        for answer in (counted, lambda _world, _cq, _peers: False):
+            monkeypatch.setattr(cycle, "is_refused_again", answer)
+            logs.append(Contended(seed).play(ACTIONS).log)
+        assert logs[0] == logs[1]
+    assert foretold

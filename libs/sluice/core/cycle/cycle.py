@@ -33,6 +33,7 @@ from .fair_sharing_order import winner
 from .nomination import nominate
 from .requeue_filter import (
     fits_root,
+    is_refused_again,
     least_borrowing,
     least_request,
     may_be_free,
@@ -326,10 +327,17 @@ class Cycle:
         """Look at a woken class now that its turn has come, if it could still fit."""
         peers = candidate.peers
         cq = self._world.cluster_queues[peers.queue.name]
-        if not peers.parked or lends_for_good(cq) or self._may_get_in(cq, peers):
+        if not peers.parked or lends_for_good(cq):
             self._look_at(candidate)
-        else:
+        elif not self._may_get_in(cq, peers):
             self._push_next(candidate.rest)
+        elif is_refused_again(self._world, cq, peers):
+            entry = Entry(peers.head(), peers.queue, cq)
+            entry.finish(Outcome.PARKED, peers.reason, peers.message)
+            self.entries.append(entry)
+            self._push_next(candidate.rest)
+        else:
+            self._look_at(candidate)
 
     def _may_get_in(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Is a woken class worth a look?"""

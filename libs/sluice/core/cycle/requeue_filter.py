@@ -10,11 +10,17 @@ of how far up the tree a class would borrow. All look at the tree as it is.
 from collections.abc import Mapping
 
 from sluice.api import kueue
+from sluice.core.flavors.memo import is_plain
 from sluice.core.flavors.plan import plan_of
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.queueing.request_index import ANY, Bounds, Least, fits, with_any
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
-from sluice.core.workload.pending_reasons import EXCEEDS_MAX_QUOTA, MISCONFIGURED, NO_MATCHING_FLAVOR
+from sluice.core.workload.pending_reasons import (
+    EXCEEDS_MAX_QUOTA,
+    MISCONFIGURED,
+    NO_MATCHING_FLAVOR,
+    WAITING_FOR_QUOTA,
+)
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
@@ -135,6 +141,43 @@ def _may_preempt(world: World, cq: ClusterQueue, workload: Workload, fr: FlavorR
     if workload.blocked_on_gates and workload.record.parent is not None:
         return False  # it was said to be blocked on its gates, and need not be told again (CA11)
     return _most_by_preemption(world, cq, workload, fr) >= amount
+
+
+def is_refused_again(world: World, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
+    """Would a look at this parked class, which `may_fit`, only repeat that it waits for quota?
+
+    Nobody is preempted for more than the queue's own quota, but where a subtree below the root has room for
+    it, or a policy, or fair sharing, lets the preemptor borrow (SC4, as in `flavors.search`). Foretold for
+    the most common kind of class only, of plain workloads with one pod set. False is always right.
+    """
+    if len(peers.least) != 1:
+        return False
+    (only, resource), amount = peers.least[0]
+    node = cq.node
+    if only != ANY and amount <= node.nominal((only, resource)):
+        return False
+    plan = plan_of(cq)
+    if plan.preempts_borrowing or (plan.reclaims and world.config.fair_sharing.enable):
+        return False
+    if peers.reason != WAITING_FOR_QUOTA or peers.reserves or peers.aside or peers.circling:
+        return False
+    head = peers.head()
+    record = head.record
+    if record.parent is not None or record.allowed_flavors or len(record.pod_sets) != 1 or not is_plain(head):
+        return False
+    if record.pod_sets[0].min_count is not None:
+        return False
+    group = cq.group_of.get(resource)
+    for flavor in group.flavors if group is not None else ():
+        if only not in (ANY, flavor):
+            continue
+        fr = (flavor, resource)
+        if not node.available(fr) < amount <= node.potential_available(fr):
+            return False
+        may_ask = amount <= node.nominal(fr) or find_height_of_lowest_subtree_that_fits(node, fr, amount)[1]
+        if may_ask and _most_by_preemption(world, cq, head, fr) >= amount:
+            return False
+    return group is not None
 
 
 def fits_root(root: Node, least: Least) -> bool:
@@ -273,6 +316,7 @@ __all__ = [
     "fits_root",
     "is_hopeful",
     "is_hopeless",
+    "is_refused_again",
     "least_borrowing",
     "least_request",
     "may_be_free",

@@ -141,23 +141,18 @@ class Search:
         resource: str,
     ) -> Found:
         """Find the flavor for all requests that *group* covers; with the reasons unless it fits at once."""
-        covered = group.covered
-        wanted = [item for item in requests.items() if item[0] in covered]
+        wanted = [item for item in requests.items() if item[0] in group.covered]
         best_name = ""
         best: _Marks = ()
         best_outcome = _WORST
         details: list[Detail] = []
         looks: list[Look] = []
-        start, came = 0, None
-        if self._scan is not None and self._fungible and position < len(self._scan):
-            came = self._scan[position].get(resource)
-            start = 0 if came is None else came + 1
+        came = None if self._scan is None else self._came_to(position, resource)
         # Who has come to the last flavor has, until the scans of the other pod sets have, too. Else two of
         # them could begin anew by turns, for ever.
         ended = came == -1 or not self._fungible
-        last = -1
-        for index in range(start, len(group.flavors)):
-            last = index
+        index = -1
+        for index in range(0 if came is None else came + 1, len(group.flavors)):
             flavor = group.flavors[index]
             if (self._pinned or self._allowed) and (skipped := self._skip(flavor, pod_sets, resource)):
                 details.append(skipped)
@@ -186,7 +181,7 @@ class Search:
             if stop:
                 break
         # -1: all were tried, the next attempt starts at the first.
-        tried = -1 if ended or last == len(group.flavors) - 1 else last
+        tried = -1 if ended or index == len(group.flavors) - 1 else index
         chosen = {
             res: FlavorChoice(best_name, _MODE_OF[granular], borrow, tried) for res, granular, borrow in best
         }
@@ -194,6 +189,13 @@ class Search:
         # as worse than another that must preempt, and the flavor as fitting.
         fits = best_outcome[0] == _FIT and all(granular == _FIT for _, granular, _ in best)
         return chosen, ([] if fits else details), looks
+
+    def _came_to(self, position: int, resource: str) -> int | None:
+        """Return at which flavor the scan before this one stopped, -1 at the last; None: there was none."""
+        assert self._scan is not None
+        if not self._fungible or position >= len(self._scan):
+            return None
+        return self._scan[position].get(resource)
 
     def judge(
         self, flavor: FlavorPlan, pod_sets: Sequence[PodSet], wanted: Sequence[tuple[str, int]]

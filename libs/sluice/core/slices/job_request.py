@@ -251,6 +251,8 @@ def most_pods(manifest: Manifest) -> dict[str, int]:
     match manifest:
         case batch_v1.Job():
             completions = manifest.spec.completions
+            if completions is None and manifest.spec.parallelism is None:
+                completions = 1  # Kubernetes' default
             return {} if completions is None or sync_completions(manifest) else {"main": completions}
         case sluice_v1.Job():
             most = manifest.spec.completions

@@ -88,7 +88,7 @@ class Execution:
         plan: Plan,
         *,
         ready: Callable[[], Awaitable[None]],
-        reclaimable: Callable[[dict[str, int]], Awaitable[None]],
+        reclaimable: Callable[[dict[str, int], dict[str, int]], Awaitable[None]],
     ) -> None:
         self.machine, self.entry, self.plan = machine, entry, plan
         self._ready, self._reclaimable = ready, reclaimable
@@ -102,7 +102,7 @@ class Execution:
         self._to_report = asyncio.Event()
         self._reporting = asyncio.Lock()
         self._up = False
-        self._freed: Mapping[str, int] = {}
+        self._freed: ReportReclaimable | None = None
 
     async def run(self) -> Outcome:
         """Return how the job ended."""
@@ -149,7 +149,7 @@ class Execution:
     def resize(self, entry: DispatchEntry, plan: Plan) -> None:
         """Run as many pods as *entry* grants: the same ones go on, the highest indexes end first (WS7)."""
         self.entry, self.plan = entry, plan
-        self._freed = {}  # it was out of another size
+        self._freed = None  # it was out of another size
         log.info("resized", job=entry.job, pods={p.name: p.parallelism for p in plan.pod_sets})
         if self._begun:
             self._do(self._pods.resize(plan, now()))
@@ -170,8 +170,8 @@ class Execution:
                 case ReportReady():
                     self._up = True
                     self._to_report.set()
-                case ReportReclaimable(freed):
-                    self._freed = freed
+                case ReportReclaimable():
+                    self._freed = command
                     self._to_report.set()
                 case Ended():
                     self._ended = command
@@ -245,11 +245,11 @@ class Execution:
         async with self._reporting:
             self._to_report.clear()
             up, self._up = self._up, False
-            freed, self._freed = self._freed, {}
+            freed, self._freed = self._freed, None
             if up:
                 await self._ready()
-            if freed and self._ended is None:
-                await self._reclaimable(dict(freed))
+            if freed is not None and self._ended is None:
+                await self._reclaimable(dict(freed.pods), dict(freed.succeeded))
 
 
 async def _surely(work: Coroutine[None, None, None]) -> None:

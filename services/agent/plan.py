@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sluice.api import batch_v1, jobset, sluice_v1
 from sluice.api.core_v1 import Container, EnvVar, PodTemplateSpec
 from sluice.api.defaults import default
+from sluice.api.labels import ELASTIC_JOB
 from sluice.api.meta import Manifest
 from sluice.api.validation.job import sync_completions
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
@@ -30,6 +31,7 @@ class PodSetPlan:
 
     *completions*: how many must succeed; None: any success lets the rest run out, and no more are started.
     *indexed*: each of the indexes below *completions* must succeed; otherwise that many pods, whichever.
+    *resizable*: the job may change its size, and *completions* stay what they are.
     """
 
     name: str
@@ -44,6 +46,7 @@ class PodSetPlan:
     max_failed_indexes: int | None = None
     failure_policy: Sequence[FailureRule | None] = ()
     success_policy: Sequence[SuccessRule] = ()
+    resizable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,12 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
         case batch_v1.Job():
             spec = default(manifest).spec
             pods = _granted(granted, "main")
-            completions = pods.count if sync_completions(manifest) else spec.completions
+            follows = sync_completions(manifest)
+            completions = pods.count if follows else spec.completions
             plan = _with_policies(
                 _batch_pods("main", spec, pods, completions, job=manifest.metadata.name), spec
             )
+            plan = replace(plan, resizable=_is_elastic(manifest) and not follows)
             limit = BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
             if manifest.spec.backoff_limit is None and spec.backoff_limit_per_index is not None:
                 limit = NO_LIMIT
@@ -75,6 +80,8 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
         case sluice_v1.Job():
             own = default(manifest).spec
             plans = [_own_pods(group, _granted(granted, group.name), own) for group in sluice_v1.groups(own)]
+            if _is_elastic(manifest) and not own.pod_sets and own.completions is not None:
+                plans = [replace(plan, resizable=True) for plan in plans]
             return Plan(plans, BACKOFF_LIMIT if own.backoff_limit is None else own.backoff_limit)
         case jobset.JobSet():
             plans = [
@@ -91,6 +98,10 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
         case _:
             kind = getattr(manifest, "kind", type(manifest).__name__)
             raise PlanError(f"agents run batch/v1 Jobs, JobSets and sluice.dev Jobs as processes, no {kind}")
+
+
+def _is_elastic(manifest: Manifest) -> bool:
+    return manifest.metadata.annotations.get(ELASTIC_JOB) == "true"
 
 
 def _granted(granted: Mapping[str, DispatchPodSet], name: str) -> DispatchPodSet:

@@ -81,9 +81,13 @@ class ReportReady:
 
 @dataclass(frozen=True, slots=True)
 class ReportReclaimable:
-    """So many of the granted pods of each set will not be needed again (SC7)."""
+    """So many of the granted pods of each set will not be needed again (SC7).
+
+    *succeeded*: how many completions are done, of sets that may be asked for more pods than are left to do.
+    """
 
     pods: Mapping[str, int]
+    succeeded: Mapping[str, int] = field(default_factory=dict)
 
 
 class End(Enum):
@@ -129,6 +133,8 @@ class _PodSet:
     """How many were to run then."""
     told: int = 0
     """How many were reported as reclaimable since then."""
+    told_done: int = 0
+    """How many completions were reported as done since then."""
 
     def in_range(self, index: int) -> bool:
         plan = self.plan
@@ -185,7 +191,7 @@ class _PodSet:
         """Begin anew to wait for all pods to run."""
         self.needed = self.wanted()
         self.begun = {index for index, pod in self.pods.items() if pod is Pod.RUNNING}
-        self.told = 0
+        self.told = self.told_done = 0
 
     @property
     def up(self) -> bool:
@@ -204,6 +210,18 @@ class _PodSet:
         if plan.completions is None or plan.parallelism <= 1:
             return 0
         return max(0, plan.parallelism - self.remaining)
+
+    @property
+    def done_with(self) -> int:
+        """How many completions are done, or given up, as far as a larger size could ask for their pods."""
+        plan = self.plan
+        if not plan.resizable or plan.completions is None or plan.parallelism >= plan.completions:
+            return 0
+        return plan.completions - self.remaining
+
+    @property
+    def has_news(self) -> bool:
+        return self.reclaimable > self.told or self.done_with > self.told_done
 
 
 class Pods:
@@ -339,10 +357,13 @@ class Pods:
         if not self._announced and all(pods.up for pods in self._sets.values()):
             self._announced = True
             yield ReportReady()
-        if reclaimable and any(pods.reclaimable > pods.told for pods in self._sets.values()):
+        if reclaimable and any(pods.has_news for pods in self._sets.values()):
             for pods in self._sets.values():
-                pods.told = pods.reclaimable
-            yield ReportReclaimable({name: pods.told for name, pods in self._sets.items() if pods.told})
+                pods.told, pods.told_done = pods.reclaimable, pods.done_with
+            yield ReportReclaimable(
+                {name: pods.told for name, pods in self._sets.items() if pods.told},
+                {name: pods.told_done for name, pods in self._sets.items() if pods.told_done},
+            )
 
     def _count(self, pods: _PodSet, pod: PodId, code: int, at: Micros) -> list[Command]:
         """Count a pod that has ended by itself. A failed one is tried again, after a while (backoffLimit)."""

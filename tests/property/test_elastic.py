@@ -210,6 +210,69 @@ def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None
     world.redecide()
 
 
+COMPLETIONS = 9
+
+PARTLY_DONE = st.lists(
+    st.one_of(
+        st.tuples(st.just("scale"), st.just("a"), st.integers(1, 14)),
+        st.tuples(st.just("edit"), st.integers(1, 9)),
+        st.tuples(st.just("do"), st.just("a"), st.integers(0, 4)),
+        st.tuples(st.just("rigid"), st.sampled_from(("x", "y")), st.integers(1, 8), st.integers(0, 3)),
+        st.tuples(st.just("delete"), st.sampled_from(("x", "y"))),
+        st.tuples(st.just("checks"), st.booleans()),
+        st.tuples(st.just("scheduler"), st.integers(0, 4)),
+        st.tuples(st.just("slices"), st.integers(0, 4)),
+        st.tuples(st.just("answer")),
+        st.tuples(st.just("shown")),
+        st.tuples(st.just("stop")),
+        st.tuples(st.just("restart"), st.booleans()),
+    ),
+    min_size=4,
+    max_size=30,
+)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.sampled_from(("", "Anytime", "AfterCheckPassedOrOnDemand")), PARTLY_DONE)
+def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any, ...]]) -> None:
+    """Of completions that are done no pod runs again, so nobody goes for one (the log tells); the others run."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    if policy:
+        world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+    strategy = {"admissionChecks": [{"name": "gpu"}] if policy else []}
+    world.queue("left", 8, "all", preemption={"reclaimWithinCohort": "Any"}, admissionChecksStrategy=strategy)
+    world.queue("right", 2, "all", preemption={"reclaimWithinCohort": "Any"})
+    world.submit("a", "left", 2, completions=COMPLETIONS)
+    world.settle()
+    world.checks_say(ready=True)
+    world.settle(ready=True)
+    key = JobKey("default/a")
+    assert world.running(key) == 2
+    for step in steps:
+        match step:
+            case ("do", job, more):
+                world.do(job, COMPLETIONS, more)
+            case ("edit", size):
+                world.submit("a", "left", size, completions=COMPLETIONS)
+            case ("stop",):
+                world.message("a", "JobStopped", {"attempt": world.slices.state.jobs[key].attempt})
+            case _:
+                play(world, step)
+    for _ in range(50):
+        world.settle(ready=True)
+        world.do("a", COMPLETIONS, 0)
+        world.settle(ready=True)
+        if not world.checks_say(ready=True):
+            break
+    world.check()
+    world.check_settled()
+    job = world.slices.state.jobs[key]
+    if job.reserved and job.admitted:
+        assert world.running(key) == world.charged(key)
+    world.redecide()
+
+
 def checked_cell(running: dict[str, int]) -> Cell:
     """Return a cell with room, where a job runs in a queue with a check, with so many pods of each set."""
     world = Cell()

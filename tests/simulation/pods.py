@@ -77,6 +77,7 @@ class Work:
     dropped: set[PodId] = field(default_factory=set)
     """Told to end because the job got smaller: their quota was free from when it was said (WS3)."""
     readiness: int = 0
+    ended_reports: int = 0
     reports: list[tuple[JobEvent, str]] = field(default_factory=list)
     """Waiting to be published, one after another."""
     reporting: int = 0
@@ -132,12 +133,16 @@ class Work:
                 case ReportReady():
                     self.readiness += 1
                     self._report(self._ready(ready=True), f"ready{self.readiness}")
-                case ReportReclaimable(pods):
+                case ReportReclaimable(pods, succeeded):
                     if not self.over:
                         data = JobPodsReclaimable(
-                            pods=dict(pods), attempt=self.entry.attempt, uid=self.entry.uid
+                            pods=dict(pods),
+                            succeeded=dict(succeeded),
+                            attempt=self.entry.attempt,
+                            uid=self.entry.uid,
                         )
-                        self._report(data, f"reclaimable{self.readiness}.{sum(pods.values())}")
+                        self.ended_reports += 1
+                        self._report(data, f"reclaimable{self.ended_reports}")
                 case Ended():
                     self._ended(command)
                 case StartPod() | TermPod() | KillPod():

@@ -48,10 +48,15 @@ class JobPodsReady(JobEvent, frozen=True, kw_only=True):
 
 
 class JobPodsReclaimable(JobEvent, frozen=True, kw_only=True):
-    """`pods`: how many of each set have ended for good. `counts`: out of how many; it may be fewer by now."""
+    """`pods`: how many of each set have ended for good. `counts`: out of how many; it may be fewer by now.
+
+    `succeeded`, of elastic jobs: how many completions of each set are done, succeeded or given up, so that no
+    pod is run for them again in this attempt, whatever its size. The newest report counts.
+    """
 
     pods: dict[str, int]
     counts: dict[str, int] = {}
+    succeeded: dict[str, int] = {}
     attempt: Int64 | None = None
     uid: str = ""
 

@@ -7,6 +7,7 @@ from .base import Event, FieldError, JobKey, Micros, PodSet, Value, WorkloadKey
 
 __all__ = [
     "WRITER",
+    "CompletionsUpdated",
     "ExecutorLost",
     "ExecutorSeen",
     "InputsIgnored",
@@ -118,10 +119,23 @@ _CHANGEABLE = tuple(
 
 
 class ReclaimablePodsUpdated(Event, frozen=True, kw_only=True):
-    """`pods`: pod set name -> how many of its pods have ended and need no quota any more (SC7)."""
+    """`pods`: pod set name -> how many of its pods need no quota, as they have ended (SC7).
+
+    Of a slice that is to replace another one: as no completion is left for them (WS3).
+    """
 
     workload: WorkloadKey
     pods: dict[str, int]
+
+
+class CompletionsUpdated(Event, frozen=True, kw_only=True):
+    """Of an elastic job: `remaining`: pod set name -> how many completions its attempt has left to do.
+
+    No more pods can run, whatever size the job is to have (WS3). Without a name nothing is known of the set.
+    """
+
+    job: JobKey
+    remaining: dict[str, int]
 
 
 class WorkloadPodsReady(Event, frozen=True, kw_only=True):

@@ -215,10 +215,19 @@ class AsyncClient:
         return await self.publish(job, JobPodsReady(ready=ready, attempt=attempt), message_id=message_id)
 
     async def pods_reclaimable(
-        self, job: Job, pods: Mapping[str, int], *, attempt: int | None = None, message_id: str = ""
+        self,
+        job: Job,
+        pods: Mapping[str, int],
+        *,
+        succeeded: Mapping[str, int] | None = None,
+        attempt: int | None = None,
+        message_id: str = "",
     ) -> int:
-        """Report how many pods of each set have ended for good, so that their quota is free."""
-        data = JobPodsReclaimable(pods=dict(pods), attempt=attempt)
+        """Report how many pods of each set have ended for good, so that their quota is free.
+
+        *succeeded*, of elastic jobs: how many completions of each set are done.
+        """
+        data = JobPodsReclaimable(pods=dict(pods), succeeded=dict(succeeded or {}), attempt=attempt)
         return await self.publish(job, data, message_id=message_id)
 
     async def stopped(

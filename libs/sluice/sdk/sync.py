@@ -107,9 +107,17 @@ class Client:
         return self._call(work)
 
     def pods_reclaimable(
-        self, job: Job, pods: Mapping[str, int], *, attempt: int | None = None, message_id: str = ""
+        self,
+        job: Job,
+        pods: Mapping[str, int],
+        *,
+        succeeded: Mapping[str, int] | None = None,
+        attempt: int | None = None,
+        message_id: str = "",
     ) -> int:
-        work = self._client.pods_reclaimable(job, pods, attempt=attempt, message_id=message_id)
+        work = self._client.pods_reclaimable(
+            job, pods, succeeded=succeeded, attempt=attempt, message_id=message_id
+        )
         return self._call(work)
 
     def stopped(

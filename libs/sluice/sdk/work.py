@@ -74,12 +74,19 @@ class Work:
             f"ready{self._reports}",
         )
 
-    async def reclaimable(self, pods: dict[str, int]) -> None:
-        """Report how many pods of each set have ended for good."""
-        counts = {each.name: each.count for each in self.entry.pod_sets if each.name in pods}
-        data = JobPodsReclaimable(pods=pods, counts=counts, attempt=self.entry.attempt, uid=self.entry.uid)
+    async def reclaimable(self, pods: dict[str, int], succeeded: dict[str, int] | None = None) -> None:
+        """Report how many pods of each set have ended for good.
+
+        *succeeded*, of elastic jobs: how many of the completions that the manifest asks for are done, which
+        bounds how many pods a larger size can run.
+        """
+        entry = self.entry
+        counts = {each.name: each.count for each in entry.pod_sets if each.name in pods}
+        data = JobPodsReclaimable(
+            pods=pods, counts=counts, succeeded=succeeded or {}, attempt=entry.attempt, uid=entry.uid
+        )
         self._reports += 1
-        await self.executor.report(self.entry, data, f"reclaimable{self._reports}")
+        await self.executor.report(entry, data, f"reclaimable{self._reports}")
 
     @property
     def name(self) -> str:

@@ -242,6 +242,27 @@ def test_reclaimable_pods() -> None:
     assert begun(plan(3, 3)).exit(0).resize(plan(4, 4)).count(ReportReclaimable) == 2
 
 
+def told(run: Run) -> list[tuple[dict[str, int], dict[str, int]]]:
+    return [(dict(c.pods), dict(c.succeeded)) for c in run.commands if isinstance(c, ReportReclaimable)]
+
+
+def test_completions_that_are_done() -> None:
+    """Of a job that may grow: said with each, and after a resize; not while it could not grow (WS3)."""
+    small, large = plan(1, 3, resizable=True), plan(3, 3, resizable=True)
+    run = begun(small).exit(0).start_all().exit(1).start_all()
+    assert told(run) == [({}, {"main": 1}), ({}, {"main": 2})]
+    assert told(run.resize(large)) == [({}, {"main": 1}), ({}, {"main": 2}), ({"main": 2}, {})]
+    assert told(run.resize(small))[3:] == [({}, {"main": 2})]
+    assert told(begun(plan(1, 3)).exit(0).start_all().exit(1)) == []
+    assert told(begun(plan(1, None, resizable=True)).exit(0)) == []
+
+
+def test_failed_indexes_are_done_with() -> None:
+    """Their pods are never run again either."""
+    run = begun(plan(2, 4, resizable=True, backoff_limit_per_index=0)).exit(0, 1)
+    assert told(run) == [({}, {"main": 1})]
+
+
 # As batch/v1
 
 

@@ -256,8 +256,9 @@ def _stop(state: Consumption, key: str, held: Held, at: Micros) -> None:
     if held.admitted_at is not None:
         held.ran_us += max(0, at - held.admitted_at)
         held.admitted_at = None
+        held.reclaimable = {}  # else it was said of a slice that waits, and stays so (WS3)
         state.level(key, held, at, {})
-    held.cluster_queue, held.assignment, held.reclaimable = "", (), {}
+    held.cluster_queue, held.assignment = "", ()
 
 
 def _replaced(state: Consumption, event: WorkloadSliceReplaced, at: Micros) -> None:

@@ -102,16 +102,19 @@ def assign_like(
 class _Assigner:
     """One call of `assign`."""
 
-    __slots__ = ("assignment", "search", "workload", "world")
+    __slots__ = ("assignment", "in_full", "search", "workload", "world")
 
     def __init__(self, world: World, workload: Workload, search: Search) -> None:
         self.world = world
         self.workload = workload
         self.search = search
         self.assignment = Assignment(search.plan.group_names, search.usage)
+        self.in_full = True
+        """Is it for all pods that have work left? The slice is given those that have none, too."""
 
     def run(self, counts: Sequence[int] | None) -> Assignment:
         pod_sets = self.workload.record.pod_sets
+        self.in_full = counts is None
         if counts is None:
             counts = self._current_counts(pod_sets)
         self.assignment.scan = [{} for _ in pod_sets]
@@ -213,6 +216,10 @@ class _Assigner:
         if result.details:
             assignment.mode = min(assignment.mode, result.mode)
         old = None if self.search.old is None else self.search.old.get(result.name)
+        if old is not None and self.in_full:
+            pods = self.workload.record.pod_sets[position]
+            if pods.count != result.count:
+                result.whole = (pods.count, self._totals(pods, pods.count))
         usage = assignment.usage
         tried = assignment.scan[position]
         for resource, choice in result.flavors.items():

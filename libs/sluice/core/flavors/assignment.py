@@ -140,6 +140,8 @@ class PodSetResult:
     details: Sequence[Detail] = ()
     severity: int = 0
     looks: Looks = ()
+    whole: tuple[int, dict[str, int]] | None = None
+    """Count and totals of a slice's pods with those that have nothing left to do: it is given all (WS3)."""
 
     @property
     def mode(self) -> Mode:
@@ -276,15 +278,7 @@ class Assignment:
 
     def pod_set_assignments(self) -> tuple[PodSetAssignment, ...]:
         """Return what QuotaReserved records: the full usage, for a slice too."""
-        return tuple(
-            PodSetAssignment(
-                name=result.name,
-                count=result.count,
-                flavors={resource: choice.name for resource, choice in result.flavors.items()},
-                usage={resource: result.requests[resource] for resource in result.flavors},
-            )
-            for result in self.pod_sets
-        )
+        return tuple(map(_assigned, self.pod_sets))
 
     def pinned(self) -> dict[str, dict[str, str]]:
         """Return pod set name -> resource -> flavor, to hold a second look in the same cycle to it."""
@@ -292,6 +286,16 @@ class Assignment:
             result.name: {resource: choice.name for resource, choice in result.flavors.items()}
             for result in self.pod_sets
         }
+
+
+def _assigned(result: PodSetResult) -> PodSetAssignment:
+    count, requests = result.whole or (result.count, result.requests)
+    return PodSetAssignment(
+        name=result.name,
+        count=count,
+        flavors={resource: choice.name for resource, choice in result.flavors.items()},
+        usage={resource: requests[resource] for resource in result.flavors},
+    )
 
 
 def _attempt_text(attempt: Attempt) -> str:

@@ -161,7 +161,9 @@ def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros)
         charge_anew(state, workload, event.cause)
         wake_tree(state, workload, event.cause, freed_flavors(state, workload))
     workload.usage = {}
-    workload.reclaimable = {}
+    if workload.admitted_at is not None:
+        # Of one that never ran a pod it was said what no completion is left for (WS3), which stays so.
+        workload.reclaimable = {}
     workload.changed_by = event.cause
     note(state.world, state.lifecycle, event, seq, at)
     workload.delta = False

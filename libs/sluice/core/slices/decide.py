@@ -10,12 +10,13 @@ from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.features import enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.core.workload.inputs import merged
-from sluice.events.base import JobKey, Micros
+from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.events.slices import (
     JobResized,
     JobResumed,
+    ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
@@ -25,9 +26,10 @@ from sluice.events.slices import (
 )
 
 from .active import switched
+from .completions import left_by
 from .fields import pods_field, queue_field
 from .intake import Inbound
-from .job_request import JobRequest
+from .job_request import JobRequest, most_pods
 from .lazy_manifest import look_into
 from .limits import as_running
 from .records import (
@@ -157,7 +159,8 @@ def _edited(
     like_now = of_lineage(record, job.record)
     sized = same_but_for_size(job.record.pod_sets, record.pod_sets)
     if sized and resizes(state, job) and fits_update(job.record, like_now):
-        return resize(state, job, inbound.seq, at, record.pod_sets, record)
+        remaining = left_by(job, most_pods(submission.manifest))
+        return resize(state, job, inbound.seq, at, record.pod_sets, record, remaining)
     alike = same(job.record.pod_sets, record.pod_sets)
     if job.phase is Phase.PENDING:
         # Quota was reserved for these pods, and checks have approved them; of other ones nothing is known.
@@ -313,6 +316,10 @@ def _without_old(job: Job) -> Events:
     finished = WorkloadFinished(
         cause=job.cause, workload=job.record.key, reason=SLICE_REPLACED, message=message
     )
-    if job.record.active:
-        return (finished,)
-    return (finished, WorkloadUpdated(cause=job.cause, workload=job.pending.key, active=False))
+    events: list[Event] = [finished]
+    if job.pending_reclaimable:
+        # What was done in the attempt that is over is to be done again.
+        events.insert(0, ReclaimablePodsUpdated(cause=job.cause, workload=job.pending.key, pods={}))
+    if not job.record.active:
+        events.append(WorkloadUpdated(cause=job.cause, workload=job.pending.key, active=False))
+    return events

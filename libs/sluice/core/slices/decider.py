@@ -53,7 +53,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 8
+    state_version: ClassVar[int] = 9
 
     def initial(self) -> State:
         return State()

@@ -26,7 +26,7 @@ def succeed(state: State, job: Job, at: Micros) -> None:
     job.updates = job.pending_updates
     job.admitted = job.pending_admitted
     job.evicting = job.edited = False
-    job.reclaimable = {}
+    job.reclaimable = job.pending_reclaimable
     drop_pending(state, job)
 
 
@@ -57,6 +57,7 @@ def drop_pending(state: State, job: Job) -> None:
     state.clear_pending_todo(job)
     begin_sizes(job)
     job.pending_assignment, job.pending_updates, job.pending_admitted = (), None, False
+    job.pending_reclaimable = {}
 
 
 def begin_sizes(job: Job) -> None:

@@ -163,7 +163,8 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
         if job.phase is Phase.RUNNING:
             state.set_todo(job, Todo.RESIZE, seq)
     elif job.admitted:
-        smaller = grows(had, counts(job.record.pod_sets))
+        # The attempt that it was asked for in is over: what was done in that is to be done again.
+        smaller = bool(job.reclaimable) or grows(had, counts(job.record.pod_sets))
         state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
     look_at_limits(state, job, seq)
     state.touch(job)

@@ -8,6 +8,7 @@ from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import counts
 from sluice.events.base import Event, Micros
 from sluice.events.slices import (
+    CompletionsUpdated,
     ExecutorLost,
     ExecutorSeen,
     InputsIgnored,
@@ -83,7 +84,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         job.phase = Phase.PENDING
         job.reserved = job.admitted = job.edited = job.pods_ready = job.evicting = False
         job.through_variant = False
-        job.assignment, job.updates, job.reclaimable = (), None, {}
+        job.assignment, job.updates, job.reclaimable, job.remaining = (), None, {}, {}
         begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:
@@ -128,7 +129,7 @@ def _resumed(state: State, event: JobResumed, _seq: int, _at: Micros) -> None:
     job.phase = Phase.RUNNING
     job.attempt = event.attempt
     job.pods_ready = False
-    job.reclaimable = {}
+    job.reclaimable, job.remaining = {}, {}
     job.reason = job.message = ""
     job.placement = cut(placement(state, job), counts(job.record.pod_sets))
     state.touch(job)
@@ -174,10 +175,20 @@ def _pods_ready(state: State, event: WorkloadPodsReady, _seq: int, _at: Micros) 
 
 
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, _seq: int, _at: Micros) -> None:
-    state.answered(event.cause)
     job = state.by_workload.get(event.workload)
+    if job is not None and job.record.key != event.workload:
+        job.pending_reclaimable = event.pods
+        return  # it goes with another event, which answers the message
+    state.answered(event.cause)
     if job is not None:
         job.reclaimable = event.pods
+
+
+def _completions(state: State, event: CompletionsUpdated, _seq: int, _at: Micros) -> None:
+    state.answered(event.cause)
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.remaining = event.remaining
 
 
 def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> None:
@@ -189,7 +200,7 @@ def _stopped(state: State, event: WorkloadStopped, _seq: int, _at: Micros) -> No
     state.set_executor(job, "")
     job.phase = Phase.PENDING
     job.admitted = job.pods_ready = False
-    job.placement = ()
+    job.placement, job.remaining = (), {}
     if event.reason:
         job.reason, job.message = event.reason, event.message
     look_at_limits(state, job, event.cause)
@@ -300,6 +311,7 @@ OWN_FOLDS: dict[type[Event], Handler] = {
     JobSuspended: _suspended,
     JobClaimed: _claimed,
     WorkloadPodsReady: _pods_ready,
+    CompletionsUpdated: _completions,
     ReclaimablePodsUpdated: _reclaimable,
     WorkloadStopped: _stopped,
     WorkloadFinished: _finished,

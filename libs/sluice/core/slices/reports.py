@@ -7,6 +7,7 @@ from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
 from sluice.events.slices import (
+    CompletionsUpdated,
     JobClaimed,
     ReclaimablePodsUpdated,
     WorkloadDeleted,
@@ -15,11 +16,14 @@ from sluice.events.slices import (
     WorkloadStopped,
 )
 
+from .completions import asking, left_of
 from .intake import ExecutorInput, Inbound
+from .lazy_manifest import look_into
 from .records import next_workload, recreated
-from .resize import other_slices, out_of
+from .resize import is_elastic, other_slices, out_of
 from .responses import (
     DUPLICATE,
+    MAX_COUNT,
     STALE,
     Events,
     ignored,
@@ -53,7 +57,7 @@ def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, a
         case JobPodsReady():
             return _pods_ready(job, inbound, data)
         case JobPodsReclaimable():
-            return _reclaimable(job, inbound, data)
+            return _reclaimable(state, job, inbound, data)
         case JobStopped():
             return stopped(state, job, inbound.seq, at, NODE_FAILURES, data.message or "The executor stopped")
         case JobFinished():
@@ -69,21 +73,37 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
     return events or ignored(inbound, DUPLICATE)
 
 
-def _reclaimable(job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
+def _reclaimable(state: State, job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
     counts = {pods.name: pods.count for pods in job.record.pod_sets}
     ended = {
         name: out_of(n, data.counts.get(name, 0), counts[name]) if name in counts else n
         for name, n in data.pods.items()
     }
     errors = wrong_counts("pods", ended, counts)
+    errors += wrong_counts("succeeded", data.succeeded, dict.fromkeys(counts, MAX_COUNT))
     if errors:
         return rejected(inbound, errors)
+    events = _completions(state, job, inbound, data)
     # Pods that have ended stay ended, so a lower number is an older one.
     raised = {name: n for name, n in ended.items() if n > job.reclaimable.get(name, 0)}
-    if not raised:
-        return ignored(inbound, DUPLICATE)
-    pods = {**job.reclaimable, **raised}
-    return (ReclaimablePodsUpdated(cause=inbound.seq, workload=job.record.key, pods=pods),)
+    if raised:
+        pods = {**job.reclaimable, **raised}
+        events.append(ReclaimablePodsUpdated(cause=inbound.seq, workload=job.record.key, pods=pods))
+    return events or ignored(inbound, DUPLICATE)
+
+
+def _completions(state: State, job: Job, inbound: Inbound, data: JobPodsReclaimable) -> list[Event]:
+    """Return what follows from how many completions are done: a larger size can run fewer pods (WS3)."""
+    if not data.succeeded or not is_elastic(state, job.record):
+        return []
+    look_into(state, job)
+    remaining = {**job.remaining, **left_of(job.most, data.succeeded)}
+    if remaining == job.remaining:
+        return []
+    events: list[Event] = [CompletionsUpdated(cause=inbound.seq, job=job.key, remaining=remaining)]
+    if job.pending is not None:
+        events += asking(job, inbound.seq, job.pending.pod_sets, remaining)
+    return events
 
 
 def _finished(state: State, job: Job, inbound: Inbound, data: JobFinished) -> Events:

@@ -22,12 +22,12 @@ from sluice.core.workload.charges import asks_for_more, counts
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
-    WorkloadCreated,
     WorkloadDeleted,
     WorkloadRecord,
     WorkloadUpdated,
 )
 
+from .completions import edited, made, not_needed, resized_pending
 from .naming import workload_name
 from .records import next_uid, same, update
 from .responses import Events
@@ -146,8 +146,14 @@ def resize(
     at: Micros,
     pod_sets: Sequence[PodSet],
     record: WorkloadRecord | None = None,
+    remaining: dict[str, int] | None = None,
 ) -> Events:
-    """Return what brings the job to *pod_sets*; *record* has its other new properties, if any changed."""
+    """Return what brings the job to *pod_sets*; *record* has its other new properties, if any changed.
+
+    *remaining*: how many pods of each set may still run by its new manifest, if there is one.
+    """
+    if remaining is None:
+        remaining = job.remaining
     old = job.record
     grown = grows(counts(old.pod_sets), counts(pod_sets))
     events: list[Event] = []
@@ -164,10 +170,12 @@ def resize(
         base = job.pending if record is None else of_lineage(record, job.pending)
         if grown and was_refused(job):
             base = msgspec.structs.replace(base, active=True)
-        events.append(update(job.pending, msgspec.structs.replace(base, pod_sets=pod_sets), cause))
+        change = update(job.pending, msgspec.structs.replace(base, pod_sets=pod_sets), cause)
+        events += resized_pending(job, change, pod_sets, remaining)
     elif grown:
-        events.append(WorkloadCreated(cause=cause, workload=next_slice(job, cause, at, kept, pod_sets)))
+        events += made(cause, next_slice(job, cause, at, kept, pod_sets), remaining)
         events += pruned(state, job, cause, coming=1)
+    events += edited(job, cause, remaining)
     return events
 
 
@@ -263,8 +271,11 @@ def grow(state: State, job: Job, cause: int, at: Micros) -> Events:
         for pods, count in zip(job.record.pod_sets, placed(job), strict=True)
     ]
     events: list[Event] = [WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=had)]
+    ended = not_needed(job.remaining, had)
+    if ended != job.reclaimable:
+        events.append(ReclaimablePodsUpdated(cause=cause, workload=job.record.key, pods=ended))
     record = next_slice(job, cause, at, job.record, job.record.pod_sets)
-    events.append(WorkloadCreated(cause=cause, workload=record))
+    events += made(cause, record, job.remaining)
     return (*events, *pruned(state, job, cause, coming=1))
 
 
@@ -284,7 +295,8 @@ def turn_of_pending(state: State, job: Job, at: Micros) -> Events:
     if not job.reserved:
         return (gone, WorkloadUpdated(cause=cause, workload=job.record.key, pod_sets=pending.pod_sets))
     record = next_slice(job, cause, at, pending, pending.pod_sets)
-    return (gone, WorkloadCreated(cause=cause, workload=record), *pruned(state, job, cause, coming=1))
+    begun = made(cause, record, job.remaining)
+    return (gone, *begun, *pruned(state, job, cause, coming=1))
 
 
 def pruned(state: State, job: Job, cause: int, *, coming: int = 0) -> Sequence[Event]:

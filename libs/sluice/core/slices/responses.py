@@ -14,6 +14,7 @@ from .submission import Submission
 __all__ = [
     "DELETED",
     "DUPLICATE",
+    "MAX_COUNT",
     "MAX_HELD",
     "REPLACED",
     "SLICE_REPLACED",

@@ -108,6 +108,8 @@ class Job:
     pending_assignment: Sequence[PodSetAssignment] = ()
     pending_updates: Additions | None = None
     pending_admitted: bool = False
+    pending_reclaimable: dict[str, int] = field(default_factory=dict)
+    """Of its pods, how many no completion is left for (`completions`)."""
     pending_todo: Todo = Todo.NONE
     """What the pending slice asks for, whatever else the job does: WITHDRAW or REACTIVATE; comes first."""
     pending_cause: int = 0
@@ -121,6 +123,8 @@ class Job:
     updates: Additions | None = None
     """What its checks add to the pods; None: none was asked."""
     reclaimable: dict[str, int] = field(default_factory=dict)
+    remaining: dict[str, int] = field(default_factory=dict)
+    """Pod set -> how many completions this attempt has left to do, where executors have said what is done."""
     reason: str = ""
     message: str = ""
     """Why it is suspended."""

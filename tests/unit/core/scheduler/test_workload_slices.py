@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sluice.events.base import PodSet
+from sluice.events.base import Event, PodSet
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import (
     Evicted,
@@ -470,3 +470,105 @@ def test_what_is_due_for_both_slices_at_once_is_decided_one_after_the_other(due_
     held = {name for name, workload in cell.state.world.workloads.items() if workload.assignment is not None}
     assert used(cell) == (6 if key("new") in held else 2 if held else 0)
     assert cell.settle() == []
+
+
+# Pods for which no completion is left
+
+
+def not_needed(name: str, count: int) -> ReclaimablePodsUpdated:
+    return ReclaimablePodsUpdated(cause=0, workload=key(name), pods={"main": count} if count else {})
+
+
+def assigned(events: list[Event], name: str) -> int:
+    """Return how many pods were given to a workload."""
+    (event,) = [each for each in events if isinstance(each, QuotaReserved) and each.workload == key(name)]
+    return sum(pods.count for pods in event.pod_sets)
+
+
+def lent(preemption: dict[str, str] = RECLAIMS, **checks: object) -> Cell:
+    """An elastic job of one pod in a queue of four cpus, of which another queue has borrowed three."""
+    cell = Cell()
+    if checks:
+        cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
+    cell.queue("q", 4, "all", preemption=preemption, **checks)
+    cell.queue("lender", 4, "all", preemption=RECLAIMS)
+    cell.submit("old", "q", count=1)
+    cell.settle()
+    if checks:
+        cell.put(ChecksReady(cause=0, workload=key("old")))
+        cell.settle()
+    cell.now += SECOND
+    cell.submit("other", "lender", count=7)
+    assert admitted(cell.settle()) == ["other"]
+    cell.now += SECOND
+    return cell
+
+
+def test_nobody_is_preempted_for_pods_that_can_never_run() -> None:
+    """WS3: of three completions two are done, so of three pods one runs, for which there is quota."""
+    cell = lent()
+    cell.submit("new", "q", count=3, replaces=key("old"))
+    cell.put(not_needed("new", 2))
+    events = cell.settle()
+    assert (admitted(events), evicted(events)) == (["new"], [])
+    assert assigned(events, "new") == 3, "executors are told of all"
+    assert used(cell) == 1
+    cell.put(not_needed("new", 2))
+    assert not cell.settle()
+
+
+def test_only_what_can_run_is_preempted_for() -> None:
+    cell = lent()
+    cell.submit("new", "q", count=9, replaces=key("old"))
+    cell.put(not_needed("new", 6))
+    assert preempting(cell.settle()) == {"new": ["other"]}
+    cell.stopped("other")
+    events = cell.settle()
+    assert (admitted(events), assigned(events, "new")) == (["new"], 9)
+    assert used(cell) == 3
+
+
+def test_a_growth_that_waits_needs_less_by_and_by() -> None:
+    """It would be more than there can ever be; when enough is done, it has all that it can use."""
+    cell = lent({"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"})
+    cell.submit("new", "q", count=3, replaces=key("old"))
+    assert admitted(cell.settle()) == []
+    cell.put(not_needed("new", 1))
+    assert admitted(cell.settle()) == []
+    cell.put(not_needed("new", 2))
+    assert admitted(cell.settle()) == ["new"]
+    assert used(cell) == 1
+
+
+@pytest.mark.parametrize("answer", [ChecksRetry, ChecksReady])
+def test_a_growth_that_waits_for_checks(answer: type) -> None:
+    """A retry forgets what was reserved, not what can never run."""
+    cell = lent(admissionChecksStrategy=CHECKED["admissionChecksStrategy"])
+    cell.submit("new", "q", count=3, replaces=key("old"))
+    cell.put(not_needed("new", 2))
+    events = cell.settle()
+    assert assigned(events, "new") == 3
+    assert used(cell) == 1
+    more = {"requeue_at": cell.now + SECOND, "checks": ("gpu",)} if answer is ChecksRetry else {}
+    cell.put(answer(cause=0, workload=key("new"), **more))
+    events = cell.settle()
+    cell.now += 2 * SECOND
+    events += cell.settle()
+    assert "other" not in evicted(events)
+    assert cell.workload("new").reclaimable == {"main": 2}
+    if answer is ChecksRetry:
+        assert assigned(events, "new") == 3
+        cell.put(not_needed("new", 1))  # some of it is to be done again
+    assert used_after(cell) == (1 if answer is ChecksReady else 2)
+
+
+def test_a_job_that_queues_again_needs_all() -> None:
+    cell = lent()
+    cell.submit("new", "q", count=3, replaces=key("old"))
+    cell.put(not_needed("new", 2))
+    cell.settle()
+    cell.submit("high", "q", count=4, priority=10)
+    assert "new" in evicted(cell.settle())
+    cell.stopped("new")
+    cell.settle()
+    assert cell.workload("new").reclaimable == {}

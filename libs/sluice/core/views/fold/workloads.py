@@ -220,6 +220,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     if workload is None or charged(workload) is None:
         return
     remember(workload, event, seq, at)
+    reclaimable = workload.reclaimable if workload.admitted_at is None else {}
     if workload.admitted_at is not None:
         ran(state, workload, at)
         workload.unadmitted_at = at
@@ -227,7 +228,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.charge = {}
     workload.beside = None
-    workload.reclaimable = {}
+    workload.reclaimable = reclaimable
     workload.peers = None
     workload.released_at = at
     if "PodsReady" in workload.conditions:

@@ -724,6 +724,19 @@ MENDED: tuple[Mutant, ...] = (
         scene="completions",
     ),
     Mutant(
+        "COMPLETIONS-left",
+        "a size is not bound by what is left to complete",
+        (
+            (
+                "libs/sluice/core/slices/completions.py",
+                "    if not ended:\n        return (created,)\n",
+                "    if True:\n        return (created,)\n",
+            ),
+        ),
+        theme="elastic",
+        scene="completions",
+    ),
+    Mutant(
         "SPARE",
         "more are preempted than is necessary",
         (

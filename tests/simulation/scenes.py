@@ -544,9 +544,33 @@ def _few_to_complete(_: Choices) -> list[Manifest]:
     ]
 
 
-def _more_than_must_complete(stage: Stage) -> None:
-    """Sizes above what must complete, beside somebody who would be preempted for them."""
+def _partly_done(stage: Stage) -> None:
+    """Pods are done one by one, in a job that runs few of them at once and then is to run more."""
     choices = stage.choices
+    completions = 3 + choices.below(3)
+    stage.indexed("j0", "q0", 1, completions, follows=False)
+    stage.submit("j1", "q1", 5)
+    stage.settle()
+    for _ in range(completions - 1 - choices.below(2)):
+        stage.end("j0", 1)
+        if choices.chance(0.3):
+            stage.scale("j0", choices.pick((3, 1, 4)))
+        stage.settle()
+    stage.scale("j0", choices.pick((3, 4, 9)))
+    stage.settle()
+    if choices.chance(0.3):
+        stage.edit("ClusterQueue", "q0", stopPolicy="HoldAndDrain")
+        stage.settle()
+        stage.edit("ClusterQueue", "q0", stopPolicy="None")
+        stage.settle()
+
+
+def _more_than_must_complete(stage: Stage) -> None:
+    """Sizes above what must complete, or is left of that, beside somebody who would be preempted for them."""
+    choices = stage.choices
+    if choices.chance(0.5):
+        _partly_done(stage)
+        return
     stage.indexed("j0", "q0", 2, 2 + choices.below(2), follows=choices.chance(0.2))
     stage.submit("j1", "q1", 4)
     stage.settle()

@@ -289,10 +289,10 @@ class Stage:
         key = JobKey(f"default/{name}")
         return [work for life in lives for work in life.works.values() if work.entry.job == key]
 
-    def end(self, name: str) -> None:
-        """What runs of the job does its work."""
+    def end(self, name: str, most: int = 1_000_000) -> None:
+        """What runs of the job does its work, *most* pods of it."""
         for work in self._works(name):
-            for pod in work.pods(frozenset({Pod.RUNNING})):
+            for pod in work.pods(frozenset({Pod.RUNNING}))[:most]:
                 if not work.over and work.machine.state(pod) is Pod.RUNNING:
                     work.exits(pod, 0)
 

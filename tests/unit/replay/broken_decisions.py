@@ -15,7 +15,7 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadsParked,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
+from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, VariantCreated, VariantStopped
 from sluice.log.contract import Entry
 from tests.support.checked_cell import checked_cell
@@ -293,6 +293,27 @@ def nobody_to_preempt(entries: list[Entry]) -> Damaged:
     return without(entries, issued), seq
 
 
+def partly_done() -> list[Entry]:
+    """Of five completions three are done when four pods are to run: quota for two is enough."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 1, completions=5)
+    world.settle()
+    world.do("a", 5, 3)
+    world.settle()
+    world.scale("a", 4)
+    world.settle()
+    return world.entries()
+
+
+def all_are_needed(entries: list[Entry]) -> Damaged:
+    """Nobody says that two of the four can never run."""
+    seq, _ = first(entries, QuotaReserved, 1)
+    _, said = first(entries, ReclaimablePodsUpdated)
+    return without(entries, said), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -306,6 +327,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("asked-again", growing, rejected_for_ever),
     ("growth", growing, granted_no_more),
     ("completions", limited, more_than_must_complete),
+    ("useless-growth", partly_done, all_are_needed),
     ("reservation-kept", approved, made_anew_for_a_label),
     ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),

@@ -8,15 +8,24 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.resize import out_of
 from sluice.core.slices.state import State
-from sluice.core.workload.charges import asks_for_more, counts, given_back
-from sluice.core.world.workload_slices import grants_more
-from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced, WorkloadSliceWithdrawn
+from sluice.core.workload.charges import asks_for_more, counts, given_back, gives_back
+from sluice.core.world.workload_slices import grants_more, replaced_slice
+from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.scheduler import (
+    Admitted,
+    PendingPreemptionsIssued,
+    PreemptionIssued,
+    QuotaReserved,
+    WorkloadSliceReplaced,
+    WorkloadSliceWithdrawn,
+)
 from sluice.events.slices import (
+    CompletionsUpdated,
     JobResumed,
     ReclaimablePodsUpdated,
     WorkloadDeleted,
     WorkloadFinished,
+    WorkloadStopped,
     WorkloadUpdated,
 )
 
@@ -109,6 +118,11 @@ class EndedPodsObserver(Observer):
 
     def _reported(self, state: State, event: ReclaimablePodsUpdated) -> Iterable[str]:
         job = state.by_workload.get(event.workload)
+        if job is not None and job.pending is not None and job.pending.key == event.workload:
+            # Not out of so many, but by what is left to do: `UselessGrowthObserver`.
+            self.sure[event.workload] = dict(event.pods)
+            self.sizes[event.workload] = counts(job.pending.pod_sets)
+            return ()
         if job is not None and not self.due.get(event.workload):
             self.sure[event.workload] = dict(event.pods)
             self.sizes[event.workload] = counts(job.record.pod_sets)
@@ -142,6 +156,62 @@ class EndedPodsObserver(Observer):
         return ()
 
 
+class UselessGrowthObserver(Observer):
+    """Nobody is preempted, and no quota reserved, for pods of a growth for which no completion is left (WS3)."""
+
+    name = "useless-growth"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.remaining: dict[JobKey, Mapping[str, int]] = {}
+        """Job -> pod set -> how many pods its attempt can still run."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            CompletionsUpdated: self._told,
+            JobResumed: self._began,
+            WorkloadStopped: self._stopped,
+            QuotaReserved: self._reserved,
+            PreemptionIssued: self._preempts,
+            PendingPreemptionsIssued: self._preempts,
+        }
+
+    def _told(self, _: SchedulerState, event: CompletionsUpdated) -> Iterable[str]:
+        self.remaining[event.job] = event.remaining
+        return ()
+
+    def _began(self, _: SchedulerState, event: JobResumed) -> Iterable[str]:
+        self.remaining.pop(event.job, None)
+        return ()
+
+    def _stopped(self, state: SchedulerState, event: WorkloadStopped) -> Iterable[str]:
+        workload = state.world.workloads.get(event.workload)
+        if workload is not None and workload.record.job is not None:
+            self.remaining.pop(workload.record.job.key, None)
+        return ()
+
+    def _preempts(
+        self, state: SchedulerState, event: PreemptionIssued | PendingPreemptionsIssued
+    ) -> Iterable[str]:
+        return self._judge(state, event.workload, "preempts") if event.victims else ()
+
+    def _reserved(self, state: SchedulerState, event: QuotaReserved) -> Iterable[str]:
+        return self._judge(state, event.workload, "has quota")
+
+    def _judge(self, state: SchedulerState, key: WorkloadKey, what: str) -> Iterator[str]:
+        workload = state.world.workloads.get(key)
+        if workload is None or workload.record.replaces is None or workload.record.job is None:
+            return
+        remaining = self.remaining.get(workload.record.job.key)
+        running = replaced_slice(state.world, workload)
+        if not remaining or running is None or not gives_back(state.world.config):
+            return
+        for name, count in counts(workload.record.pod_sets).items():
+            needs, can_run = count - workload.reclaimable.get(name, 0), remaining.get(name, count)
+            if needs > can_run:
+                yield f"{key} {what} for {needs} pods of {name}, and {can_run} can still run"
+
+
 class AskedAgainObserver(Observer):
     """Growth that a check has rejected is tried again when somebody asks for another size (WS6)."""
 
@@ -173,6 +243,11 @@ class AskedAgainObserver(Observer):
         self.due.clear()
 
 
-SLICE_OBSERVERS: tuple[type[Observer], ...] = (GrowthObserver, EndedPodsObserver, AskedAgainObserver)
+SLICE_OBSERVERS: tuple[type[Observer], ...] = (
+    GrowthObserver,
+    EndedPodsObserver,
+    UselessGrowthObserver,
+    AskedAgainObserver,
+)
 
 __all__ = ["SLICE_OBSERVERS"]

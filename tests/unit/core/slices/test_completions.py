@@ -10,7 +10,7 @@ from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import QuotaReleased, WorkloadSliceWithdrawn
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadStopped
 from tests.unit.core.slices.test_resize import Elastic, elastic_manifest, running
-from tests.unit.core.slices_world import created, names, refused
+from tests.support.slices_world import created, names, refused
 
 
 @pytest.fixture

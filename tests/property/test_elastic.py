@@ -235,7 +235,7 @@ PARTLY_DONE = st.lists(
 @settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(("", "Anytime", "AfterCheckPassedOrOnDemand")), PARTLY_DONE)
 def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any, ...]]) -> None:
-    """Of completions that are done no pod runs again, so nobody goes for one (the log tells); the others run."""
+    """What is done is not run again, so nobody goes for it (the log would tell); the rest runs."""
     world = Cell()
     world.apply("ResourceFlavor", "default", spec={})
     if policy:

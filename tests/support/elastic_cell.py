@@ -66,7 +66,7 @@ class Cell:
     ready: dict[JobKey, tuple[str, int, str, int]] = field(default_factory=dict)
     """Job -> its incarnation, attempt, workload and pods when the executor last said that they run."""
     left: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Incarnation and attempt of a job with completions -> how many of these are left to do, if some are done."""
+    """Incarnation and attempt of a job with completions -> how many are left to do, if some are done."""
     view: View = field(default_factory=View)
     shown: int = 0
     """What people see, and how many entries of the log are in it."""
@@ -218,7 +218,7 @@ class Cell:
             self._append(Entry("checks", tuple(events), self._tick()))
 
     def do(self, job: str, completions: int, more: int) -> None:
-        """Be the executor of a job of one pod set: so many more of its completions are done, but never all."""
+        """Be the executor of a job of one pod set: so many more completions are done, but never all."""
         entry = dispatch_entry(self.slices.state, JobKey(f"default/{job}"))
         if entry is None or entry.state != "Running":
             return

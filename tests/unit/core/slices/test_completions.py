@@ -1,4 +1,4 @@
-"""Sizes beyond what is left of a job's completions: the slice says from the first which pods can never run."""
+"""Sizes beyond what is left of a job's completions: the slice says at once which pods can never run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from sluice.core.slices.state import Phase
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.scheduler import QuotaReleased, WorkloadSliceWithdrawn
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadStopped
-from tests.unit.core.slices.test_resize import Elastic, elastic_manifest, running
 from tests.support.slices_world import created, names, refused
+from tests.unit.core.slices.test_resize import Elastic, elastic_manifest, running
 
 
 @pytest.fixture

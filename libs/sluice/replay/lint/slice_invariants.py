@@ -157,7 +157,7 @@ class EndedPodsObserver(Observer):
 
 
 class UselessGrowthObserver(Observer):
-    """Nobody is preempted, and no quota reserved, for pods of a growth that no completion is left for (WS3)."""
+    """Nobody is preempted, and no quota reserved, for pods of a growth that can never run (WS3)."""
 
     name = "useless-growth"
     decider = Scheduler

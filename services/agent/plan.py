@@ -100,7 +100,7 @@ def make_plan(manifest: Manifest, entry: DispatchEntry) -> Plan:
             raise PlanError(f"agents run batch/v1 Jobs, JobSets and sluice.dev Jobs as processes, no {kind}")
 
 
-def _is_elastic(manifest: Manifest) -> bool:
+def _is_elastic(manifest: batch_v1.Job | sluice_v1.Job) -> bool:
     return manifest.metadata.annotations.get(ELASTIC_JOB) == "true"
 
 

@@ -20,9 +20,11 @@ from sluice.core.views import (
     why_pending,
 )
 from sluice.core.views.present.job import current, is_over
+from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.present.unadmitted import check_states, told
+from sluice.core.views.present.workload import in_order
 from sluice.core.views.records import Migration
 from sluice.core.views.usage import charged_pods
 from sluice.core.workload.admission_checks import PENDING
@@ -189,7 +191,12 @@ def _workload(world: World, workload: WorkloadView) -> Object:
     for pod_set, written in zip(workload.record.pod_sets, plain["spec"]["podSets"], strict=True):
         # A default, but what people look for first.
         written["count"] = pod_set.count
-    queues = workload.key in workload.local_queue.pending or (workload.parent and workload.assignment is None)
+    phase = workload_phase(workload)
+    plain["status"]["phase"] = str(phase)
+    for variant, shown in zip(in_order(workload), plain["status"].get("variants", ()), strict=True):
+        shown["phase"] = str(workload_phase(variant))
+    races = workload.parent and phase is WorkloadPhase.PENDING
+    queues = races or workload.key in workload.local_queue.pending
     number = position(world.view, workload) if queues else None
     if number is not None:
         plain["status"]["queuePosition"] = number
@@ -207,8 +214,9 @@ def _workload(world: World, workload: WorkloadView) -> Object:
             check["reason"] = reason
     if charged := charged_pods(world.view.config, workload):
         plain["status"]["chargedPods"] = charged
-    if workload.migrations:
-        plain["status"]["migrations"] = [_migration(one) for one in workload.migrations]
+    for name, moves in (("migrations", True), ("stops", False)):
+        if found := [_migration(one) for one in workload.migrations if one.is_move == moves]:
+            plain["status"][name] = found
     if workload.admitted_at is not None:
         since = workload.created_at + workload.ran_us
         plain["status"]["waitedSeconds"] = _seconds(since, workload.admitted_at)

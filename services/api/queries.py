@@ -205,7 +205,11 @@ def waiting_first(world: World, kind: str, since: int, places: int) -> Iterator[
     if kind not in ("Job", "Workload"):
         return
     for queue in world.changes.since("ClusterQueue", since):
-        for key in islice(positions(world.view, queue), places):
+        for key, place in positions(world.view, queue).items():
+            if place > places:
+                break
+            if not place:
+                continue
             job = world.view.workloads[key].record.job
             if kind == "Workload":
                 yield key

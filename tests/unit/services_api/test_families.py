@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from sluice.cli.commands.objects.describe_jobs import _family, workload_lines
+from sluice.cli.commands.objects.describe_jobs import _family, _migrations, workload_lines
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
-from sluice.cli.kit.columns import variant_gate, workload_status
+from sluice.cli.kit.columns import job_position, position, variant_gate, workload_status
 from sluice.core.views.present.times import timestamp
+from sluice.events.base import JobKey
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
+from sluice.replay.explain.why import explain
+from sluice.replay.views.describe import phase_of as replay_phase
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
 from tests.support.family_world import START, FamilyWorld, cell, cluster_queue
@@ -94,6 +97,9 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     assert said(parent, "QuotaReserved") == ("False", "UnsatisfiedAdmissionChecks", text)
     status = plain(api, "Job", "default/a")["status"]
     assert (status["phase"], status["reason"]) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
+    assert (workload_status(parent), position(parent)) == ("QuotaReserved", ""), "get wl, describe wl"
+    (seen,) = (w for w in api.view.workloads.values() if w.parent)
+    assert replay_phase(seen) == "QuotaReserved", "replay state"
     assert status["message"] == text
     tree = "\n".join(_family(parent))
     assert "[od]  QuotaReserved  The workload has not all checks ready" in tree
@@ -297,4 +303,54 @@ def test_a_variant_is_as_old_as_it_is_itself() -> None:
         v["status"]["queuePosition"]
         for v in (plain(shown(world), "Variant", k) for k in keys(api, "Variant"))
     ]
-    assert sorted(places) == [1, 2], "before b, although made after its parent"
+    assert places == [1, 1], "before b, although made after its parent"
+
+
+def test_a_place_in_the_queue_is_a_jobs() -> None:
+    """A family has one, however many variants queue for it: jobs are numbered as many as wait."""
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
+    for name in ("r1", "r2", "r3", "f1", "f2"):
+        world.submit(name)
+        world.settle_all()
+    api = shown(world)
+    places = {name: job_position(plain(api, "Job", f"default/{name}")) for name in ("f1", "f2")}
+    assert places == {"f1": "1", "f2": "2"}
+    waiting = [w for w in api.view.workloads.values() if w.record.created_at >= _created(api, "f2")]
+    assert len(waiting) == 4
+    assert {position(plain(api, "Workload", w.key)) for w in waiting} == {"2"}, "its parent, and its variants"
+    report = explain(world.services["scheduler"].state, "f2", len(world.log), world.now, help_=False)
+    for variant in report.variants:
+        assert (variant.position, variant.queue_size, len(variant.ahead)) == (2, 2, 1)
+
+
+def _created(api: World, name: str) -> int:
+    return max(w.record.created_at for w in api.view.jobs[JobKey(f"default/{name}")].workloads.values())
+
+
+def test_migrations_are_moves_to_a_better_variant() -> None:
+    """A job that was switched off, or preempted, has not moved: it has stopped."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("first")
+    world.submit("a")
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    world.report("first", "JobFinished", success=True)
+    world.settle_all()
+    assert world.flavor_of("a") == "res"
+    world.message("job.default.a", "JobDeactivated", {})
+    world.settle_all()
+    status = parent_of_job(world, "a")["status"]
+    moves = [(one["reason"], one["from"], one["to"]) for one in status["migrations"]]
+    assert moves == [("FlavorMigration", "od", "res")]
+    stops = [(one["reason"], one["from"], one.get("to")) for one in status["stops"]]
+    assert stops == [("Deactivated", "res", None)]
+    lines = _migrations({"status": status})
+    assert [line for line in lines if not line.startswith(" ")] == ["Migrations:", "Stops:"]
+    assert lines[1].endswith("lost")
+    assert lines[3].endswith("res  Deactivated")
+
+
+def parent_of_job(world: FamilyWorld, name: str) -> dict[str, Any]:
+    api = shown(world)
+    (key,) = api.view.jobs[JobKey(f"default/{name}")].workloads
+    return plain(api, "Workload", key)

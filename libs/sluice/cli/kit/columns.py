@@ -63,17 +63,8 @@ def text_at(*path: str, default: str = "") -> Any:
 
 
 def workload_status(obj: Object) -> str:
-    """Return where a workload is: Pending, QuotaReserved, Admitted, Running, Evicted, Finished or Failed."""
-    if is_true(obj, "Finished"):
-        return "Failed" if condition(obj, "Finished").get("reason") == "Failed" else "Finished"
-    inactive = dig(obj, "spec", "active", default=True) is False
-    if is_true(obj, "Evicted") and (is_true(obj, "QuotaReserved") or not inactive):
-        return "Evicted" if is_true(obj, "QuotaReserved") else "Pending"
-    if is_true(obj, "Admitted"):
-        return "Running" if is_true(obj, "PodsReady") else "Admitted"
-    if is_true(obj, "QuotaReserved"):
-        return "QuotaReserved"
-    return "Inactive" if inactive else "Pending"
+    """Return where a workload is, or a variant as its parent lists it: a word of `WorkloadPhase`."""
+    return str(dig(obj, "status", "phase", default="Unknown"))
 
 
 def pending_reason(obj: Object) -> str:

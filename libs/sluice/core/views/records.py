@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sluice.api import kueue
 from sluice.core.workload.admission_checks import CheckState
+from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import JobReference, WorkloadRecord
 
@@ -142,6 +143,11 @@ class Migration(NamedTuple):
     variant: str = ""
     admitted_at: Micros | None = None
     ready_at: Micros | None = None
+
+    @property
+    def is_move(self) -> bool:
+        """Was it stopped to move to a better variant (CA10), and not by others, a check or a person?"""
+        return self.reason == FLAVOR_MIGRATION
 
 
 class PendingReason(NamedTuple):

@@ -352,12 +352,19 @@ def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
     queue = state.pending.queues.get(workload.cluster_queue)
     if queue is None or workload.peers is None:
         return
-    for index, other in enumerate(queue.in_order(), 1):
-        report.queue_size = index
-        if other.key == workload.key:
-            report.position = index
-        elif not report.position and index <= SHOWN:
-            report.ahead.append(other.key)
+    # A place is a job's, which its variants have together (CA6); one that has quota does not wait.
+    mine = workload.record.parent or workload.key
+    places: dict[str, int] = {}
+    for other in queue.in_order():
+        job = other.record.parent or other.key
+        if job in places or any(v.assignment is not None for v in state.world.families.get(job, {}).values()):
+            continue
+        places[job] = len(places) + 1
+        if job == mine:
+            report.position = places[job]
+        elif not report.position and len(places) <= SHOWN:
+            report.ahead.append(job)
+    report.queue_size = len(places)
 
 
 def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:

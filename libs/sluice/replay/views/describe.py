@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sluice.core.config.objects import manifest_of
 from sluice.core.views import JobView, WorkloadView, conditions, position, why_pending
 from sluice.core.views.present.job import current, phase_and_why
+from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.slices import described, is_slice
 from sluice.core.views.present.workload import check_states
 from sluice.events.codec import rfc3339
@@ -25,16 +26,16 @@ STRIDE = 1_000
 
 
 def phase_of(workload: WorkloadView) -> str:
-    """Return where in its life a workload is, in one word, as `summary.phase_of` has it."""
-    if workload.finished_at is not None:
-        return "Finished"
-    if workload.evicted:
-        return "Evicted"
-    if workload.admitted_at is not None:
-        return "Admitted"
-    if workload.assignment is not None:
-        return "QuotaReserved"
-    return "Pending" if workload.active else "Deactivated"
+    """Return where in its life a workload is, in one word, as `queues.phase_of` has it."""
+    phase = workload_phase(workload)
+    return _PHASES.get(phase, str(phase))
+
+
+_PHASES = {
+    WorkloadPhase.INACTIVE: "Deactivated",
+    WorkloadPhase.RUNNING: "Admitted",
+    WorkloadPhase.FAILED: "Finished",
+}
 
 
 def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
@@ -132,10 +133,11 @@ def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
 
 
 def migrations_plain(parent: WorkloadView) -> list[Plain]:
-    """Return when its job had to stop, and where it went on."""
+    """Return when its job had to stop to move to a better variant, and where it went on (CA10)."""
     return [
         {"at": rfc3339(m.evicted_at), "reason": m.reason, "from": m.source, "to": m.target or None}
         for m in parent.migrations
+        if m.is_move
     ]
 
 

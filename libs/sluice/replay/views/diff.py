@@ -190,7 +190,7 @@ def _migrated(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
             # One that was under way at first has its target now.
             known = [one for one in had if one["to"] is not None]
             for one in migrations_plain(new):
-                if one not in known and one["reason"] == "FlavorMigration":
+                if one not in known:
                     yield {"workload": key, **one}
 
 

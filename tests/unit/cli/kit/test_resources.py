@@ -3,7 +3,7 @@
 import pytest
 
 from sluice.cli.cell.selectors import parse_targets
-from sluice.cli.kit.columns import Usage, dig, pending_reason, position, usage_cells, workload_status
+from sluice.cli.kit.columns import Usage, dig, pending_reason, position, usage_cells
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import RESOURCES, resource_named
 from sluice.cli.kit.suggest import did_you_mean
@@ -19,29 +19,10 @@ def workload(*conditions, active=True, **status):
     }
 
 
-@pytest.mark.parametrize(
-    ("conditions", "status"),
-    [
-        ([], "Pending"),
-        ([("QuotaReserved", "False", "WaitingForQuota")], "Pending"),
-        ([("QuotaReserved", "True", "")], "QuotaReserved"),
-        ([("QuotaReserved", "True", ""), ("Admitted", "True", "")], "Admitted"),
-        ([("QuotaReserved", "True", ""), ("Admitted", "True", ""), ("PodsReady", "True", "")], "Running"),
-        ([("QuotaReserved", "True", ""), ("Evicted", "True", "Preempted")], "Evicted"),
-        ([("QuotaReserved", "False", "x"), ("Evicted", "True", "Preempted")], "Pending"),
-        ([("Finished", "True", "Succeeded")], "Finished"),
-        ([("Finished", "True", "Failed")], "Failed"),
-    ],
-)
-def test_one_word_says_where_a_workload_is(conditions, status):
-    """The furthest condition decides; an evicted one is Evicted only while it holds quota."""
-    assert workload_status(workload(*conditions)) == status
-
-
 def test_position_is_for_those_who_wait():
     """A place in the queue is shown for pending workloads, and for nobody else."""
-    waiting = workload(("QuotaReserved", "False", "WaitingForQuota"), queuePosition=3)
-    running = workload(("QuotaReserved", "True", ""), ("Admitted", "True", ""), queuePosition=3)
+    waiting = workload(("QuotaReserved", "False", "WaitingForQuota"), queuePosition=3, phase="Pending")
+    running = workload(("QuotaReserved", "True", ""), queuePosition=3, phase="Admitted")
 
     assert (position(waiting), position(running)) == ("3", "")
     assert (pending_reason(waiting), pending_reason(running)) == ("WaitingForQuota", "")

@@ -155,13 +155,18 @@ def _family(obj: Object) -> Lines:
 
 
 def _migrations(obj: Object) -> Lines:
-    """Return each stop of a job that runs through variants, and the time that it cost."""
-    lines = []
-    for one in dig(obj, "status", "migrations", default=()):
-        target = one.get("to", "...")
-        lost = f", {precise(float(one['lostSeconds']))} lost" if "lostSeconds" in one else ""
-        lines.append(f"  {one['evictedAt']}  {one.get('from', '')} -> {target}  {one['reason']}{lost}")
-    return ["Migrations:", *lines] if lines else []
+    """Return each move of a job that runs through variants, its other stops, and the time that each cost."""
+    found = []
+    for title, name in (("Migrations:", "migrations"), ("Stops:", "stops")):
+        lines = []
+        for one in dig(obj, "status", name, default=()):
+            target = one.get("to", "...")
+            lost = f", {precise(float(one['lostSeconds']))} lost" if "lostSeconds" in one else ""
+            # Who was stopped need not go on anywhere.
+            onward = f" -> {target}" if one.get("to") or name == "migrations" else ""
+            lines.append(f"  {one['evictedAt']}  {one.get('from', '')}{onward}  {one['reason']}{lost}")
+        found += [title, *lines] if lines else []
+    return found
 
 
 def _pod_sets(obj: Object) -> Lines:

@@ -172,7 +172,10 @@ async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
     why: dict[str, list[str]] = {}
     for obj in pending:
         message = str(condition(obj, "QuotaReserved").get("message", ""))
-        why.setdefault(without_other_flavors(message), []).append(position(obj))
+        places = why.setdefault(without_other_flavors(message), [])
+        place = position(obj) or key(obj)
+        if place not in places:  # variants have theirs together
+            places.append(place)
     return [*lines, "Why:", *(f"  {', '.join(places)}: {message}" for message, places in why.items())]
 
 

@@ -16,7 +16,6 @@ from sluice.core.views.totals import (
     VARIANTS_UNGATED,
     count,
 )
-from sluice.core.workload import reasons as ev
 from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import WorkloadPodsReady
@@ -56,7 +55,7 @@ def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
     parent = state.workloads.get(event.workload)
     if parent is not None and parent.migrations:
         last = parent.migrations[-1]
-        if last.admitted_at is None and last.reason == ev.FLAVOR_MIGRATION:
+        if last.admitted_at is None and last.is_move:
             count(state.totals, MIGRATED, event.cluster_queue)
 
 
@@ -71,7 +70,7 @@ def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
     if workload is None or not event.ready or not workload.migrations:
         return
     last = workload.migrations[-1]
-    if last.ready_at is None and last.reason == ev.FLAVOR_MIGRATION:
+    if last.ready_at is None and last.is_move:
         count(state.totals, MIGRATION_LOST, _queue(workload), n=max(0, at - last.evicted_at))
 
 

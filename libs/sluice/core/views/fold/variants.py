@@ -55,11 +55,15 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Mi
     enqueue(workload)
 
 
+# What becomes of a parent is what becomes of the places of its variants, so it is a new version of the queue.
+
+
 def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
     workload = state.live(event.workload)
     if workload is None:
         return
     remember(workload, event, seq, at)
+    workload.local_queue.version += 1
     # In logs of old, a parent could still have quota of its own.
     give_back(state, workload)
     dequeue(workload)
@@ -92,6 +96,7 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
     if workload is None:
         return
     remember(workload, event, seq, at)
+    workload.local_queue.version += 1
     workload.evicted = True
     why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
     condition(workload, "Evicted", True, event.reason, why, at)
@@ -111,6 +116,7 @@ def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None
         return
     remember(workload, event, seq, at)
     ran(state, workload, at)
+    workload.local_queue.version += 1
     give_back(state, workload)
     workload.cluster_queue = workload.assignment = workload.reserved_at = workload.admitted_at = None
     workload.released_at = workload.unadmitted_at = at

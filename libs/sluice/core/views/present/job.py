@@ -8,7 +8,8 @@ from sluice.core.views.state import State
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .pending import position, why_pending
-from .unadmitted import reserving, told
+from .phase import WorkloadPhase, workload_phase
+from .unadmitted import told
 
 
 class Phase(StrEnum):
@@ -107,19 +108,22 @@ def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Ph
 
 
 def _phase(workload: WorkloadView, job: JobView) -> Phase:
-    conditions = workload.conditions
-    finished = conditions.get("Finished")
-    if finished is not None:
-        return Phase.FAILED if finished.reason == "Failed" else Phase.SUCCEEDED
-    if workload.evicted and "Evicted" in conditions:
-        return Phase.STOPPING
-    if workload.admitted_at is not None:
-        pods_ready = conditions.get("PodsReady")
-        running = job.running and pods_ready is not None and pods_ready.status
-        return Phase.RUNNING if running else Phase.ADMITTED
-    if workload.assignment is not None or (workload.parent and reserving(workload)):
-        return Phase.RESERVED
-    return Phase.QUEUED if workload.active else Phase.SUSPENDED
+    phase = workload_phase(workload)
+    if phase is WorkloadPhase.RUNNING and not job.running:
+        return Phase.ADMITTED
+    return _PHASES[phase]
+
+
+_PHASES = {
+    WorkloadPhase.PENDING: Phase.QUEUED,
+    WorkloadPhase.INACTIVE: Phase.SUSPENDED,
+    WorkloadPhase.RESERVED: Phase.RESERVED,
+    WorkloadPhase.ADMITTED: Phase.ADMITTED,
+    WorkloadPhase.RUNNING: Phase.RUNNING,
+    WorkloadPhase.EVICTED: Phase.STOPPING,
+    WorkloadPhase.FINISHED: Phase.SUCCEEDED,
+    WorkloadPhase.FAILED: Phase.FAILED,
+}
 
 
 def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, str]:

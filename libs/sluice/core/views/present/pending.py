@@ -19,6 +19,7 @@ from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_o
 from sluice.core.world.queue_order import effective_priority
 from sluice.events.base import Micros, WorkloadKey
 
+from .phase import WorkloadPhase, workload_phase
 from .unadmitted import reserving, why_unadmitted
 
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
@@ -137,9 +138,10 @@ def _delayed(view: State, variant: WorkloadView) -> Reason | None:
 def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     """Return the places of all pending workloads of a cluster queue, from 1, first one first.
 
-    The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid.
-    Those that are not queued for what they are themselves come last, all at place 0. Kept until the queue
-    changes.
+    The scheduler's order (SC1): priority, then time of creation or of the eviction that counts, then uid. A
+    place is a job's: its variants have it together (CA6), and those that wait for a better flavor while their
+    job has quota have none: 0. What is not queued for what it is itself comes last, at 0, too. Kept until the
+    queue changes.
     """
     queue = view.cluster_queues.get(cluster_queue)
     if queue is None:
@@ -148,7 +150,15 @@ def positions(view: State, cluster_queue: str) -> dict[WorkloadKey, int]:
     if queue.order is None or queue.order[0] != version:
         pending = [view.workloads[key] for local in queue.local_queues.values() for key in local.pending]
         pending.sort(key=lambda workload: _order(view, workload))
-        places = {w.key: place for place, w in enumerate((w for w in pending if not _kept_out(w)), 1)}
+        of_job: dict[WorkloadKey, int] = {}
+        places: dict[WorkloadKey, int] = {}
+        for workload in pending:
+            if _kept_out(workload):
+                continue
+            job = workload.record.parent or workload.key
+            parent = None if job == workload.key else view.workloads.get(job)
+            waits = parent is None or workload_phase(parent) is WorkloadPhase.PENDING
+            places[workload.key] = of_job.setdefault(job, len(of_job) + 1) if waits else 0
         queue.order = (version, {**places, **{w.key: 0 for w in pending if _kept_out(w)}})
     return queue.order[1]
 

@@ -52,7 +52,7 @@ def status(view: State, workload: WorkloadView) -> kueue.WorkloadStatus:
         accumulated_past_execution_time_seconds=workload.past_execution_s or None,
         scheduling_stats=_stats(workload),
         preemption_gates=[_gate(workload, name) for name in workload.record.preemption_gates],
-        variants=[_variant(view, variant) for variant in _in_order(workload)],
+        variants=[_variant(view, variant) for variant in in_order(workload)],
     )
 
 
@@ -69,7 +69,8 @@ def conditions(view: State, workload: WorkloadView) -> list[Condition]:
     return found
 
 
-def _in_order(workload: WorkloadView) -> list[WorkloadView]:
+def in_order(workload: WorkloadView) -> list[WorkloadView]:
+    """Return the variants of a parent, the most preferred first; [] of any other."""
     return sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
 
 
@@ -317,4 +318,4 @@ def _pod_set(pod_set: PodSet) -> kueue.WorkloadPodSet:
     )
 
 
-__all__ = ["check_states", "conditions", "status", "to_manifest"]
+__all__ = ["check_states", "conditions", "in_order", "status", "to_manifest"]

@@ -15,6 +15,7 @@ from sluice.sdk.execution.actions import Publish, PutClaim, Recover
 from sluice.services.agent.pods import Pod
 
 from .actions import RUNS, Actions
+from .budget import check_counted
 from .cell import Cell
 from .choices import Choices
 from .executors import Executor
@@ -77,6 +78,8 @@ class Calm:
         for _ in range(CONTENDING):
             self.rounds += 1
             if not self._round():
+                if self.cell.on.budgets:
+                    check_counted(self.cell)
                 break
             self.cell.watchman.rested()
         self.ends = True

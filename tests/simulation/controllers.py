@@ -22,6 +22,7 @@ from sluice.sdk.checks.history import History
 from sluice.sdk.checks.machine import Machine
 from sluice.sdk.checks.verdict_messages import RefusedError, decode, encode
 
+from . import budget
 from .buckets import Watcher
 from .choices import Choices, Weights
 from .log import SECOND, steps_of
@@ -102,6 +103,8 @@ class Term:
     publishing: dict[int, act.Publish] = field(default_factory=dict)
     fates: list[act.AskFate] = field(default_factory=list)
     stops: list[act.CallStop] = field(default_factory=list)
+    ledger: budget.Ledger | None = None
+    """Of budgets, from when they are asked about."""
     unwhole: Micros = 0
     """Since when the bucket is being written anew, 0: it is whole."""
 
@@ -277,6 +280,8 @@ class Term:
             # A function may take its time, and even answer.
             self.ends(call, act.Cancelled())
             return True
+        if self.cell.on.budgets and call.request.check == budget.CHECK and choices.chance(0.8):
+            return self._judged(call)
         if call.watching or call.request.state == "Ready":
             if not odd or not choices.chance(0.1):
                 return False
@@ -304,6 +309,20 @@ class Term:
                 self.ends(call, act.Failed("OSError: away"))
             case _:
                 self.ends(call, act.Cancelled())
+        return True
+
+    def _judged(self, call: act.Call) -> bool:
+        """Answer as budgets do."""
+        if self.ledger is None:
+            self.ledger = budget.Ledger(self.cell)
+        if call.watching or call.request.state == "Ready":
+            taken = self.ledger.withdrawal(call.request)
+            if taken is None:
+                return False
+            self.ends(call, act.Answered(taken))
+        else:
+            waiting = [held.request for held in self.machine.waiting()]
+            self.ends(call, act.Answered(self.ledger.answer(call.request, waiting)))
         return True
 
 

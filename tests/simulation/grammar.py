@@ -65,6 +65,7 @@ class Grammar:
     cohorts: tuple[str, ...] = ()
     locals: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
     resources: tuple[str, ...] = ("cpu",)
 
     # The beginning
@@ -87,6 +88,9 @@ class Grammar:
         if on.priorities:
             found += [self.priority(name, 100 * n) for n, name in enumerate(PRIORITIES)]
         found += [self.check(name) for name in self.checks]
+        if on.budgets and self.checks:
+            self.budgets = ("b0", "b1")[: choices.between(1, 2)]
+            found += [self.budget(name) for name in self.budgets]
         found += [self.cohort(name) for name in self.cohorts if choices.chance(0.8)]
         found += [self.queue(name) for name in self.queues]
         found += [self.local(name, n) for n, name in enumerate(self.locals)]
@@ -148,6 +152,25 @@ class Grammar:
         if self.on.check_policies and choices.chance(0.4):
             spec["preemptionPolicy"] = "AfterCheckPassedOrOnDemand"
         return manifest("AdmissionCheck", name, spec)
+
+    def budget(self, name: str) -> Manifest:
+        """Return a budget that some jobs use up; what had to go for it is tried again before long."""
+        choices = self.choices
+        hours = {"resource": "cpu", "hours": choices.pick(("0.5", "0.05", "5"))}
+        if choices.chance(0.3):
+            hours["flavor"] = choices.pick(self.flavors)
+        spec: Manifest = {
+            "scope": choices.pick(({"namespace": "default"}, {"clusterQueue": choices.pick(self.queues)})),
+            "period": {"unit": choices.pick(("Monthly", "Weekly"))},
+            "limits": {"resourceHours": [hours]},
+            "onExceeded": choices.pick(("Hold", "Evict")),
+            "retryAfterSeconds": choices.pick((5, 60)),
+        }
+        if choices.chance(0.5):
+            spec["assumedSeconds"] = choices.pick((60, 600))
+        if choices.chance(0.4):
+            spec["releaseQuotaAfterSeconds"] = 30
+        return manifest("Budget", name, spec, OWN)
 
     def cohort(self, name: str) -> Manifest:
         choices = self.choices
@@ -374,6 +397,8 @@ class Grammar:
         choices = self.choices
         if self.on.limit_ranges and choices.chance(0.25):
             return self.limit_range()
+        if self.budgets and choices.chance(0.1):
+            return self.budget(choices.pick(self.budgets))
         kind = choices.pick(
             ("ClusterQueue", "ClusterQueue", "ClusterQueue", "LocalQueue", "Configuration", "Cohort",
              "AdmissionCheck", "ResourceFlavor")
@@ -465,6 +490,8 @@ class Grammar:
         choices = self.choices
         if self.on.limit_ranges and choices.chance(0.25):
             return "LimitRange", "limits"
+        if self.budgets and choices.chance(0.1):
+            return "Budget", choices.pick(self.budgets)
         kind = choices.pick(("LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor", "AdmissionCheck"))
         names = {
             "LocalQueue": self.locals,

@@ -737,6 +737,66 @@ MENDED: tuple[Mutant, ...] = (
         scene="completions",
     ),
     Mutant(
+        "ADD-late",
+        "a check takes back what it added to pods that were admitted with it",
+        (
+            (
+                "libs/sluice/core/slices/fold_inputs.py",
+                "    elif not job.admitted:\n        answered(job.updates, event)",
+                "    else:\n        answered(job.updates, event)",
+            ),
+        ),
+        theme="checks",
+        scene="second-thoughts",
+    ),
+    Mutant(
+        "ADD-other",
+        "a check that does not count any more adds to the pods",
+        (
+            (
+                "libs/sluice/core/workload/additions.py",
+                "for name, updates in before.by_check.items() if name in event.checks}",
+                "for name, updates in before.by_check.items()}",
+            ),
+        ),
+        theme="checks",
+        scene="second-thoughts",
+    ),
+    Mutant(
+        "LARGE-report",
+        "a report is published that is too large to be taken",
+        (
+            (
+                "libs/sluice/sdk/execution/outcome.py",
+                "    if len(message) > MESSAGE_MOST:",
+                "    if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "LARGE-verdict",
+        "a verdict is published that is too large to be taken",
+        (
+            (
+                "libs/sluice/sdk/checks/verdict_messages.py",
+                "    if len(payload) > VERDICT_MOST:",
+                "    if False:",
+            ),
+        ),
+        theme="checks",
+    ),
+    Mutant(
+        "PLACE",
+        "tolerations and affinity of pods are not looked at",
+        (
+            (
+                "libs/sluice/core/flavors/eligibility.py",
+                "            if not _tolerated(taint, pod_set.tolerations):",
+                "            if False:",
+            ),
+        ),
+    ),
+    Mutant(
         "SPARE",
         "more are preempted than is necessary",
         (

@@ -7,6 +7,7 @@ back in the cycle that admits it. From there the run goes on at random, for long
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sluice.api.kueue import PodSetUpdate
 from sluice.events.checks import ChecksRetry
 from sluice.events.scheduler import (
     BlockedOnPreemptionGates,
@@ -27,6 +28,7 @@ LENGTHS = (60, 20, 300, 1000)
 
 ANY_LOWER = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 LATE = "AfterCheckPassedOrOnDemand"
+ELASTIC = {"elastic_job": "true"}
 
 
 @dataclass(frozen=True)
@@ -418,9 +420,45 @@ def _two_retries(stage: Stage) -> None:
     stage.answers = True
 
 
-# Elastic jobs
+def _adding(choices: Choices) -> list[Manifest]:
+    checks = [check("check-a", "ctl-a"), check("check-b", choices.pick(("ctl-b", "ctl-a")))]
+    policy: Manifest = {"concurrentAdmissionPolicy": racing()} if choices.chance(0.3) else {}
+    return [*checks, queue("q0", quotas(f0=4, f1=2), checks=["check-a", "check-b"], **policy)]
 
-ELASTIC = {"elastic_job": "true"}
+
+def _second_thoughts(stage: Stage) -> None:
+    """A check adds to the pods, and before they start it has second thoughts, or does not count any more."""
+    choices = stage.choices
+    stage.answers = False
+    stage.submit("j0", "q0", choices.between(1, 2), **(ELASTIC if choices.chance(0.3) else {}))
+    stage.settle()
+    selector = {"rack": "r0"} if choices.chance(0.7) else {}
+    stage.answer("check-a", Ready((PodSetUpdate(name="main", labels={"by": "a"}, node_selector=selector),)))
+    stage.settle()
+    what = choices.below(3)
+    if what == 0:
+        with stage.away("slices", *(("variants",) if choices.chance(0.3) else ())):
+            stage.answer("check-b", Ready())
+            stage.settle()
+            stage.verdict("j0", "check-a", choices.pick(("Pending", "Pending", "Ready")))
+            stage.settle()
+    elif what == 1:
+        only = {"admissionChecks": [{"name": "check-b"}]}
+        stage.edit("ClusterQueue", "q0", admissionChecksStrategy=only if choices.chance(0.7) else None)
+        stage.settle()
+    else:
+        stage.answer("check-b", Retry(choices.pick((1, 5))))
+        stage.until(ChecksRetry)
+        if choices.chance(0.5):
+            only = {"admissionChecks": [{"name": "check-b"}]}
+            stage.edit("ClusterQueue", "q0", admissionChecksStrategy=only)
+        stage.settle()
+        stage.wait(6)
+    stage.answers = True
+    stage.settle()
+
+
+# Elastic jobs
 
 
 def _elastic(choices: Choices) -> list[Manifest]:
@@ -869,6 +907,7 @@ SCENES: dict[str, Scene] = {
     "borrowers": Scene("who cannot borrow, beside who does", _checked, _borrowers, ("checks",)),
     "reserves": Scene("who only reserves, with blockAdmission", _reserving, _only_reserves, ("checks",)),
     "two-retries": Scene("two Retry verdicts", _two_checks, _two_retries, ("checks",)),
+    "second-thoughts": Scene("a check that adds, and thinks again", _adding, _second_thoughts, ("checks",)),
     "taken-back": Scene("growth taken back by a job that stops", _elastic, _growth_taken_back),
     "as-quota-goes": Scene("a size asked for as the quota goes", _elastic, _sized_as_quota_goes),
     "as-it-grows": Scene("growth taken back as it is admitted", _elastic, _shrunk_as_it_grows),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.slices.state import Phase
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
+from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import actions as act
 from sluice.services.agent.pods import Pod
 
@@ -295,6 +296,15 @@ class Stage:
             for pod in work.pods(frozenset({Pod.RUNNING}))[:most]:
                 if not work.over and work.machine.state(pod) is Pod.RUNNING:
                     work.exits(pod, 0)
+
+    def verdict(self, job: str, name: str, state: str) -> None:
+        """Somebody says what a check says of all that the job waits for, as people may."""
+        for key in self.cell.watchman.workloads.get(JobKey(f"default/{job}"), ()):
+            attempt, checks = self.cell.watchman.asked.get(key, (0, ()))
+            if name in checks:
+                data = {"workload": key, "check": name, "attempt": attempt, "state": state}
+                for controller in self.cell.controllers:
+                    self.cell.message(verdict_suffix(controller.name), "CheckVerdict", data)
 
     def answer(self, name: str, answer: Any) -> bool:
         """Let the function that performs this check return, for all that it is asked."""

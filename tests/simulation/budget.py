@@ -1,0 +1,117 @@
+"""Budgets: one check is performed by production's own office (`sluice.services.check_budget.office`).
+
+It reads the log as its service does, from the beginning of each term, and judges whoever waits. What it
+counts is compared with what the scheduler charges while everybody runs and nothing moves.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.budgets import consumption
+from sluice.core.budgets.consumption import Consumption
+from sluice.core.world.charging import needs
+from sluice.protocol.checks import CheckRequest
+from sluice.sdk.checks import Request, Verdict
+from sluice.services.check_budget.books import READS
+from sluice.services.check_budget.office import Office, case_key
+
+from .log import steps_of
+
+if TYPE_CHECKING:
+    from .cell import Cell
+
+CHECK = "check-a"
+"""The check that is the budgets', where there are any."""
+
+
+@dataclass(eq=False)
+class Ledger:
+    """The office of one term of a controller, and how far it has read the log."""
+
+    cell: "Cell"
+    office: Office = field(default_factory=Office)
+    position: int = 0
+
+    def follow(self) -> None:
+        entries = self.cell.log.entries
+        for entry in entries[self.position :]:
+            if entry.suffix in READS:
+                for step in steps_of(entry):
+                    for event in step.events:
+                        self.office.apply(event, entry.seq, step.at)
+        self.position = len(entries)
+
+    @property
+    def now(self) -> int:
+        return max(self.cell.now, self.office.consumption.at)
+
+    def answer(self, request: CheckRequest, waiting: list[CheckRequest]) -> Verdict:
+        """Judge all that wait; return the verdict on one."""
+        office = self.office
+        self.follow()
+        asked = [_request(each) for each in waiting if each.check == CHECK]
+        for case in list(office.cases.values()):
+            if case.key not in {case_key(each) for each in asked}:
+                office.leave(case.request)
+        for each in asked:
+            office.enter(each)
+        case = office.enter(_request(request))
+        before = {each.key for each in office.cases.values() if each.approved}
+        if not case.approved:
+            office.judge(self.now)
+        self._within([each for each in office.cases.values() if each.approved and each.key not in before])
+        return office.answer(case, self.now)
+
+    def _within(self, approved: list[Any]) -> None:
+        """Nobody is let in for whom a budget has no room."""
+        if not approved:
+            return
+        standings, _ = self.office.standings(self.now)
+        for case in approved:
+            for account in self.office.concerning(case.request):
+                found = standings[account.name]
+                for limit, used, promised in zip(found.limits, found.used, found.committed, strict=True):
+                    if used + promised > limit.amount:
+                        text = f"{case.key} was let in, and of {account.name} are {found.describe()}"
+                        self.cell.watchman.fail("within-budget", text)
+
+    def withdrawal(self, request: CheckRequest) -> Verdict | None:
+        """Return what takes an approval back, None if it stays."""
+        self.follow()
+        return self.office.withdrawal(_request(request), self.office.exceeded(self.now), self.now)
+
+
+def _request(raw: CheckRequest) -> Request[Any]:
+    return Request(raw, {})
+
+
+def check_counted(cell: "Cell") -> None:
+    """Who runs consumes what the scheduler charges, and nobody else consumes anything."""
+    found = Consumption()
+    for entry in cell.log.entries:
+        if entry.suffix in READS:
+            for step in steps_of(entry):
+                for event in step.events:
+                    found.apply(event, step.at)
+    holder = cell.services["scheduler"].holder
+    assert holder is not None
+    world = holder.state.world
+    wanted = {
+        key: {fr: amount for fr, amount in needs(world, workload).items() if amount}
+        for key, workload in world.workloads.items()
+        if workload.admitted_at is not None and workload.assignment is not None
+    }
+    counted = {
+        key: {fr: amount for fr, amount in held.charge.items() if amount}
+        for key, held in found.running.items()
+    }
+    for key in {**wanted, **counted}:
+        if wanted.get(key) != counted.get(key):
+            text = f"{key} consumes {counted.get(key)}, and is charged for {wanted.get(key)}"
+            cell.watchman.fail("budgets-count", text)
+    data = consumption.dump(found)
+    if consumption.dump(consumption.load(data)) != data:
+        cell.watchman.fail("budgets-count", "a snapshot does not come out as it went in")
+
+
+__all__ = ["CHECK", "Ledger", "check_counted"]

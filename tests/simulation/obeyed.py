@@ -15,6 +15,7 @@ from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, Workload
 from sluice.log.contract import Entry
 
 from .log import steps_of
+from .pods import LARGE
 
 if TYPE_CHECKING:
     from .watchman import Watchman
@@ -133,6 +134,8 @@ def _may_refuse(job: Any, kind: str, data: Any, error: Any) -> bool:
         return bool(annotations.get(ELASTIC) == "true")
     if "immutable" in text:
         return job is not None
+    if error.type == "FieldValueTooLong" and not error.field:
+        return len(msgspec.json.encode(data)) > len(LARGE)  # each of its pod templates may be large
     return "should be between" in text or "contradicts" in text
 
 

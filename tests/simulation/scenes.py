@@ -855,8 +855,11 @@ def _written_late(stage: Stage) -> None:
     cell.on.clustered = choices.chance(0.5)
     stage.submit("j0", "q0", 4)
     stage.settle()
+    # Whoever comes last starts first: a comparison has them in another order.
     for n in range(1, 1 + choices.between(2, 3)):
-        stage.submit(f"j{n}", priority=choices.pick(("low", "middle", "high")))
+        stage.submit(f"j{n}", priority=("low", "middle", "high")[n - 1])
+    stage.settle()
+    stage.wait(2)
     stage.settle()
     before = cell.leader("slices")
     if before is None or before.publisher is None:
@@ -865,9 +868,10 @@ def _written_late(stage: Stage) -> None:
     stage.end("j0")
     stage.settle()
     before.publisher.held = False
+    _until_it_writes(stage, before)
     after = next(each for each in before.service.replicas if each is not before)
     after.crash()
-    after.start(before.snapshot() if choices.chance(0.7) else None)
+    after.start(before.snapshot() if choices.chance(0.9) else None)
     after.take_over()
     stage.submit("j4")
     after.take_in(10)
@@ -875,23 +879,25 @@ def _written_late(stage: Stage) -> None:
         after.send(10)
         after.arrive()
         after.hear()
-    for replica in (before, after):
-        _until_it_writes(replica)
+    _until_it_writes(stage, after)
     if choices.chance(0.8) and after.publisher is not None and after.publisher.to_write() is not None:
         after.publisher.writes_part(choices.between(1, 2))
     if before.publisher.to_write() is not None:
         before.publisher.step(quick=True)
 
 
-def _until_it_writes(replica: Replica) -> None:
+def _until_it_writes(stage: Stage, replica: Replica) -> None:
     """Let its publisher ask all that it has to ask before it writes several entries."""
     publisher = replica.publisher
     assert publisher is not None
     for _ in range(10):
         question = publisher.to_write()
-        if not publisher.due or (question is not None and len(question.items) > 1):
+        if question is not None and len(question.items) > 1:
             return
-        publisher.step(quick=True)
+        if publisher.due:
+            publisher.step(quick=True)
+        else:
+            stage.wait(0.2)
 
 
 SCENES: dict[str, Scene] = {

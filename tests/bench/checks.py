@@ -43,7 +43,7 @@ def manifests(workloads: int) -> list[dict[str, object]]:
     cpu = {"name": "cpu", "nominalQuota": workloads}
     groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [cpu]}]}]
     rules = [{"name": check} for check in CHECKS]
-    queue = {
+    queue: dict[str, object] = {
         "namespaceSelector": {},
         "resourceGroups": groups,
         "admissionChecksStrategy": {"admissionChecks": rules},

@@ -12,6 +12,7 @@ import json
 import pstats
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -100,7 +101,7 @@ class Simulation:
             self.fold(events)
             self.settle()
 
-    def event(self, what: str, item: object) -> Event | None:
+    def event(self, what: str, item: Any) -> Event | None:
         if isinstance(item, WorkloadRecord):
             return WorkloadCreated(cause=0, workload=item)
         if what == "stop":

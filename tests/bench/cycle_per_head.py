@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.cycle import cycle
+from sluice.core.cycle import cycle, nomination
 from sluice.core.cycle.entry import Entry
 from sluice.core.world.model import World
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
@@ -35,17 +35,17 @@ class Heads:
 
     def __enter__(self) -> "Heads":
         self.count = 0
-        self._nominate = cycle.nominate
+        self._nominate = nomination.nominate
 
         def counting(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
             self.count += 1
             return self._nominate(world, entry, may_defer=may_defer)
 
-        cycle.nominate = counting
+        vars(cycle)["nominate"] = counting
         return self
 
     def __exit__(self, *_: object) -> None:
-        cycle.nominate = self._nominate
+        vars(cycle)["nominate"] = self._nominate
 
 
 def workload(number: int, *, distinct: bool) -> WorkloadRecord:

@@ -10,10 +10,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import ClassVar
 
+import msgspec
 import structlog
 import uvloop
 
+from sluice.events.base import PodSetAssignment, WorkloadKey
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, QuotaReserved
@@ -33,12 +36,24 @@ BODY = b'{"name":"o%d","amount":1,"pad":"' + b"x" * 400 + b'"}'
 class Count:
     """A decider that only counts: what is left is the cost of reading and decoding."""
 
-    writer = "scheduler"
-    reads = frozenset({"job.>", "slices"})
-    state_version = 1
+    writer: ClassVar[str] = "scheduler"
+    reads: ClassVar[frozenset[str]] = frozenset({"job.>", "slices"})
+    state_version: ClassVar[int] = 1
 
-    def initial(self):
+    def initial(self) -> list[int]:
         return [0]
+
+    def decide(self, state, at):  # noqa: ARG002
+        return ()
+
+    def deadline(self, state):  # noqa: ARG002
+        return None
+
+    def dump(self, state):
+        return msgspec.json.encode(state)
+
+    def load(self, data):
+        return msgspec.json.decode(data)
 
     def apply(self, state, event, seq, at):  # noqa: ARG002
         state[0] += 1
@@ -109,7 +124,7 @@ def bulk_read(url, count):
     with Meter("bulk_read", count):
         seen = sum(len(batch) for batch in read_all(url, filters=["job.>"]))
     assert seen == count
-    fold = Fold(Count())
+    fold: Fold[list[int]] = Fold(Count())
     with Meter("bulk_read_and_fold_messages", count):
         for batch in read_all(url, filters=["job.>"]):
             for entry in batch:
@@ -121,19 +136,19 @@ async def fold_commits(log, url, events):
     size = 100
     for n in range(events // size):
         made = tuple(
-            Admitted(cause=n, workload=f"team/w-{n}-{i}")
+            Admitted(cause=n, workload=WorkloadKey(f"team/w-{n}-{i}"))
             if i % 2
             else QuotaReserved(
                 cause=n,
-                workload=f"team/w-{n}-{i}",
+                workload=WorkloadKey(f"team/w-{n}-{i}"),
                 cluster_queue="q",
-                pod_sets=[{"name": "main", "count": 1, "flavors": {"cpu": "x"}, "usage": {"cpu": 1}}],
+                pod_sets=[PodSetAssignment(name="main", count=1, flavors={"cpu": "x"}, usage={"cpu": 1})],
             )
             for i in range(size)
         )
         payload = encode_commit("main", "slices", f"s{n}", [Step(upto=n, at=n + 1, events=made)])
         await log.append("slices", payload)
-    fold = Fold(Count())
+    fold: Fold[list[int]] = Fold(Count())
     with Meter("bulk_read_and_fold_commit_events", events):
         for batch in read_all(url, filters=["slices"]):
             for entry in batch:
@@ -142,13 +157,14 @@ async def fold_commits(log, url, events):
 
 
 async def commit_latency(log):
-    count = COMMITS
+    count, key = COMMITS, WorkloadKey("a/w")
     writer = CommitWriter(log, "checks")
     seen = []
     with Meter("commit", count):
         for n in range(count):
             await writer.write(
-                [Step(upto=n, at=n + 1, events=(Admitted(cause=n, workload="a/w"),))], seen.append
+                [Step(upto=n, at=n + 1, events=(Admitted(cause=n, workload=key),))],
+                seen.append,
             )
     times = sorted(w.seconds * 1000 for w in seen)
     report("commit_ms", p50=round(statistics.median(times), 3), p99=round(times[int(count * 0.99)], 3))

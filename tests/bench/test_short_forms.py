@@ -69,7 +69,7 @@ EVENTS = 1_500
 def _core_cycle() -> Figures:
     found = core_cycle.whole(TINY, tick_us=1000)
     assert found["finished"] == found["workloads"] == TINY.jobs
-    assert core_cycle.growing(5, distinct=True)["cpu_us_per_round"] > 0
+    assert core_cycle.growing(5, distinct=True)["cpu_us_per_round"]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -138,7 +139,7 @@ def _world(case: Json, header: Json) -> World:
     return world
 
 
-def _nodes(world: World) -> list[tuple[str, object]]:
+def _nodes(world: World) -> list[tuple[str, Any]]:
     tree = world.tree
     return [*(("queue " + n, v) for n, v in tree.cluster_queues.items()), *tree.cohorts.items()]
 

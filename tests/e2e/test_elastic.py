@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -287,7 +288,11 @@ def test_pods_ended_by_a_resize_do_their_work_again(run, agent, tmp_path):
         "trap 'exit 0' TERM; while ! test -e go; do sleep 0.05; done; touch done-$JOB_COMPLETION_INDEX; "
         "while ! test -e end; do sleep 0.05; done"
     )
-    container = {"name": "worker", "command": ["sh", "-c", script], "workingDir": str(tmp_path)}
+    container: dict[str, Any] = {
+        "name": "worker",
+        "command": ["sh", "-c", script],
+        "workingDir": str(tmp_path),
+    }
     container["resources"] = {"requests": {"cpu": 1}}
     metadata = {
         "name": "indexed",

@@ -225,7 +225,7 @@ async def _settle(world: World, chaos: Chaos, system: System, tell: Callable[[st
         await log.close()
     for folder in DECIDERS:
         pids = {service.pid for service in system.live(folder)}
-        if await chaos.probe.until(folder, lambda a, pids=pids: leader(a, pids) is not None, 10) is None:  # type: ignore[misc]
+        if await chaos.probe.until(folder, lambda a, pids=pids: leader(a, pids) is not None, 10) is None:
             chaos.wrong.append(f"{folder}: no leader at the end")
     return entries
 

@@ -25,7 +25,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.cell: CheckedCell = checked_cell(*CHECKS, quota=6)
-        self.cell.check("people", controllerName=PEOPLE)  # made anew under another name
+        self.cell.add_check("people", controllerName=PEOPLE)  # made anew under another name
         self.cell.settle()
         self.jobs: list[str] = []
         self.verdicts = 0

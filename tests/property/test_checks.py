@@ -1,6 +1,7 @@
 """The admission-check service through random histories: what it says is always true (AC1-AC8)."""
 
 import random
+from collections.abc import Sequence
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -180,12 +181,12 @@ class Neighbours:
 
     def settle(self) -> None:
         before = len(self.cell.said)
-        self.cell.settle(float(self.random.choice([0, 0, 5, 40])))  # type: ignore[arg-type]
+        self.cell.settle(float(self.random.choice([0, 0, 5, 40])))
         self.hold(self.cell.said[before:])
 
     # What must be true
 
-    def hold(self, said: list[object]) -> None:
+    def hold(self, said: Sequence[object]) -> None:
         cell = self.cell
         state = cell.state
         assert not state.todo
@@ -239,9 +240,9 @@ class Neighbours:
                 if tracked.states[name].state in ("Pending", READY) and basis.controller
             }
         assert set(cell.requests()) == wanted
-        for (key, name), request in cell.requests().items():
-            assert request.attempt == self.attempts[WorkloadKey(key)]
-            assert request.state == state.workloads[WorkloadKey(key)].states[name].state
+        for (whose, name), request in cell.requests().items():
+            assert request.attempt == self.attempts[WorkloadKey(whose)]
+            assert request.state == state.workloads[WorkloadKey(whose)].states[name].state
         for key, tracked in state.workloads.items():
             if key not in self.holding:
                 assert {each.state for each in tracked.states.values()} <= {"Pending"}

@@ -89,7 +89,7 @@ def test_storm(steps: list[tuple[Any, ...]]) -> None:
     world.check()
     world.check_settled()
     for key, job in world.slices.state.jobs.items():
-        live = [w for w in world.scheduler.state.world.workloads.values() if w.record.job.key == key]  # type: ignore[union-attr]
+        live = [w for w in world.scheduler.state.world.workloads.values() if w.record.job.key == key]
         assert {w.key for w in live} == {job.record.key, *([job.pending.key] if job.pending else [])}
         if job.reserved and not job.reclaimable:
             assert world.running(key) == world.charged(key)

@@ -15,7 +15,7 @@ from sluice.api.defaults import default
 from sluice.core.config.objects import KINDS
 from sluice.core.views.invariants import violations
 from sluice.events import catalogue
-from sluice.events.base import Event, PodSet, PodSetAssignment
+from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
@@ -119,10 +119,10 @@ class Nonsense:
         flavors = {"cpu": self.random.choice(FLAVORS)}
         return (PodSetAssignment(name="main", count=count, flavors=flavors, usage={"cpu": 1000 * count}),)
 
-    def record(self, key: str, parent: str | None) -> WorkloadRecord:
+    def record(self, key: str, parent: Any) -> WorkloadRecord:
         self.number += 1
         name, number = key.partition("/")[2], self.random.choice(JOBS)
-        reference = JobReference(api_version="batch/v1", kind="Job", key=number, uid=uid(self.number))
+        reference = JobReference(api_version="batch/v1", kind="Job", key=JobKey(number), uid=uid(self.number))
         return WorkloadRecord(
             namespace="default",
             name=name,
@@ -133,7 +133,7 @@ class Nonsense:
             job=reference if parent is None else None,
             parent=parent,
             active=self.random.random() < 0.8,
-            replaces=self.random.choice((None, None, PARENTS[0])) if parent is None else None,
+            replaces=self.random.choice((None, None, WorkloadKey(PARENTS[0]))) if parent is None else None,
         )
 
 

@@ -5,6 +5,8 @@ the next of its queue for a turn, and another queue can come first. So these do 
 say that the filter passes over nobody whom a look would have helped, and that no wake leaves anybody behind.
 """
 
+from typing import Any
+
 import pytest
 
 from sluice.core.cycle import cycle, woken
@@ -85,8 +87,8 @@ def test_nobody_waits_for_the_victims_of_others(seed: int, monkeypatch: pytest.M
 class Reclaiming(Contended):
     """All queues get back what they lend, so that none keeps quota for those that it cannot serve."""
 
-    def queue(self, name: str) -> dict[str, object]:
-        manifest = super().queue(name)
+    def queue(self, name: str) -> dict[str, Any]:
+        manifest: dict[str, Any] = super().queue(name)
         manifest["spec"]["preemption"]["reclaimWithinCohort"] = "Any"
         return manifest
 
@@ -94,8 +96,8 @@ class Reclaiming(Contended):
 class Preempting(Reclaiming):
     """Nothing has to pass checks, and few of those that are told to stop do."""
 
-    def queue(self, name: str) -> dict[str, object]:
-        manifest = super().queue(name)
+    def queue(self, name: str) -> dict[str, Any]:
+        manifest: dict[str, Any] = super().queue(name)
         del manifest["spec"]["admissionChecksStrategy"]
         return manifest
 

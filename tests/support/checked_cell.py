@@ -18,7 +18,7 @@ class CheckedCell(FamilyWorld):
         super().__post_init__()
         self.services["checks"] = Service(AdmissionChecks(), AdmissionChecks().initial())
 
-    def check(self, name: str, **spec: Any) -> None:
+    def add_check(self, name: str, **spec: Any) -> None:
         """Apply a check; its controller is `ctl-<name>` unless named."""
         self.apply(
             {
@@ -52,7 +52,7 @@ def checked_cell(*checks: str, quota: int = 10, **spec: Any) -> CheckedCell:
     cell = CheckedCell()
     cell.apply(flavor("default"))
     for name in checks:
-        cell.check(name)
+        cell.add_check(name)
         cell.presence(f"ctl-{name}")
     strategy = {"admissionChecks": [{"name": name} for name in checks]}
     queue = cluster_queue({"default": quota}, policy={}, admissionChecksStrategy=strategy, **spec)

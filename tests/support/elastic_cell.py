@@ -300,7 +300,8 @@ class Cell:
                 again.read += 1
             dumped = decider.dump(live.state)
             assert decider.dump(again.state) == dumped
-            assert decider.dump(decider.load(dumped)) == dumped
+            loaded: Any = decider.load(dumped)
+            assert decider.dump(loaded) == dumped
         assert not (wrong := wrong_with(self.entries(), writers=("scheduler", "slices"))), wrong
 
     def entries(self) -> list[LogEntry]:

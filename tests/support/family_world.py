@@ -229,7 +229,7 @@ class FamilyWorld:
     def active(self, name: str) -> list[str]:
         return [n for n, variant in self.variants(name).items() if variant.active]
 
-    def events(self, *kinds: type[Event]) -> list[Event]:
+    def events[E: Event](self, *kinds: type[E]) -> list[E]:
         return [event for _, _, event in self.history if isinstance(event, kinds)]
 
     def check(self) -> None:

@@ -30,8 +30,12 @@ class Forked:
         assert self._process.pid is not None
         self.pid = self._process.pid
 
-    def poll(self) -> int | None:
+    @property
+    def returncode(self) -> int | None:
         return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)

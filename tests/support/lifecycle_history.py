@@ -1,6 +1,7 @@
 """A small stand-in for the scheduler: folds what the life-cycle does not, and drives its decider."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -38,7 +39,7 @@ class History:
             self._fold(event)
         return self
 
-    def settle(self, at_s: float | None = None) -> list[Event]:
+    def settle(self, at_s: float | None = None) -> list[Any]:
         """Return what is decided at *at_s* seconds (default: now), applied already."""
         if at_s is not None:
             self.at = int(at_s * SECOND)

@@ -143,7 +143,7 @@ class _Plain:
             candidate.evicted_at is None,
             candidate.cluster_queue == self.cq.name,
             candidate.priority,
-            -candidate.reserved_at,
+            -(candidate.reserved_at or 0),
             candidate.uid,
         )
 
@@ -370,4 +370,5 @@ class _Fair(_Plain):
             best_queue is None or (-best_cohort[0][0], -best_cohort[0][1]) <= best_queue[0][0]
         ):
             return self.descend(best_cohort[1])
+        assert best_queue is not None
         return best_queue[1].name

@@ -221,7 +221,7 @@ def setup(draw: st.DrawFn) -> list[Event]:
     objects += [admission_check("early", "Anytime"), admission_check("late", AFTER_CHECK)]
     for name, parent in zip(COHORTS, ("", "root", "root"), strict=True):
         if draw(st.booleans()) or parent:
-            spec = {"parentName": parent}
+            spec: dict[str, Any] = {"parentName": parent}
             if draw(st.booleans()):
                 spec["resourceGroups"] = draw(resource_groups(limits=bool(parent)))
             objects.append({"kind": "Cohort", "metadata": {"name": name}, "spec": spec})
@@ -355,7 +355,7 @@ def config_change(draw: st.DrawFn) -> Event:
     if what == "queue":
         return applied(draw(cluster_queue(draw(st.sampled_from(QUEUES)))))
     if what == "cohort":
-        spec = {"resourceGroups": draw(resource_groups(limits=False))}
+        spec: dict[str, Any] = {"resourceGroups": draw(resource_groups(limits=False))}
         return applied({"kind": "Cohort", "metadata": {"name": "root"}, "spec": spec})
     if what == "flavor":
         return applied({"kind": "ResourceFlavor", "metadata": {"name": draw(st.sampled_from(FLAVORS))}})

@@ -48,6 +48,7 @@ class Process(Protocol):
     """What is asked of a service's process, a `subprocess.Popen` or `tests.support.forked.Forked`."""
 
     pid: int
+    returncode: int | None
 
     def poll(self) -> int | None: ...
     def wait(self, timeout: float | None = None) -> int: ...

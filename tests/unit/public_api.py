@@ -157,7 +157,7 @@ def _definitions(module: str) -> dict[str, Definition]:
     file = Path(str(importlib.import_module(module).__file__))
     private = sorted(file.parent.glob("_[a-z]*.py")) if file.name == "__init__.py" else []
     nodes = [node for each in (*private, file) for node in ast.parse(each.read_text()).body]
-    return {name: node for node in nodes if (name := _name(node))}  # type: ignore[misc]
+    return {name: node for node in nodes if (name := _name(node))}
 
 
 def undocumented(root: str) -> Iterator[str]:

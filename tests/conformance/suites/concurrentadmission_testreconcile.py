@@ -1,8 +1,11 @@
 """What becomes of a family when it is looked at once."""
 
+from typing import Any
+
 from sluice.core.settle import settle
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
+from sluice.events.base import Event
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
@@ -29,7 +32,7 @@ LEFT_OUT = {
     ),
 }
 
-_REASONS = {
+_REASONS: dict[type[Event], str] = {
     VariantCreated: "CreatedVariant",
     VariantDeleted: "DeletedVariant",
     VariantActivated: "ActivatedVariant",
@@ -50,7 +53,7 @@ def run(case: Json, header: Json) -> None:
     controller = VariantController()
     at = micros(case["now"])
     state.todo[family.key] = None
-    decided = [event for step in settle(controller, state, 1, at) for event in step.events]
+    decided: list[Any] = [event for step in settle(controller, state, 1, at) for event in step.events]
     ours = [
         {"reason": _REASONS[type(event)], "message": event.message}
         for event in decided

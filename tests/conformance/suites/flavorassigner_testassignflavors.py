@@ -1,5 +1,7 @@
 """Flavor assignment in full: modes, flavors, reasons, attempts, usage, message (SC4, G6)."""
 
+from typing import Any
+
 from tests.conformance.build_flavors import MODES, as_json, assignment_of, attempts_json, wanted
 from tests.conformance.framework import Json, compare
 
@@ -36,7 +38,8 @@ def compare_attempts(actual: list[Json], pod_sets: list[Json]) -> None:
             recorded.keys() & attempts.keys() if failed else recorded.keys() | attempts.keys()
         ):
             want = recorded.get(flavor)
-            expected = {key: value for key, value in want.items() if key != "flavor"} if want else "<absent>"
+            expected: Any = "<absent>"
             if want:
+                expected = {key: value for key, value in want.items() if key != "flavor"}
                 expected["reasons"] = sorted(want["reasons"] or ())
             compare(attempts.get(flavor, "<absent>"), expected, f"podSets[{i}].attempts.{flavor}")

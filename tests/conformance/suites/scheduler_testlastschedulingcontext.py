@@ -1,6 +1,7 @@
 """Two cycles: how the search for a flavor goes on where it stopped."""
 
 from sluice.core.scheduler.decider import Scheduler
+from sluice.events.base import WorkloadKey
 from sluice.events.slices import WorkloadDeleted
 from tests.conformance.build import now_of
 from tests.conformance.build_schedule import Run, check_admissions, check_conditions
@@ -15,7 +16,7 @@ def run(case: Json, header: Json) -> None:
     found.cycle()
     check_conditions(found, case["expect"]["wantWorkloadsAfterFirstCycle"])
     for name in case["input"]["deleteWorkloadsAfterFirstCycle"] or ():
-        event = WorkloadDeleted(cause=0, workload=f"{name['namespace']}/{name['name']}")
+        event = WorkloadDeleted(cause=0, workload=WorkloadKey(f"{name['namespace']}/{name['name']}"))
         Scheduler().apply(found.state, event, 0, now_of(case))
     for queue in found.state.pending.queues.values():
         found.state.pending.wake(queue)

@@ -215,7 +215,7 @@ async def test_two_replicas_race_and_agree(system):
     and its chain has no fork."""
 
     async def climb(start: int) -> list[str]:
-        outcomes = []
+        outcomes: list[str] = []
         async with connected(system) as api:
             for number in range(15):
                 below, above = f"ring-{(start + number) % 5}", f"ring-{(start + number + 1) % 5}"
@@ -256,10 +256,8 @@ async def config_events(system) -> list[Seen]:
                     assert before <= step.upto < entry.seq, "planned without knowing the commit before it"
                     for event in step.events:
                         plain = json.loads(msgspec.json.encode(event))
-                        spec = plain.get("object", {}).get("spec", {})
-                        found.append(
-                            Seen(entry.seq, step.upto, plain["type"], event.name, spec.get("parentName", ""))
-                        )
+                        parent = plain.get("object", {}).get("spec", {}).get("parentName", "")
+                        found.append(Seen(entry.seq, step.upto, plain["type"], plain["name"], parent))
                 before = entry.seq
     finally:
         await log.close()

@@ -10,7 +10,7 @@ from sluice.log.errors import StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
 from sluice.sdk.checks.lease import HeartbeatLease
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.nats
 

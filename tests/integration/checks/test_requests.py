@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ async def test_requests_before_and_after_the_start(cell: Cell) -> None:
         await eventually(lambda: cell.said("never"))
         await cell.ask("late", "retry")
         await eventually(lambda: cell.said("late"))
-    verdicts = {v.workload: v for v in await cell.verdicts()}
+    verdicts: dict[str, CheckVerdict] = {v.workload: v for v in await cell.verdicts()}
     assert {name: v.state for name, v in verdicts.items()} == {
         "default/early": "Ready",
         "default/never": "Rejected",
@@ -200,10 +201,11 @@ async def test_a_bucket_made_anew(cell: Cell) -> None:
 
 async def test_on_active_hears_of_every_request(cell: Cell) -> None:
     """The author can release what belongs to no request any more, before anything is performed."""
-    app, order = Controller(NAME, Settings(ttl_s=1)), []
+    app = Controller(NAME, Settings(ttl_s=1))
+    order: list[Any] = []
 
     @app.on_active
-    async def tidy(requests: list[Request[Any]]) -> None:
+    async def tidy(requests: Sequence[Request[Any]]) -> None:
         order.append(sorted(request.name for request in requests))
 
     @app.check

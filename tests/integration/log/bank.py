@@ -6,9 +6,11 @@ Admitted = order carried out, Evicted = order refused, Requeued = interest paid 
 
 import json
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import msgspec
 
+from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted, Requeued
 
@@ -30,9 +32,9 @@ class State:
 
 
 class Bank:
-    writer = "scheduler"
-    reads = frozenset({"job.>", "config"})
-    state_version = 1
+    writer: ClassVar[str] = "scheduler"
+    reads: ClassVar[frozenset[str]] = frozenset({"job.>", "config"})
+    state_version: ClassVar[int] = 1
 
     def initial(self) -> State:
         return State()
@@ -63,7 +65,7 @@ class Bank:
                 return (Evicted(cause=seq, workload=name, reason="Overdrawn"),)
             return (Admitted(cause=seq, workload=name),)
         if state.interest_at is not None and at >= state.interest_at:
-            return (Requeued(cause=0, workload="bank", reason="Interest"),)
+            return (Requeued(cause=0, workload=WorkloadKey("bank"), reason="Interest"),)
         return ()
 
     def deadline(self, state):

@@ -9,8 +9,8 @@ from sluice.log.errors import EventLogError
 from sluice.log.nats.blocking import read_all
 from sluice.log.nats.consumer import Deliveries, may_be_behind
 from sluice.log.nats.kv import Bucket
-from tests.nats_cluster import nats_cluster
-from tests.waiting import eventually
+from tests.support.nats_cluster import nats_cluster
+from tests.support.waiting import eventually
 
 __all__ = ["nats_cluster"]
 pytestmark = pytest.mark.nats

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from sluice.events.base import WorkloadKey
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted
 from sluice.log.errors import StaleSequenceError, UnansweredError
@@ -13,6 +14,7 @@ from sluice.log.nats.consumer import HistoryLostError, LogReplacedError
 from sluice.log.writer import CommitWriter
 from tests.support.waiting import PATIENCE_S, eventually
 
+W = WorkloadKey("w")
 pytestmark = pytest.mark.nats
 
 
@@ -124,7 +126,8 @@ async def test_commits_survive_kills_of_the_server(nats_server, open_log):
     async def write():
         for n in itertools.count():
             await writer.write(
-                [Step(upto=n, at=n + 1, events=(Admitted(cause=n, workload="w"),))], written.append
+                [Step(upto=n, at=n + 1, events=(Admitted(cause=n, workload=WorkloadKey("w")),))],
+                written.append,
             )
             if done.is_set():
                 return
@@ -156,8 +159,9 @@ async def test_only_one_of_two_writers_gets_through(open_log):
 
 async def test_commit_larger_than_the_server_takes_is_split(open_log):
     """20 MiB of steps land as messages of at most 8 MiB."""
+    large = WorkloadKey("w" * (3 << 20))
     log = await open_log()
-    steps = [Step(upto=n, at=1, events=(Admitted(cause=n, workload="w" * (3 << 20)),)) for n in range(7)]
+    steps = [Step(upto=n, at=1, events=(Admitted(cause=n, workload=large),)) for n in range(7)]
     written = []
 
     await CommitWriter(log, "scheduler").write(steps, written.append)

@@ -5,6 +5,7 @@ The simulator has its own idea of that (`tests.simulation.buckets.Intake`), whic
 
 import asyncio
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,9 +16,9 @@ from sluice.log.nats.streams import bucket_config, look_at
 from sluice.log.runtime.projection import Publisher
 from sluice.log.runtime.projection_entries import Tie, conditions
 from sluice.log.runtime.projection_machine import Item, Refused, Write, Written
-from tests.nats_cluster import nats_cluster
 from tests.simulation.buckets import Intake, Refusal
-from tests.waiting import eventually
+from tests.support.nats_cluster import nats_cluster
+from tests.support.waiting import eventually
 
 __all__ = ["nats_cluster"]
 pytestmark = pytest.mark.nats
@@ -164,6 +165,7 @@ async def test_the_simulator_takes_what_the_server_takes(make, tie, seed):
     chance = random.Random(seed)
     end = (await stood(publisher)).last
     intake, held = Intake(), {}
+    headers: Any
     writes, count = [], 0
     for _ in range(120):
         drawn = chance.random()

@@ -121,9 +121,9 @@ def test_a_state_is_read_from_the_snapshot_of_a_running_cell(tmp_path):
         assert source.end > kept.upto
 
         seen: list[int] = []
-        reading = source.read
+        reading: Any = source.read
 
-        def read(*arguments: Any) -> Iterator[list[Entry]]:
+        def read(*arguments: Any, **_: Any) -> Iterator[list[Entry]]:
             for entries in reading(*arguments):
                 seen.extend(entry.seq for entry in entries)
                 yield entries

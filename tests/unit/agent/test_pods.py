@@ -53,7 +53,7 @@ class Run:
 
     def said(self, kind: type) -> list[str]:
         """Return the pods of all commands of a kind, and forget them."""
-        found = [str(command.pod) for command in self.commands if isinstance(command, kind)]  # type: ignore[attr-defined]
+        found = [str(command.pod) for command in self.commands if isinstance(command, kind)]
         self.commands = [command for command in self.commands if not isinstance(command, kind)]
         return found
 

@@ -74,7 +74,7 @@ def test_what_is_encoded_decodes_to_itself(queue: kueue.ClusterQueue) -> None:
 @given(st.sampled_from(KINDS))
 def test_every_kind_has_defaults_and_round_trips(kind: Kind) -> None:
     """No kind is forgotten: the empty manifest of each defaults, encodes and decodes."""
-    manifest: Manifest = default(kind.type(metadata=ObjectMeta(name="a")))  # type: ignore[call-arg]
+    manifest: Manifest = default(kind.type(metadata=ObjectMeta(name="a")))
 
     assert default(manifest) == manifest
     assert decode_json(msgspec.json.encode(manifest)) == manifest

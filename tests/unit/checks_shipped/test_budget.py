@@ -1,6 +1,7 @@
 """The budget check lets in what the budget has room for, and nothing else, at any time."""
 
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from sluice.services.check_budget.prometheus import ReadingError, filled_in, num
 from .budget_office import HOUR, MONDAY, SECOND, World
 
 DAY = 24 * HOUR
-PROMETHEUS = {"source": {"prometheus": {"url": "http://p", "query": "x"}}}
+PROMETHEUS: dict[str, Any] = {"source": {"prometheus": {"url": "http://p", "query": "x"}}}
 
 
 def test_what_fits_is_let_in_and_the_rest_is_told_why() -> None:

@@ -115,6 +115,7 @@ def test_a_new_object_is_stamped(cell):
     (event,) = draft.events
     assert isinstance(event, ObjectApplied)
     assert event.created
+    assert result.object is not None
     assert result.object["metadata"]["generation"] == 1
     assert result.object["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
 

@@ -6,6 +6,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,7 +158,7 @@ def prefers_a_flavor_to_preempt(cell: Cell) -> int:
 
 
 # In the order of COMBINATIONS; what "waits" names is in the reason.
-WORDS = {
+WORDS: dict[object, str] = {
     fits: "its own quota is free",
     borrows: "more than nominal, and the cohort lends",
     preempts: "its own quota, used by lower priorities",
@@ -419,7 +420,7 @@ CLASS = {
 }
 
 
-def constrained(world: FamilyWorld, name: str, *constraints: str, **fields: object) -> None:
+def constrained(world: FamilyWorld, name: str, *constraints: str, **fields: Any) -> None:
     manifest = family_job(name, **fields)
     manifest["metadata"]["annotations"] = {f"kueue.x-k8s.io/{c}": "true" for c in constraints}
     world.message(f"job.default.{name}", "JobSubmitted", manifest)

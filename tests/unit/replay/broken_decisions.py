@@ -271,7 +271,7 @@ def another_value_by_an_edit(entries: list[Entry]) -> Damaged:
 def promised() -> list[Entry]:
     """A job is to preempt another once its check allows it; that one ends by itself."""
     world = checked_cell("gpu", quota=2, preemption=LOWER)
-    world.check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    world.add_check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
     for each in CLASSES:
         world.apply(each)
     world.submit("a", cpu=2, priority_class="low")

@@ -52,7 +52,7 @@ def test_a_check_that_is_added_is_pending_since_then() -> None:
     cell.settle_all()
     reserved = timestamp(cell.now)
     cell.now += 600 * SECOND
-    cell.check("second")
+    cell.add_check("second")
     cell.presence("ctl-second")
     cell.apply(
         {
@@ -97,7 +97,7 @@ def test_what_checks_of_some_flavors_have_said_stays_after_the_eviction() -> Non
     cell = CheckedCell()
     cell.apply(flavor("spot"), flavor("od"))
     for name in ("all", "on-spot", "on-od"):
-        cell.check(name)
+        cell.add_check(name)
         cell.presence(f"ctl-{name}")
     rules = [
         {"name": "all"},
@@ -136,7 +136,7 @@ async def test_what_is_promised_is_not_borrowed() -> None:
     """AC6: the quota of who is to be preempted is in use once, also while it stops; pages tell both apart."""
     cell = CheckedCell()
     cell.apply(flavor("default"), {**HIGH, "value": 100})
-    cell.check("late", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    cell.add_check("late", preemptionPolicy="AfterCheckPassedOrOnDemand")
     cell.presence("ctl-late")
     rules = {"admissionChecks": [{"name": "late"}]}
     preempts = {"withinClusterQueue": "LowerPriority"}

@@ -21,7 +21,9 @@ CHECK = {
     "metadata": {"name": "slow"},
     "spec": {"controllerName": "sluice.dev/external"},
 }
-CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": ["od"]}]}}
+CHECKED: dict[str, Any] = {
+    "admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": ["od"]}]}
+}
 
 
 class _Quiet:

@@ -1,5 +1,7 @@
 """One cycle: who gets what, in which order, and what becomes of the others (SC1, SC5)."""
 
+from typing import Any
+
 import pytest
 
 from sluice.events.base import PodSet
@@ -216,7 +218,7 @@ def test_gated_workloads_do_not_wait_for_the_victims_of_others() -> None:
     cell.settle()
     cell.submit("opens", "owner", cpu=2, created_at=7 * SECOND)
     assert evicted(cell.settle()) == ["big"]
-    gates = {"preemption_gates": ("gate",)}
+    gates: dict[str, Any] = {"preemption_gates": ("gate",)}
     cell.submit("gated-a", "a", cpu=2, created_at=8 * SECOND, **gates)
     cell.submit("gated-b", "b", cpu=2, created_at=9 * SECOND, **gates)
 
@@ -264,7 +266,7 @@ def test_who_cannot_borrow_keeps_its_reservation_beside_those_that_borrow() -> N
     """Those that came after it, within the cohort's quota, are above the queue's own; not it (AX6, AC7)."""
     cell = Cell()
     cell.apply("AdmissionCheck", "slow", {"controllerName": "c"})
-    checked = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
+    checked: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow"}]}}
     cell.queue("a", cpu=4, cohort="c", preemption={"withinClusterQueue": "LowerPriority"}, **checked)
     cell.queue("b", cpu=1, cohort="c")
     cell.submit("high", "a", cpu=3, priority=10, cannot_borrow=True)
@@ -508,7 +510,7 @@ def test_a_blocker_that_reserves_searches_once(together: bool) -> None:
 def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
     """After a cut it uses more than it may; what one of its workloads waits for frees nothing for others."""
     cell = Cell()
-    never = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    never: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     cell.queue("lender", 6, "all", **never)
     cell.queue("b", 10, "all", **never)
     cell.queue("a", 8, "all", borrow=6, **never)
@@ -543,7 +545,7 @@ def test_what_was_kept_in_a_cycle_for_one_that_has_gone_is_there_for_others(how:
         case "switched off":
             cell.put(WorkloadUpdated(cause=0, workload=key("head"), active=False))
         case _:
-            held = {"preemption": {"reclaimWithinCohort": "Never"}, "stopPolicy": "Hold"}
+            held: dict[str, Any] = {"preemption": {"reclaimWithinCohort": "Never"}, "stopPolicy": "Hold"}
             cell.queue("owner", cpu=4, cohort="c", **held)
     assert admitted(cell.settle()) == ["small"]
     assert cell.settle() == []

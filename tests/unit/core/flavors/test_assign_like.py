@@ -37,14 +37,15 @@ def told(found: Assignment) -> dict[str, Any]:
     }
 
 
+PREFERENCES: Any = ("BorrowingOverPreemption", "PreemptionOverBorrowing")
+
+
 @pytest.mark.parametrize("groups", [ONE_GROUP, TWO_GROUPS], ids=["one group", "two groups"])
 @pytest.mark.parametrize("policy", [NEVER, RECLAIMS, BORROWS], ids=["never", "reclaims", "borrows"])
 def test_an_equal_workload_gets_the_same_answer_by_the_short_way(groups: Any, policy: Any) -> None:
     answers = [(possibility, height) for possibility in Possibility for height in (0, 1)]
     short_ways = 0
-    for own, others, preference, answer in product(
-        (0, 6, 9, 14), (0, 4, 12, 30), ("BorrowingOverPreemption", "PreemptionOverBorrowing"), answers
-    ):
+    for own, others, preference, answer in product((0, 6, 9, 14), (0, 4, 12, 30), PREFERENCES, answers):
         at = world("on-demand", "disk")
         cq = queue(at, "here", *groups, cohort="all", preemption=policy, preference=preference)
         queue(at, "there", *groups, cohort="all")

@@ -13,6 +13,7 @@ from sluice.core.preemption.targets import (
 )
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, without
+from sluice.events.base import WorkloadKey
 from sluice.events.slices import JobReference
 from tests.support.preemption_worlds import CPU, GPU, names, pending, queue, running, world
 
@@ -204,7 +205,7 @@ def test_possibility_and_height_after_preemption():
     assert preemption_possibility(w, a, workload, CPU, 3) == (Possibility.NO_CANDIDATES, 1)
 
     running(w, "a1", "a", 2)
-    with without(w, [w.workloads["ns/b1"]]):
+    with without(w, [w.workloads[WorkloadKey("ns/b1")]]):
         assert preemption_possibility(w, a, workload, CPU, 2) == (Possibility.PREEMPT, 0)
 
 

@@ -1,5 +1,7 @@
 """The life-cycle inside the real scheduler: the same rules, with real quota and a real snapshot."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -26,7 +28,7 @@ GROUPS = [
         "flavors": [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": 4}]}],
     }
 ]
-SPEC = {
+SPEC: dict[str, Any] = {
     "resourceGroups": GROUPS,
     "preemption": {"withinClusterQueue": "LowerPriority"},
     "namespaceSelector": {},
@@ -36,7 +38,7 @@ SPEC = {
 class Cell:
     """A scheduler and a view; `settle` decides, and checks that a reload would decide the same."""
 
-    def __init__(self, *setting: Event, **spec: object) -> None:
+    def __init__(self, *setting: Event, **spec: Any) -> None:
         self.decider, self.view = Scheduler(), View()
         self.state = self.decider.initial()
         self.at = self.seq = 0

@@ -1,6 +1,7 @@
 """Preemptions that wait for admission checks (AC6), and what is checked again on admission (AC7)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ from sluice.events.slices import ReclaimablePodsUpdated, WorkloadUpdated
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, names, preempting
 
-LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+LOWER: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
-def checks(*names: str) -> dict[str, object]:
+def checks(*names: str) -> dict[str, Any]:
     return {"admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in names]}}
 
 

@@ -1,11 +1,13 @@
 """Workloads with a reservation that do not run yet can be preempted, too (KEP-993)."""
 
+from typing import Any
+
 from sluice.events.checks import ChecksReady
 from sluice.events.scheduler import QuotaReserved
 from tests.support.scheduler_cell import SECOND, Cell, evicted, key, names
 
-LOWER = {"preemption": {"withinClusterQueue": "LowerPriority"}}
-CHECKS = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+LOWER: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+CHECKS: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
 
 
 def checked(cpu: int = 10) -> Cell:
@@ -35,9 +37,9 @@ def test_what_was_taken_from_a_reservation_goes_to_who_took_it() -> None:
     """The loser borrows less and would come first; if it could take the quota back this would never end."""
     cell = Cell()
     cell.apply("AdmissionCheck", "check", {"controllerName": "c"})
-    takes = {"preemption": {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}}}
+    policy = {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}}
     cell.apply("Cohort", "left", {"parentName": "root"})
-    cell.queue("a", 3, "left", **takes, **CHECKS)
+    cell.queue("a", 3, "left", preemption=policy, **CHECKS)
     cell.queue("b", 4, "left", **CHECKS)
     cell.queue("c", 3, "root")
     cell.submit("low", "b", 7)

@@ -1,5 +1,7 @@
 """Slices as the scheduler charges, admits and preempts them, with admission checks in between (WS3-WS6)."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -15,7 +17,10 @@ from sluice.events.scheduler import (
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
 
-CHECKED = {"admissionChecksStrategy": {"admissionChecks": [{"name": "gpu"}]}, "preemption": RECLAIMS}
+CHECKED: dict[str, Any] = {
+    "admissionChecksStrategy": {"admissionChecks": [{"name": "gpu"}]},
+    "preemption": RECLAIMS,
+}
 
 
 def used(cell: Cell, queue: str = "q") -> int:
@@ -305,7 +310,7 @@ def test_a_pod_set_alone_may_grow() -> None:
             PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
         )
 
-    def submit(name: str, a: int, b: int, **fields: object) -> None:
+    def submit(name: str, a: int, b: int, **fields: Any) -> None:
         cell.now += SECOND
         cell.submit(name, "q", 1, **fields)
         cell.put(WorkloadUpdated(cause=0, workload=key(name), pod_sets=pods(a, b)))

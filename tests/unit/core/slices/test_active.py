@@ -1,6 +1,7 @@
 """Jobs that people deactivate and activate: the message is answered, whatever the job does."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ def test_off_and_on_again(world: World, state: str) -> None:
     elif state == "running":
         world.admit()
     for event_type, active in (("JobDeactivated", False), ("JobActivated", True)):
+        event: Any
         (event,) = world.job(event_type, {"message": "maintenance"})
         assert (event.workload, event.active, event.message) == (world.workload(), active, "maintenance")
         assert world.state_of().record.active is active

@@ -165,7 +165,7 @@ def test_shrinking_is_in_place(world: Elastic) -> None:
     ],
 )
 def test_several_pod_sets(
-    world: Elastic, counts: dict[str, int], sizes: list[dict[str, int]], dispatched: tuple[int, int]
+    world: Elastic, counts: dict[str, Any], sizes: list[dict[str, int]], dispatched: tuple[int, int]
 ) -> None:
     """Whatever grows needs a slice of all; what shrinks beside it goes with the replacement only (WS3)."""
     world.groups(a=3, b=3)
@@ -562,7 +562,7 @@ def test_changes_that_are_no_resize_stop_the_job(world: Elastic) -> None:
         world.workload(),
         second,
     }
-    assert [record.priority for record in (world.state_of().record, world.state_of().pending)] == [9, 9]  # type: ignore[union-attr]
+    assert [record.priority for record in (world.state_of().record, world.state_of().pending)] == [9, 9]
     assert world.sizes() == [{"main": 3}, {"main": 6}]
     other = elastic_manifest(parallelism=6, command=("false",))
     assert refused(world.job("JobSubmitted", other)) == [
@@ -643,7 +643,7 @@ def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
     )
     world.settle()
     assert world.pods() == {"main": (3, 3, 2)}
-    assert world.dispatch().pod_sets[0].node_selector == {}  # type: ignore[union-attr]
+    assert world.dispatch().pod_sets[0].node_selector == {}
     # A retry takes its reservation only; the next one starts over.
     world.fold(Evicted(cause=world.seq, workload=second, reason="AdmissionCheck", message="later"))
     world.fold(QuotaReleased(cause=world.seq, workload=second))
@@ -711,7 +711,7 @@ def test_history_is_kept_for_a_time(world: Elastic) -> None:
 
 
 @pytest.mark.parametrize("counts", [{"a": 0, "b": 0}, {"a": -1}, {"c": 1}, {}, {"a": 2**31}])
-def test_sizes_that_cannot_be(world: Elastic, counts: dict[str, int]) -> None:
+def test_sizes_that_cannot_be(world: Elastic, counts: dict[str, Any]) -> None:
     """Nothing, less, of an unknown pod set, absurd: refused with the field's path; the job goes on."""
     world.groups(a=1, b=1)
     world.admit()

@@ -88,7 +88,7 @@ def test_a_gate_of_the_user_is_never_opened() -> None:
     world.message("job.default.gated", "JobSubmitted", gated)
     world.settle_all()
     world.run_until(700)
-    assert world.events(PreemptionGateOpened) == world.events(Preempted) == []
+    assert world.events(PreemptionGateOpened, Preempted) == []
     world.report("low-1", "JobFinished", success=True)
     world.settle_all()
     assert world.flavor_of("gated") == "res"

@@ -26,7 +26,7 @@ def test_jobs_alike_share_one_verdict_per_flavor() -> None:
     for number in range(40):
         world.submit(f"j{number}")
     world.settle_all()
-    parked = [key for e in world.events(WorkloadsParked) for key in e.workloads]  # type: ignore[attr-defined]
+    parked = [key for e in world.events(WorkloadsParked) for key in e.workloads]
     # One verdict per flavor, and those of the siblings of the job that runs: they wait for it to go.
     assert len(parked) <= 3 + 2
 
@@ -201,7 +201,7 @@ def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) ->
             {"name": "rest", "allowedResourceFlavors": ["od"]},
         ],
     }
-    spec = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    spec: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     queue = cluster_queue({"res": 1, "od": 1}, policy, **spec)
     world = cell(queue, CLASS)
     world.submit("first", priority_class="high")
@@ -235,11 +235,12 @@ def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) ->
 
 def test_a_state_that_is_read_back_is_the_same() -> None:
     """Whoever starts from a snapshot asks nobody again who is blocked on a gate: nothing has come (CA11)."""
-    spec = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    spec: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     policy = {"migration": {"mode": "TryPreferredFlavors"}}
     world = cell(cluster_queue({"res": 1, "od": 1}, policy, **spec), CLASS)
     for name, priority_class in (("first", "high"), ("low", "")):
-        world.submit(name, **({"priority_class": priority_class} if priority_class else {}))
+        more: dict[str, Any] = {"priority_class": priority_class} if priority_class else {}
+        world.submit(name, **more)
         world.settle_all()
     world.submit("high", priority_class="high")
     for writer in ("slices", "variants", "scheduler"):

@@ -1,5 +1,7 @@
 """A history in the words of Kueue's Kubernetes events."""
 
+from typing import Any
+
 import pytest
 
 from sluice.core.views import notices
@@ -13,7 +15,7 @@ from .test_status import Told, W, cell, parked
 GATE = "kueue.x-k8s.io/admission-gated-by"
 
 
-def said(view: Told, name: str = "w") -> list[tuple[str, str, str]]:
+def said(view: Told, name: str = "w") -> list[tuple[Any, str, str]]:
     """Return type, reason and message of all but the workload's creation."""
     found = notices(view.workloads[WorkloadKey(f"ns/{name}")])
     return [(notice.type, notice.reason, notice.message) for notice in found][1:]

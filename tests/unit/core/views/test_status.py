@@ -268,7 +268,7 @@ def test_equal_workloads_share_a_verdict():
 def test_a_preemptor_says_what_it_waits_for():
     """Of itself only, not of its equals."""
     issued = PreemptionIssued(
-        workload=W, victims=["ns/x"], usage={}, message="Pending the preemption", cause=0
+        workload=W, victims=[WorkloadKey("ns/x")], usage={}, message="Pending the preemption", cause=0
     )
     view = cell(created(), created("same", 2), parked("w"), issued)
     assert view.shown("QuotaReserved")[1] == "WaitingForPreemptedWorkloads"

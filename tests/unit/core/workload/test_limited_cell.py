@@ -31,7 +31,7 @@ def pods(cpu: int, most: int) -> dict[str, Any]:
 
 
 def admitted(world: FamilyWorld) -> list[str]:
-    return [event.workload.split("-")[1] for event in world.events(Admitted)]  # type: ignore[attr-defined]
+    return [event.workload.split("-")[1] for event in world.events(Admitted)]
 
 
 def test_who_is_out_of_range_waits_and_says_why(plain: FamilyWorld) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -78,7 +78,7 @@ class World:
         for seq, step in self.commits:
             _apply(state, step)
             if seq > floor:
-                machine.replayed(state, step, seq)
+                machine.replayed(state, cast("Any", step), seq)
         self.in_flight.clear()
         self.leader = Leader(machine, state)
         self.leader.asked += machine.leading(state, self.commits[-1][0] if self.commits else 0, self.now)

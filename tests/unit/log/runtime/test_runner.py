@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.events.base import WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, Requeued
@@ -242,7 +243,7 @@ class Restless(Bank):
 
     def decide(self, state, at):
         if state.balance == 0 and not state.orders:
-            return (Requeued(cause=0, workload="bank", reason="Restless"),)
+            return (Requeued(cause=0, workload=WorkloadKey("bank"), reason="Restless"),)
         return super().decide(state, at)
 
 
@@ -419,7 +420,7 @@ async def test_what_cannot_be_folded_stops_the_service():
     """A commit with events that this code does not know is not skipped; the error names place and event."""
     log = MemoryLog()
     payload = encode_commit(
-        "main", "config", "c", [Step(upto=0, at=1, events=(Admitted(cause=1, workload="x"),))]
+        "main", "config", "c", [Step(upto=0, at=1, events=(Admitted(cause=1, workload=WorkloadKey("x")),))]
     )
     await log.append("config", payload.replace(b'"Admitted"', b'"Teleported"'))
     runner = Runner(Bank(), log)

@@ -2,9 +2,11 @@
 
 import io
 import json
+from typing import Any
 
 import pytest
 import structlog
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from sluice.core.views.totals import TOTALS, count, series
 from sluice.log.runtime.metrics import COMMIT_BUCKETS_S, RunnerMetrics
@@ -51,7 +53,8 @@ def test_runner_numbers_are_exported_when_asked():
     metrics.folded = 7
     metrics.committed(Written(3, (), 0.0015))
 
-    data = telemetry.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    assert isinstance(telemetry.reader, InMemoryMetricReader)
+    data: Any = telemetry.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
     values = {m.name: [(p.value, dict(p.attributes)) for p in m.data.data_points] for m in data}
 
     assert values["sluice_events_folded"] == [(7, {"writer": "scheduler"})]
@@ -82,7 +85,7 @@ async def test_commits_are_traced(monkeypatch):
         await eventually(lambda: caught_up(running_one))
 
     (span,) = telemetry.spans.get_finished_spans()
-    assert (span.name, dict(span.attributes)) == (
+    assert (span.name, dict(span.attributes or {})) == (
         "commit",
         {"sluice.writer": "scheduler", "sluice.steps": 1, "sluice.seq": 2},
     )
@@ -92,12 +95,13 @@ async def test_commits_are_traced(monkeypatch):
 def test_totals_are_exported_when_asked():
     """Each metric shows its own series, with its labels."""
     telemetry = ProcessTelemetry("api", "a", "memory")
-    totals = {("sluice_workload_slices_waited_seconds_total", "q"): 1_500_000}
+    totals: dict[tuple[str, ...], int] = {("sluice_workload_slices_waited_seconds_total", "q"): 1_500_000}
     count(totals, "sluice_workload_slices_resized_total", "q", "admitted", n=2)
     metrics = [(name, total.unit, total.text) for name, total in TOTALS.items()]
     telemetry.count(lambda: series(totals), metrics)
 
-    data = telemetry.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    assert isinstance(telemetry.reader, InMemoryMetricReader)
+    data: Any = telemetry.reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
     values = {m.name: [(p.value, dict(p.attributes)) for p in m.data.data_points] for m in data}
 
     assert values == {

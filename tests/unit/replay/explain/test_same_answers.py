@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluice.core.views import View, why_pending
+from sluice.events.base import WorkloadKey
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
@@ -88,7 +89,7 @@ def test_why_has_the_reason_of_the_status(change: Callable[[FamilyWorld], None],
     view = View()
     for seq, _, event in world.history:
         view.apply(event, seq, world.now)
-    reason, message = why_pending(view, view.workloads[report.workload])
+    reason, message = why_pending(view, view.workloads[WorkloadKey(report.workload)])
     assert (report.rule, report.message[: len(message)]) == (reason, message)
     if report.rule == "AdmissionGated":
         assert "example.com/budget" in report.message

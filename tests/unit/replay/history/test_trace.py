@@ -1,16 +1,18 @@
 """The chain of causes: from a job's event to the last consequence, and back, through executors and checks."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.history.causes import happenings
 from sluice.replay.history.trace import trace
-from sluice.replay.source.source import FileSource, ListSource
+from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import elastic, families
 from tests.unit.replay.simulate.test_what_if import checked
 
-LOGS = {
+LOGS: dict[str, Callable[[], Source]] = {
     "incident": lambda: FileSource(EXAMPLE),
     "families": lambda: ListSource(families()),
     "elastic": lambda: ListSource(elastic()),

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from sluice.events.codec import decode_message
-from sluice.replay.simulate.inputs import KINDS, _outline, _queues_in
+from sluice.replay.simulate.executors import KINDS
+from sluice.replay.simulate.inputs import _outline, _queues_in
 
 MESSAGE = {
     "specversion": "1.0",

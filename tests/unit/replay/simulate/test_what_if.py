@@ -1,6 +1,7 @@
 """what-if: nothing changed reproduces the record; changes show; what makes no sense is refused."""
 
 import gzip
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -125,7 +126,7 @@ def recorded_run(source: Source) -> Played:
     return recorded(source, configured(inputs_of(source)))
 
 
-LOGS = {
+LOGS: dict[str, Callable[[], Source]] = {
     "claiming": lambda: ListSource(claiming()),
     "checked": lambda: ListSource(checked()),
     "incident": lambda: FileSource(EXAMPLE),
@@ -351,7 +352,7 @@ def test_sacct_as_slurm_writes_it(tmp_path):
 
 
 def resources_of(inputs: Inputs) -> list[Any]:
-    events = [event for item in inputs.items for event in item.events]
+    events: list[Any] = [event for item in inputs.items for event in item.events]
     decoded = [
         msgspec.json.decode(e.object, type=kueue.ClusterQueue) for e in events if e.kind == "ClusterQueue"
     ]

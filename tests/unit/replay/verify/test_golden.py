@@ -1,11 +1,13 @@
 """Golden logs: recorded histories that must come out as they did. `record.py` makes them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.events.codec import decode_commit, encode_commit, message_id_of
+from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.replay.source import json_lines
 from sluice.replay.verify.steps import entries_for, verify
@@ -56,13 +58,14 @@ def entries() -> list[Entry]:
     return list(entries_for(Scheduler(), load("takeovers")))
 
 
-def changed(entries: list[Entry], **fields: int) -> tuple[list[Entry], int]:
+def changed(entries: list[Entry], **fields: Any) -> tuple[list[Entry], int]:
     """Return the log with other *fields* of the first step of a commit in its middle, and where that is."""
     commits = [index for index, entry in enumerate(entries) if entry.suffix == "scheduler"]
     place = commits[len(commits) // 2]
     entry = entries[place]
     first, *rest = decode_commit(entry.payload).steps
-    steps = [type(first)(**{"upto": first.upto, "at": first.at, "events": first.events, **fields}), *rest]
+    plain: dict[str, Any] = {"upto": first.upto, "at": first.at, "events": first.events}
+    steps = [Step(**plain | fields), *rest]
     payload = encode_commit("main", "scheduler", message_id_of(entry.payload), steps)
     return [*entries[:place], entry._replace(payload=payload), *entries[place + 1 :]], entry.seq
 

@@ -6,6 +6,7 @@ import pytest
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
+from sluice.events.base import Event
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import QuotaReserved
@@ -80,7 +81,7 @@ def _overbooked() -> list[Entry]:
         if entry.suffix == "scheduler" and not done:
             steps = []
             for step in decode_commit(entry.payload).steps:
-                events = []
+                events: list[Event] = []
                 for event in step.events:
                     if isinstance(event, QuotaReserved) and not done:
                         done = True

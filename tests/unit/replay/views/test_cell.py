@@ -173,7 +173,7 @@ def test_the_next_event_about_a_job_is_found() -> None:
     film = Film(ListSource(incident()))
     place: Place | None = Place(1, 0)
     found = []
-    while (place := film.find(place, "train-4")) is not None:
+    while place is not None and (place := film.find(place, "train-4")) is not None:
         found.append((place, film.at(place).happening.type))
     assert [what for _, what in found][:3] == ["JobSubmitted", "WorkloadCreated", "QuotaReserved"]
     assert film.find(found[-1][0], "train-4", back=True) == found[-2][0]

@@ -65,7 +65,7 @@ def test_what_is_done_is_not_begun_again_when_its_claim_is_lost() -> None:
     world = started("x")
     world.submit("a")
     world.settle(1)
-    world.decide = lambda: None  # type: ignore[method-assign]
+    world.decide = lambda: None
     world.finish("a")
     world.settle(1)
     world.claims.lose()

@@ -15,7 +15,7 @@ from sluice.local.server import find_binary
 from sluice.log.contract import MAX_PAYLOAD
 from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 __all__ = ["Cluster", "nats_cluster"]
 

@@ -259,7 +259,8 @@ class EnoughObserver(Observer):
             victim
             for queue in world.cluster_queues.values()
             for victim in queue.workloads.values()
-            if victim.evicted_at is not None or victim.key in leaving
+            # What is only promised (AC6) is not in use.
+            if victim.evicted_at is not None or victim.key in leaving or victim.preemptions
         ]
         for key, event in issued.items():
             waiting = _waiting(state, key)

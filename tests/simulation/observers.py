@@ -12,8 +12,10 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.state import Job, Phase, State
+from sluice.core.workload.charges import beyond
 from sluice.core.world.charging import inherited, needs
 from sluice.core.world.reservations import without
+from sluice.core.world.variants import family_usage
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
 from sluice.events.checks import ChecksRequested, CheckStateChanged
@@ -270,7 +272,8 @@ class EnoughObserver(Observer):
                 for heir in [heir for each in victims for heir in inherited(world, each)]:
                     trial.charge(world.cluster_queues[heir[0].cluster_queue].node, heir[1])
                 node = world.cluster_queues[waiting.workload.cluster_queue].node
-                if not world.tree.fits(node, waiting.usage):
+                held = family_usage(world, waiting.workload, node.name)
+                if not world.tree.fits(node, beyond(waiting.usage, held)):
                     gone = ", ".join(event.victims)
                     yield f"{key} preempts {gone}, and has not the room that it needs when they have gone"
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tests.support.objects import kueue_object, priority_class
+
 
 @dataclass(frozen=True)
 class JobClass:
@@ -83,15 +85,7 @@ def manifests(scenario: Scenario) -> list[dict[str, object]]:
         {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
         for name in scenario.flavors
     ]
-    objects += [
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": c.name},
-            "value": c.priority,
-        }
-        for c in scenario.classes
-    ]
+    objects += [priority_class(c.name, c.priority) for c in scenario.classes]
     for cohort, queue in scenario.queues():
         spec: dict[str, object] = {
             "cohortName": cohort,
@@ -101,22 +95,8 @@ def manifests(scenario: Scenario) -> list[dict[str, object]]:
         }
         if scenario.policy:
             spec["concurrentAdmissionPolicy"] = {"migration": {"mode": scenario.policy}}
-        objects.append(
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "ClusterQueue",
-                "metadata": {"name": queue},
-                "spec": spec,
-            }
-        )
-        objects.append(
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "LocalQueue",
-                "metadata": {"name": queue, "namespace": "default"},
-                "spec": {"clusterQueue": queue},
-            }
-        )
+        objects.append(kueue_object("ClusterQueue", queue, spec))
+        objects.append(kueue_object("LocalQueue", queue, {"clusterQueue": queue}, namespace="default"))
     return objects
 
 

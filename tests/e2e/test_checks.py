@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.check_controllers import Controller, Request, approve, silent
+from tests.support.objects import priority_class
 from tests.support.system import System
 from tests.support.waiting import wait_until
 
@@ -301,12 +302,7 @@ def test_preemptions_wait_for_the_check(cell: System, how: str) -> None:
     """The victim runs on until the guarding check is Ready, or asks for its room (AC6)."""
     queue = Queue(cell, "a", cpu=1, preemption={"withinClusterQueue": "LowerPriority"})
     queue.check("a", preemptionPolicy="AfterCheckPassedOrOnDemand")
-    classes = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": "urgent"},
-        "value": 100,
-    }
+    classes = priority_class("urgent", 100)
     queue.run("apply", "-f", "-", stdin=json.dumps(classes)).ok()
     with queue.play("a") as a:
         low = queue.submit("low")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.check_controllers import Controller, silent
+from tests.support.objects import kueue_object
 from tests.support.system import ROOT, System
 from tests.support.waiting import stays_so, wait_until
 
@@ -333,12 +334,7 @@ def test_mistakes_name_their_field(cell: System, change: dict[str, Any], field: 
         "concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}},
         **change,
     }
-    queue = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": "wrong"},
-        "spec": spec,
-    }
+    queue = kueue_object("ClusterQueue", "wrong", spec)
     said = sluice("apply", "-f", "-", stdin=json.dumps(queue), env={"SLUICE_NATS_URL": cell.url})
     assert said.code != 0
     assert field in said.out + said.err

@@ -15,6 +15,7 @@ from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from sluice.cli.cell.client import decode
 from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.protocol.query import ApplyRequest, ChangeAnswer
+from tests.support.objects import kueue_object, priority_class
 
 from .check_controller import controller_name
 
@@ -98,21 +99,13 @@ def objects(checks: Checks) -> list[Manifest]:
         for name in ("default", BETTER, REAL, BRIDGE)
     ]
     found += [SETTINGS, *map(_check, names_of(checks))]
-    found += [
-        {"apiVersion": VERSION, "kind": "WorkloadPriorityClass", "metadata": {"name": n}, "value": v}
-        for n, v in CLASSES.items()
-    ]
+    found += [priority_class(n, v) for n, v in CLASSES.items()]
     found += [cluster_queue(name, checks) for name in SIMULATED]
     for name, nominal in ((REAL, 6), (BRIDGE, 10)):
         quota = {"name": "cpu", "nominalQuota": nominal}
         found.append(_queue(name, name, quota, cohort="machines", strategy="BestEffortFIFO"))
     found += [
-        {
-            "apiVersion": VERSION,
-            "kind": "LocalQueue",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"clusterQueue": name},
-        }
+        kueue_object("LocalQueue", name, {"clusterQueue": name}, namespace="default")
         for name in (*SIMULATED, REAL, BRIDGE)
     ]
     return found

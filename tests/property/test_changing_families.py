@@ -14,6 +14,7 @@ from sluice.core.views.view import View
 from tests.support.examples import examples
 from tests.support.family_world import FamilyWorld, cluster_queue, configuration, flavor, job, local_queue
 from tests.support.log_check import wrong_with
+from tests.support.objects import priority_class
 
 FLAVORS = ("res", "od", "spot")
 QUEUES = ("a", "b")
@@ -156,12 +157,7 @@ class Changing:
 
 
 def _level(number: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": f"p{number}"},
-        "value": number * 100,
-    }
+    return priority_class(f"p{number}", number * 100)
 
 
 def check_rest(world: FamilyWorld) -> None:

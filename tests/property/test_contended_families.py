@@ -15,6 +15,7 @@ from sluice.core.views import View
 from sluice.events.codec import decode_commit
 from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
 from tests.support.log_check import wrong_with
+from tests.support.objects import priority_class
 
 FLAVORS = ("res", "od", "spot")
 QUEUES = ("a", "b", "c")
@@ -124,12 +125,7 @@ class Sharing(Contended):
 
 
 def _level(number: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": f"p{number}"},
-        "value": number * 100,
-    }
+    return priority_class(f"p{number}", number * 100)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

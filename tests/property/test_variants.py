@@ -11,6 +11,7 @@ from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted
 from tests.support.examples import examples
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
+from tests.support.objects import kueue_object, priority_class
 
 FLAVORS = ("res", "od", "spot")
 NAMES = tuple("abcdef")
@@ -44,21 +45,8 @@ ACTIONS = st.one_of(
     st.tuples(st.just("check"), st.sampled_from(("Ready", "Retry", "Rejected")), st.integers(0, 5)),
 )
 
-CLASSES = [
-    {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": f"p{n}"},
-        "value": n * 100,
-    }
-    for n in (0, 1)
-]
-CHECK = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "AdmissionCheck",
-    "metadata": {"name": "slow"},
-    "spec": {"controllerName": "sluice.dev/external"},
-}
+CLASSES = [priority_class(f"p{n}", n * 100) for n in (0, 1)]
+CHECK = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
 
 
 class History:

@@ -7,6 +7,7 @@ from sluice.core.checks.state import Reservation
 from sluice.events.base import WorkloadKey
 from sluice.protocol.subjects import presence_suffix, verdict_suffix
 from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, local_queue
+from tests.support.objects import kueue_object
 
 PEOPLE = "people.sluice.dev"
 
@@ -20,14 +21,7 @@ class CheckedCell(FamilyWorld):
 
     def add_check(self, name: str, **spec: Any) -> None:
         """Apply a check; its controller is `ctl-<name>` unless named."""
-        self.apply(
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "AdmissionCheck",
-                "metadata": {"name": name},
-                "spec": {"controllerName": f"ctl-{name}", **spec},
-            }
-        )
+        self.apply(kueue_object("AdmissionCheck", name, {"controllerName": f"ctl-{name}", **spec}))
 
     def presence(self, controller: str, *, there: bool = True) -> None:
         self.message(presence_suffix("controller", controller), "Seen" if there else "Lost", {})

@@ -27,6 +27,7 @@ from sluice.log.contract import Entry
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.subjects import presence_suffix, verdict_suffix
 from sluice.replay.verify.steps import entries_for, verify
+from tests.support.objects import kueue_object
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000
@@ -199,12 +200,7 @@ def configuration(**spec: Any) -> dict[str, Any]:
 
 
 def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": dict(spec),
-    }
+    return kueue_object(kind, name, dict(spec))
 
 
 def world(*checks: str, flavors: Sequence[str] = ("default",)) -> ChecksWorld:

@@ -19,6 +19,7 @@ from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import Phase
 from sluice.core.variants.decider import VariantController
+from sluice.core.views.view import View
 from sluice.events.base import Event, JobKey, Micros, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.codec import decode_commit, encode_commit, encode_message
@@ -31,6 +32,7 @@ from sluice.protocol.dispatch import DispatchEntry
 from sluice.protocol.subjects import matches_any
 from sluice.replay.verify.steps import entries_for, verify
 from tests.support.log_check import wrong_with
+from tests.support.objects import kueue_object
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000
@@ -229,6 +231,13 @@ class FamilyWorld:
     def active(self, name: str) -> list[str]:
         return [n for n, variant in self.variants(name).items() if variant.active]
 
+    def view(self) -> View:
+        """Return what people are shown of the whole log."""
+        view = View()
+        for seq, _, event in self.history:
+            view.apply(event, seq, self.now)
+        return view
+
     def events[E: Event](self, *kinds: type[E]) -> list[E]:
         return [event for _, _, event in self.history if isinstance(event, kinds)]
 
@@ -305,12 +314,7 @@ def job(name: str, cpu: int = 1, count: int = 1, **extra: Any) -> dict[str, Any]
 
 
 def flavor(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": {"nodeLabels": {"pool": name}},
-    }
+    return kueue_object("ResourceFlavor", name, {"nodeLabels": {"pool": name}})
 
 
 def cluster_queue(
@@ -335,12 +339,7 @@ def cluster_queue(
         policy = {"migration": {"mode": "TryPreferredFlavors"}}
     if policy:
         body["concurrentAdmissionPolicy"] = dict(policy)
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": body,
-    }
+    return kueue_object("ClusterQueue", name, body)
 
 
 def configuration(**spec: Any) -> dict[str, Any]:
@@ -353,12 +352,7 @@ def configuration(**spec: Any) -> dict[str, Any]:
 
 
 def local_queue(name: str = "main", target: str = "main") -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"clusterQueue": target},
-    }
+    return kueue_object("LocalQueue", name, {"clusterQueue": target}, namespace="default")
 
 
 def cell(queue: Mapping[str, Any], *more: Mapping[str, Any]) -> FamilyWorld:

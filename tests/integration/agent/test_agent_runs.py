@@ -12,6 +12,7 @@ from sluice.events.slices import JobClaimed, WorkloadPodsReady, WorkloadStopped
 from sluice.sdk import JobFailedError
 from tests.integration.agent.conftest import Cluster, shell
 from tests.integration.jobs.conftest import apply_objects
+from tests.support.objects import kueue_object
 from tests.support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.nats
@@ -165,12 +166,7 @@ async def test_node_labels_of_the_flavor(cluster: Cluster) -> None:
     """Pods can see which flavor they got, and its node labels."""
     await apply_objects(
         cluster.client,
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "ResourceFlavor",
-            "metadata": {"name": "spot"},
-            "spec": {"nodeLabels": {"cloud.example.com/pool": "spot-pool"}},
-        },
+        kueue_object("ResourceFlavor", "spot", {"nodeLabels": {"cloud.example.com/pool": "spot-pool"}}),
     )
     cluster.scheduler.decider.flavor = "spot"
     cluster.agent()

@@ -12,6 +12,7 @@ from sluice.api.meta import Manifest
 from sluice.api.validation import validate, validate_update
 from sluice.core.config.objects import Clock, Draft, Objects
 from sluice.core.config.plan import plan_apply
+from tests.support.objects import kueue_object
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 POLICY = "spec.concurrentAdmissionPolicy"
@@ -168,7 +169,7 @@ def proposal(limits: Any = None, **more: Any) -> Spec:
     written = {"migrationConstraints": {"mode": "UpgradeOnly"} if limits is None else limits}
     groups = more.pop("groups", [group("cpu", "a", "b")])
     spec = {"resourceGroups": groups, "concurrentAdmission": {**written, **more.pop("policy", {})}, **more}
-    return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": spec}
+    return kueue_object("ClusterQueue", "x", spec)
 
 
 UPGRADE = {"mode": "UpgradeOnly"}

@@ -22,6 +22,7 @@ from sluice.events.variants import PreemptionGateOpened
 from tests.support.family_world import FamilyWorld, cluster_queue
 from tests.support.family_world import cell as family_cell
 from tests.support.family_world import job as family_job
+from tests.support.objects import priority_class
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, key, preempting
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "constraints.md"
@@ -412,12 +413,7 @@ def test_growth_that_preempts(combination: str) -> None:
 
 # Variants (AX5)
 
-CLASS = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+CLASS = priority_class("high", 100)
 
 
 def constrained(world: FamilyWorld, name: str, *constraints: str, **fields: Any) -> None:

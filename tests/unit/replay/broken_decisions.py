@@ -21,12 +21,12 @@ from sluice.log.contract import Entry
 from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import cell, cluster_queue
+from tests.support.objects import priority_class
 from tests.unit.replay.damage import altered, events_of, first, followed, without
 
 LOWER = {"withinClusterQueue": "LowerPriority"}
 CLASSES = [
-    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
-     "metadata": {"name": name}, "value": value}
+    priority_class(name, value)
     for name, value in (("low", 1), ("high", 100))
 ]  # fmt: skip
 

@@ -14,13 +14,9 @@ from sluice.replay.views.describe import phase_of as replay_phase
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
 from tests.support.family_world import START, FamilyWorld, cell, cluster_queue
+from tests.support.objects import kueue_object, priority_class
 
-CHECK = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "AdmissionCheck",
-    "metadata": {"name": "slow"},
-    "spec": {"controllerName": "sluice.dev/external"},
-}
+CHECK = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
 CHECKED: dict[str, Any] = {
     "admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": ["od"]}]}
 }
@@ -196,12 +192,7 @@ def test_a_race_that_is_over_is_not_listed() -> None:
 
 def test_a_variant_that_is_switched_off_is_not_blocked() -> None:
     """Its gate matters when it races again, and is looked at anew then (CA11)."""
-    high = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": "high"},
-        "value": 100,
-    }
+    high = priority_class("high", 100)
     preempts = {"withinClusterQueue": "LowerPriority"}
     world = cell(cluster_queue({"res": 1, "od": 1}, preemption=preempts), high)
     for name in ("a", "b"):

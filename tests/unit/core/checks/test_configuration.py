@@ -5,15 +5,11 @@ from typing import Any
 from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRequested
 from tests.support.checks_world import ChecksWorld, check, configuration, flavor, queue, world
+from tests.support.objects import kueue_object
 
 
 def limits(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ProvisioningRequestConfig",
-        "metadata": {"name": "tight"},
-        "spec": {"provisioningClassName": "c", **spec},
-    }
+    return kueue_object("ProvisioningRequestConfig", "tight", {"provisioningClassName": "c", **spec})
 
 
 def waiting(cell: ChecksWorld, name: str = "w") -> WorkloadKey:

@@ -22,6 +22,7 @@ from sluice.events.checks import (
 )
 from sluice.events.scheduler import PendingPreemptionsIssued
 from tests.support.checks_world import SECOND, ChecksWorld, check, configuration, flavor, queue, world
+from tests.support.objects import kueue_object
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -570,12 +571,7 @@ def test_parameters_are_passed_on() -> None:
     """The object that the check names, when it is stored; a change of it is passed on, too (AC8)."""
     cell = world()
     reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "p"}
-    parameters = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ProvisioningRequestConfig",
-        "metadata": {"name": "p"},
-        "spec": {"provisioningClassName": "x"},
-    }
+    parameters = kueue_object("ProvisioningRequestConfig", "p", {"provisioningClassName": "x"})
     cell.apply(check("a", parameters=reference), queue("a"))
     cell.presence("ctl-a")
     key = waiting(cell)

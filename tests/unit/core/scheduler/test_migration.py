@@ -2,13 +2,9 @@
 
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.objects import priority_class
 
-HIGH = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 
 
 def moving(flavors: dict[str, int], *jobs: str) -> FamilyWorld:

@@ -11,13 +11,9 @@ from sluice.core.views import View
 from sluice.core.world.charging import charge, recharge
 from sluice.events.scheduler import Preempted, QuotaReleased
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
+from tests.support.objects import kueue_object, priority_class
 
-HIGH = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 CPU = ("default", "cpu")
 
 
@@ -122,12 +118,7 @@ def test_nobody_is_preempted_for_a_copy() -> None:
 
 def checked(cpu: int, **spec: Any) -> FamilyWorld:
     """Return a cell in which `mover` runs, and its better variant waits for a check, with its quota."""
-    check = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": "slow"},
-        "spec": {"controllerName": "example.com/slow"},
-    }
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "example.com/slow"})
     strategy = {"admissionChecks": [{"name": "slow", "onFlavors": ["reservation"]}]}
     world = cell(story_7(cpu, admissionChecksStrategy=strategy, **spec), check, HIGH)
     submit(world, "mover")
@@ -137,12 +128,7 @@ def checked(cpu: int, **spec: Any) -> FamilyWorld:
 
 def checked_everywhere(cpu: int, variants: int, **spec: Any) -> FamilyWorld:
     """Return a cell in which all variants of `mover` wait for a check, with their quota."""
-    check = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": "slow"},
-        "spec": {"controllerName": "example.com/slow"},
-    }
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "example.com/slow"})
     queue = story_7(cpu, **spec)
     named = queue["spec"]["concurrentAdmissionPolicy"]["explicitVariants"]
     for number in range(2, variants):

@@ -300,15 +300,16 @@ def test_an_evicted_job_takes_its_growth_along(cell: Cell) -> None:
     assert used(cell) == 2
 
 
+def pods(a: int, b: int) -> tuple[PodSet, ...]:
+    return tuple(
+        PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
+    )
+
+
 def test_a_pod_set_alone_may_grow() -> None:
     """WS3: what one pod set gives up another one may have, in whatever order they stand."""
     cell = Cell()
     cell.queue("q", 8)
-
-    def pods(a: int, b: int) -> tuple[PodSet, ...]:
-        return tuple(
-            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
-        )
 
     def submit(name: str, a: int, b: int, **fields: Any) -> None:
         cell.now += SECOND
@@ -338,11 +339,6 @@ def test_a_slice_that_needs_less_is_admitted_although_its_queue_was_cut() -> Non
     cell = Cell()
     cell.queue("q", 8)
 
-    def pods(a: int, b: int) -> tuple[PodSet, ...]:
-        return tuple(
-            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
-        )
-
     cell.submit("one", "q", 1, pod_sets=pods(2, 4))
     assert used_after(cell) == 6
     cell.queue("q", 5)
@@ -357,11 +353,6 @@ def test_a_growth_is_rechecked_for_what_it_adds(growth: tuple[int, int]) -> None
     cell = Cell()
     cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("q", 8, **CHECKED)
-
-    def pods(a: int, b: int) -> tuple[PodSet, ...]:
-        return tuple(
-            PodSet(name=name, count=count, requests={"cpu": 1000}) for name, count in (("a", a), ("b", b))
-        )
 
     cell.submit("one", "q", 1, pod_sets=pods(2, 4))
     cell.settle()
@@ -490,7 +481,7 @@ def assigned(events: list[Event], name: str) -> int:
     return sum(pods.count for pods in event.pod_sets)
 
 
-def lent(preemption: dict[str, str] = RECLAIMS, **checks: object) -> Cell:
+def lent(preemption: dict[str, str] = RECLAIMS, **checks: Any) -> Cell:
     """An elastic job of one pod in a queue of four cpus, of which another queue has borrowed three."""
     cell = Cell()
     if checks:

@@ -170,7 +170,7 @@ def test_who_does_not_say_what_is_done(world: Elastic) -> None:
 def test_nothing_follows_for_other_jobs(world: Elastic, completions: int | None) -> None:
     """Without completions, or a size that can change, what is done bounds nothing."""
     elastic = "true" if completions is None else "false"
-    fields = {} if completions is None else {"completions": completions}
+    fields: dict[str, Any] = {} if completions is None else {"completions": completions}
     world.job("JobSubmitted", elastic_manifest(value=elastic, parallelism=2, **fields))
     world.admit()
     assert names(done(world, 1)) == ["InputsIgnored"]

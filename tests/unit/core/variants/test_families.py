@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluice.core.views import View, notices, why_pending
+from sluice.core.views import notices, why_pending
 from sluice.core.views.totals import series
 from sluice.events.base import JobKey
 from sluice.events.scheduler import Admitted, Evicted, Preempted
@@ -22,27 +22,16 @@ from tests.support.family_world import (
     job,
     local_queue,
 )
+from tests.support.objects import priority_class
 
-HIGH = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
-
-
-def view_of(world: FamilyWorld) -> View:
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
-    return view
 
 
 def totals(world: FamilyWorld) -> dict[str, float]:
     return {
         "/".join((name.removeprefix("sluice_").removesuffix("_total"), *labels.values())): value
-        for name, labels, value in series(view_of(world).totals)
+        for name, labels, value in series(world.view().totals)
     }
 
 
@@ -133,7 +122,7 @@ def test_the_gate_of_a_variant_closes_when_it_is_admitted() -> None:
     ]
     assert res.admitted_at is not None
     assert res.gate_at is None
-    shown = view_of(world).workloads[res.key]
+    shown = world.view().workloads[res.key]
     assert [is_open for is_open, _ in shown.gates.values()] == [False]
     world.verify()
 
@@ -253,7 +242,7 @@ def test_flavors_come_and_go() -> None:
     world.settle_all()
     assert list(world.variants("a")) == ["new", "od"]
     assert [world.flavor_of(name) for name in ("a", "b")] == ["", "od"]
-    said = [n for n in notices(view_of(world).workloads[key_of(world, "a")]) if "Evicted" in n.reason]
+    said = [n for n in notices(world.view().workloads[key_of(world, "a")]) if "Evicted" in n.reason]
     assert [(n.reason, n.message) for n in said] == [
         (
             "EvictedDueToConcurrentAdmission",
@@ -266,7 +255,7 @@ def test_flavors_come_and_go() -> None:
 def key_of(world: FamilyWorld, name: str) -> Any:
     (found,) = (
         w.key
-        for w in view_of(world).workloads.values()
+        for w in world.view().workloads.values()
         if w.record.job is not None and w.record.job.key == f"default/{name}"
     )
     return found
@@ -281,7 +270,7 @@ def test_jobs_count_once_and_variants_for_themselves() -> None:
     for name in ("a", "b"):
         world.submit(name)
     world.settle_all()
-    status = view_of(world).local_queues["default/main"]
+    status = world.view().local_queues["default/main"]
     assert (status.admitted, len(status.running_parents)) == (2, 2)
     world.report("a", "JobFinished", success=True)
     world.settle_all()
@@ -307,7 +296,7 @@ def test_the_history_of_a_job_tells_of_its_variants() -> None:
     world.settle_all()
     world.submit("high", priority_class="high")
     world.settle_all()
-    parent = view_of(world).workloads[key_of(world, "high")]
+    parent = world.view().workloads[key_of(world, "high")]
     said = [(n.reason, n.message) for n in notices(parent)]
     variants = {v.name: v.key for v in world.variants("high").values()}
     res, od = variants["res"], variants["od"]
@@ -384,7 +373,7 @@ def test_a_job_that_comes_to_race_says_what_its_variants_wait_for() -> None:
     world.delete("LocalQueue", "moving", "default")
     world.apply(local_queue("moving", "main"))
     world.settle_all()
-    view, jobs = view_of(world), world.services["slices"].state.jobs
+    view, jobs = world.view(), world.services["slices"].state.jobs
     waits, moved = (
         why_pending(view, view.workloads[jobs[JobKey(f"default/{name}")].record.key])
         for name in ("waits", "p")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sluice.core.views import View, why_pending
+from sluice.core.views import why_pending
 from sluice.events.scheduler import Evicted
 from sluice.events.variants import (
     ParentAdmitted,
@@ -23,13 +23,9 @@ from tests.support.family_world import (
     job,
     local_queue,
 )
+from tests.support.objects import kueue_object, priority_class
 
-HIGH = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 TRY = {"migration": {"mode": "TryPreferredFlavors"}}
 OFF = configuration(featureGates={"ConcurrentAdmission": False})
 ON = configuration(featureGates={"ConcurrentAdmission": True})
@@ -37,13 +33,6 @@ ON = configuration(featureGates={"ConcurrentAdmission": True})
 
 def reasons(world: FamilyWorld) -> list[tuple[str, str]]:
     return [(e.reason, e.message) for e in world.events(Evicted) if isinstance(e, Evicted)]
-
-
-def view_of(world: FamilyWorld) -> View:
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
-    return view
 
 
 def running(world: FamilyWorld, *names: str) -> list[str]:
@@ -195,12 +184,7 @@ def test_a_running_family_is_stopped_before_its_job_is_ordinary(how: str) -> Non
 
 def test_a_reservation_is_given_up_for_variants() -> None:
     """A job that waits for checks with quota of its own has nothing to stop: its quota is free at once."""
-    check = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": "slow"},
-        "spec": {"controllerName": "sluice.dev/external"},
-    }
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
     strategy = {"admissionChecks": [{"name": "slow", "onFlavors": []}]}
     world = cell(cluster_queue({"res": 1}, admissionChecksStrategy=strategy), OFF, check)
     world.submit("a")
@@ -324,7 +308,7 @@ def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
     world.message("job.default.a", "JobSubmitted", picky("a", "other", "spot"))
     world.settle_all()
     assert world.variants("a") == {}
-    view = view_of(world)
+    view = world.view()
     (parent,) = (view.workloads[key] for key in view.parents)
     message = (
         "no variant may use any of the flavors that the job allows (other, spot): "
@@ -391,7 +375,7 @@ def test_an_edit_stops_only_whose_flavor_is_gone(
     found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
     assert found == after
     assert list(found) == list(after)
-    shown = view_of(world).workloads
+    shown = world.view().workloads
     for variant in world.variants("a").values():
         flavors = list(variant.record.allowed_flavors)
         record = world.services["scheduler"].state.world.workloads[variant.key].record
@@ -474,12 +458,7 @@ def test_what_a_parent_says_later_its_variants_say_too() -> None:
 
 def test_of_two_that_may_be_admitted_the_preferred_one_is() -> None:
     """Whichever was made first: or they would evict each other, one in the place of the other (CA10)."""
-    check = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": "slow"},
-        "spec": {"controllerName": "sluice.dev/external"},
-    }
+    check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
     strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "slow", "onFlavors": []}]}}
     before, after = explicit(one=["od"]), explicit(best=["res"], one=["od"])
     for queue in (before, after):

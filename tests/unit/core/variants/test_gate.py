@@ -5,7 +5,7 @@ What a variant may use, and what became of its job, does not hang on who heard o
 
 import pytest
 
-from sluice.core.views import View, why_pending
+from sluice.core.views import why_pending
 from sluice.core.world.variants import RACE_OVER
 from sluice.events.scheduler import Evicted, QuotaReserved
 from sluice.events.variants import ParentEvicted
@@ -34,13 +34,6 @@ def two_jobs() -> FamilyWorld:
 
 def reasons(world: FamilyWorld) -> list[str]:
     return [e.reason for e in world.events(Evicted) if isinstance(e, Evicted)]
-
-
-def view_of(world: FamilyWorld) -> View:
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
-    return view
 
 
 def test_variants_keep_to_their_flavors_without_the_gate() -> None:
@@ -79,7 +72,7 @@ def test_nobody_migrates_where_nobody_races_any_more(how: str) -> None:
     without_controller(world)
     best = world.variants("b")["res"].key
     assert reasons(world) == []
-    view = view_of(world)
+    view = world.view()
     assert why_pending(view, view.workloads[best]) == ("PendingEvaluation", RACE_OVER)
     world.settle_all()
     stops = [event.reason for event in world.events(ParentEvicted) if isinstance(event, ParentEvicted)]

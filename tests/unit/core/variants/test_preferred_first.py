@@ -5,13 +5,9 @@ import pytest
 from sluice.events.scheduler import Evicted, Preempted
 from sluice.events.variants import PreemptionGateClosed
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.objects import priority_class
 
-HIGH = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+HIGH = priority_class("high", 100)
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
 MODES = ("TryPreferredFlavors", "RetainFirstAdmission")
 

@@ -10,14 +10,10 @@ from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
 from tests.bench.scenario import BASELINE
 from tests.support.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
+from tests.support.objects import priority_class
 
 FLAVORS = {"res": 1, "od": 1, "spot": 1}
-CLASS = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "high"},
-    "value": 100,
-}
+CLASS = priority_class("high", 100)
 
 
 def test_jobs_alike_share_one_verdict_per_flavor() -> None:
@@ -238,10 +234,10 @@ def test_a_state_that_is_read_back_is_the_same() -> None:
     spec: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     policy = {"migration": {"mode": "TryPreferredFlavors"}}
     world = cell(cluster_queue({"res": 1, "od": 1}, policy, **spec), CLASS)
-    for name, priority_class in (("first", "high"), ("low", "")):
-        more: dict[str, Any] = {"priority_class": priority_class} if priority_class else {}
-        world.submit(name, **more)
-        world.settle_all()
+    world.submit("first", priority_class="high")
+    world.settle_all()
+    world.submit("low")
+    world.settle_all()
     world.submit("high", priority_class="high")
     for writer in ("slices", "variants", "scheduler"):
         world.step(writer)

@@ -11,14 +11,10 @@ from sluice.replay.explain.sandbox import Outcome
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.objects import kueue_object
 from tests.unit.replay.lint.test_invariants import CLASSES
 
-CHECK = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "AdmissionCheck",
-    "metadata": {"name": "slow"},
-    "spec": {"controllerName": "sluice.dev/external"},
-}
+CHECK = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
 
 

@@ -39,12 +39,12 @@ from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
 from tests.support.log_check import wrong_with
+from tests.support.objects import priority_class
 from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
 from tests.unit.replay.damage import altered, events_of, first, followed, without
 
 CLASSES = [
-    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
-     "metadata": {"name": name}, "value": value}
+    priority_class(name, value)
     for name, value in (("low", 1), ("high", 100))
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from sluice.replay.simulate.what_if import Cut, play, what_if
 from sluice.replay.source.source import ListSource
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
+from tests.support.objects import kueue_object
 
 LESS = "ClusterQueue/cq-0-0.spec.resourceGroups.0.flavors.default.resources.cpu.borrowingLimit=0"
 CROWDED = replace(
@@ -109,12 +110,8 @@ def test_what_joins_all_trees_is_played_in_one(crowded, manifest):
     assert reach_of(given, apply_changes(given, Changes([], manifests, []))) is None
 
 
-FEWER = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "ResourceFlavor",
-    "metadata": {"name": "default"},
-    "spec": {"nodeTaints": [{"key": "gone", "value": "yes", "effect": "NoSchedule"}]},
-}
+TAINT = {"key": "gone", "value": "yes", "effect": "NoSchedule"}
+FEWER = kueue_object("ResourceFlavor", "default", {"nodeTaints": [TAINT]})
 
 
 @pytest.mark.parametrize("later", [False, True])

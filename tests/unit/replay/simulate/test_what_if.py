@@ -21,6 +21,7 @@ from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
 from tests.support.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
+from tests.support.objects import kueue_object
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, elastic, families
 
@@ -52,12 +53,7 @@ def checked() -> list[Entry]:
     strategy = {"admissionChecks": [{"name": "slow"}]}
     world.apply(
         {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "res"}},
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "AdmissionCheck",
-            "metadata": {"name": "slow"},
-            "spec": {"controllerName": "example.com/slow"},
-        },
+        kueue_object("AdmissionCheck", "slow", {"controllerName": "example.com/slow"}),
         cluster_queue({"res": 3}, {}, admissionChecksStrategy=strategy),
         local_queue(),
     )
@@ -80,12 +76,11 @@ def checked() -> list[Entry]:
     return world.log
 
 
-LATE = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "AdmissionCheck",
-    "metadata": {"name": "slow"},
-    "spec": {"controllerName": "example.com/slow", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
-}
+LATE = kueue_object(
+    "AdmissionCheck",
+    "slow",
+    {"controllerName": "example.com/slow", "preemptionPolicy": "AfterCheckPassedOrOnDemand"},
+)
 
 
 def claiming() -> list[Entry]:

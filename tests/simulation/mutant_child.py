@@ -5,6 +5,7 @@ Nothing else of this project may be imported before the changes are in place.
 
 import json
 import sys
+import time
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -47,8 +48,9 @@ def main() -> dict[str, Any]:
         outcome = Run(seed, request["steps"]).play()
         steps += outcome.steps
         if outcome.invariant and not known(outcome):
-            return {"seed": seed, "steps": steps, "text": f"{outcome.invariant}: {outcome.text}"}
-    return {"seed": 0, "steps": steps, "text": ""}
+            text = f"{outcome.invariant}: {outcome.text}"
+            return {"seed": seed, "steps": steps, "text": text, "cpu_s": time.process_time()}
+    return {"seed": 0, "steps": steps, "text": "", "cpu_s": time.process_time()}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,8 @@ class Verdict:
     steps: int = 0
     """Of all seeds up to there."""
     text: str = ""
+    cpu_s: float = 0.0
+    """What it took of a processor, its start included."""
 
     def __str__(self) -> str:
         name, what = self.mutant.name, self.mutant.what
@@ -61,17 +64,21 @@ def try_out(mutant: Mutant, seeds: Sequence[int], steps: int, most: int | None =
     except subprocess.TimeoutExpired:
         return Verdict(mutant, text="took too long")
     try:
-        found = msgspec.json.decode(done.stdout, type=dict[str, int | str])
+        found = msgspec.json.decode(done.stdout, type=dict[str, int | float | str])
     except msgspec.DecodeError:
         # It does not even start.
         return Verdict(mutant, seed=seeds[0], text=done.stderr.decode().strip().rpartition("\n")[2])
-    return Verdict(mutant, int(found["seed"]), int(found["steps"]), str(found["text"]))
+    seed, cpu_s = int(found["seed"]), float(found["cpu_s"])
+    return Verdict(mutant, seed, int(found["steps"]), str(found["text"]), cpu_s)
+
+
+_theme_of = cache(theme_of)
 
 
 def _in_order(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
     """Return the seeds, those of the mutant's scene and theme first."""
     scene = mutant.scene or ""
-    found = sorted(seeds, key=lambda seed: theme_of(seed) != mutant.theme) if mutant.theme else list(seeds)
+    found = sorted(seeds, key=lambda seed: _theme_of(seed) != mutant.theme) if mutant.theme else list(seeds)
     return sorted(found, key=lambda seed: scene_of(seed) != scene)
 
 
@@ -130,13 +137,19 @@ def _places(tree: ast.Module) -> Iterator[tuple[int, int, int, str]]:
 def table(
     mutants: Sequence[Mutant], seeds: Sequence[int], steps: int, most: int | None = None
 ) -> Iterator[str]:
-    """Try mutants out, as many at once as there are processors, and yield a line about each."""
-    began, found = time.monotonic(), 0
+    """Try mutants out, as many at once as there are processors, and yield a line about each.
+
+    Those that have a scene are found soon, and come first.
+    """
+    began, found, cpu_s = time.monotonic(), 0, 0.0
+    in_order = sorted(mutants, key=lambda mutant: (not mutant.scene, not mutant.theme))
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process of its own
-        for verdict in pool.map(lambda mutant: try_out(mutant, seeds, steps, most), mutants):
+        for verdict in pool.map(lambda mutant: try_out(mutant, seeds, steps, most), in_order):
             found += bool(verdict.seed)
+            cpu_s += verdict.cpu_s
             yield str(verdict)
-    yield f"{found} of {len(mutants)} found, in {time.monotonic() - began:.0f} s"
+    took = f"{time.monotonic() - began:.0f} s, {cpu_s:.0f} s of processors"
+    yield f"{found} of {len(mutants)} found, in {took}"
 
 
 __all__ = ["random_mutants", "table", "try_out"]

@@ -21,13 +21,15 @@ from sluice.core.views import (
 )
 from sluice.core.views.present.job import current, is_over
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
+from sluice.core.views.present.promises import to_make_way_for
 from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.present.unadmitted import check_states, told
 from sluice.core.views.present.workload import in_order
 from sluice.core.views.records import Migration
 from sluice.core.views.usage import charged_pods
-from sluice.core.workload.admission_checks import PENDING
+from sluice.core.workload.admission_checks import PENDING, READY
+from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.protocol.query import Object
 
@@ -214,6 +216,8 @@ def _workload(world: World, workload: WorkloadView) -> Object:
             check["reason"] = reason
     if charged := charged_pods(world.view.config, workload):
         plain["status"]["chargedPods"] = charged
+    if promised := _to_be_preempted(world, workload):
+        plain["status"]["toBePreempted"] = promised
     for name, moves in (("migrations", True), ("stops", False)):
         if found := [_migration(one) for one in workload.migrations if one.is_move == moves]:
             plain["status"][name] = found
@@ -224,6 +228,22 @@ def _workload(world: World, workload: WorkloadView) -> Object:
         # It has waited for the rest of its time.
         plain["status"]["ranSeconds"] = _seconds(0, workload.ran_us)
     return plain
+
+
+def _to_be_preempted(world: World, workload: WorkloadView) -> list[Object]:
+    """Return by whom the workload is to be preempted, and which checks are to allow it first (AC6)."""
+    stored = world.objects.by_kind["AdmissionCheck"]
+
+    def holds_back(name: str) -> bool:
+        found = stored.get(name)
+        check = found.object if found is not None else None
+        return not isinstance(check, kueue.AdmissionCheck) or check.spec.preemption_policy == AFTER_CHECK
+
+    found: list[Object] = []
+    for claimant in to_make_way_for(world.view, workload):
+        waits = [state.name for state in check_states(claimant) if state.state != READY]
+        found.append({"by": claimant.key, "afterChecks": [name for name in waits if holds_back(name)]})
+    return found
 
 
 def _slice(world: World, workload: WorkloadView) -> Object:
@@ -324,6 +344,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         **(_growth(world, view, found) if is_slice(workload) else {}),
         "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
         "queuePosition": found.position,
+        "toBePreempted": _to_be_preempted(world, workload),
         "executor": (ended.executor if ended is not None else "") or view.executor,
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,
     }

@@ -32,6 +32,9 @@ def _workload(view: View, key: WorkloadKey, into: Touched, *, queues: bool) -> N
     if record.job is not None:
         into["Job"][record.job.key] = None
     if queues:
+        for victim in workload.victims:
+            # Whom it is to preempt people are told, of each of them.
+            _workload(view, victim, into, queues=False)
         local = workload.local_queue
         into["LocalQueue"][local.key] = None
         queue = queue_of(workload)

@@ -3,7 +3,9 @@
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import View
 from sluice.core.views.holding import promised
+from sluice.core.views.present.promises import to_make_way_for
 from sluice.core.workload.charges import add
+from sluice.core.world.pending_preemptions import PENDING
 
 
 def wrong_usage(view: View, state: SchedulerState) -> list[str]:
@@ -21,6 +23,14 @@ def wrong_usage(view: View, state: SchedulerState) -> list[str]:
             found.append(f"{name} is not shown with {claimed} promised")
         if {fr: n for fr, n in shown.items() if n} != {fr: n for fr, n in charged.items() if n}:
             found.append(f"{name} is shown with {shown}, and charged {charged}")
+    for key, held in state.world.workloads.items():
+        seen = view.workloads.get(key)
+        if seen is None or held.record.parent is not None or key in state.world.families:
+            continue
+        of = [w for w in state.world.claims.claimants_of(key) if w.preemptions == PENDING]
+        told = {claimant.key for claimant in to_make_way_for(view, seen)}
+        if told != ({w.key for w in of} if held.evicted_at is None else set()):
+            found.append(f"{key} is shown as to make way for {sorted(told)}")
     return found
 
 

@@ -3,12 +3,14 @@
 from types import SimpleNamespace
 from typing import Any
 
+from sluice.cli.commands.objects.describe_jobs import _promised
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines, flavor_lines, local_queue_lines
 from sluice.cli.kit.columns import usage_text
 from sluice.core.checks.requests import requests
 from sluice.core.views.present.times import timestamp
 from sluice.events.checks import CheckStateChanged
 from sluice.replay.explain.checks import checks_of
+from sluice.replay.explain.why import explain
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
 from tests.support.checked_cell import CheckedCell, checked_cell
@@ -186,3 +188,63 @@ HIGH = {
     "kind": "WorkloadPriorityClass",
     "metadata": {"name": "high"},
 }
+
+
+def promised_cell() -> CheckedCell:
+    """`high` is to preempt `low` when the check allows it."""
+    cell = checked_cell("gpu", quota=4, preemption={"withinClusterQueue": "LowerPriority"})
+    cell.add_check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
+    cell.apply({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+                "metadata": {"name": "high"}, "value": 9})  # fmt: skip
+    for name in ("low", "other"):
+        cell.submit(name, cpu=2)
+        cell.settle()
+        cell.say(name, "gpu", "Ready")
+        cell.settle()
+    cell.submit("high", cpu=4, priority_class="high")
+    cell.settle()
+    return cell
+
+
+def job_shown(cell: CheckedCell, name: str) -> dict[str, Any]:
+    found = render(shown(cell), "Job", f"default/{name}")
+    assert found is not None
+    return found
+
+
+def test_a_job_says_by_whom_it_is_to_be_preempted_and_when() -> None:
+    """As long as that is so: not once it is told, nor when the promise is over (AC6)."""
+    cell = promised_cell()
+    claimant, _, _ = cell.reservation("high")
+    for name in ("low", "other"):
+        assert job_shown(cell, name)["status"]["toBePreempted"] == [{"by": claimant, "afterChecks": ["gpu"]}]
+        key, _, _ = cell.reservation(name)
+        workload = render(shown(cell), "Workload", key)
+        assert workload is not None
+        assert _promised(workload) == [f"To be preempted:  by {claimant}, when gpu allows it"]
+    assert "toBePreempted" not in job_shown(cell, "high")["status"]
+    assert "preemption of 2 workload(s) is pending" in job_shown(cell, "high")["status"]["message"]
+
+    cell.report("low", "JobFinished", success=True)
+    cell.settle()
+    assert "preemption of 1 workload(s) is pending" in job_shown(cell, "high")["status"]["message"]
+    assert "toBePreempted" in job_shown(cell, "other")["status"]
+    cell.say("high", "gpu", "Rejected")
+    cell.settle_all()
+    assert "toBePreempted" not in job_shown(cell, "other")["status"]
+
+
+def test_who_has_nobody_left_to_preempt_waits_for_its_checks_only() -> None:
+    """AC6: quota that nobody uses is not promised, but reserved; no list of victims is empty."""
+    cell = promised_cell()
+    for name in ("low", "other"):
+        cell.report(name, "JobFinished", success=True)
+    cell.settle_all()
+    assert "preemption" not in job_shown(cell, "high")["status"]["message"]
+    queue = render(shown(cell), "ClusterQueue", "main")
+    assert queue is not None
+    assert usage_text(queue) == "cpu 4/4"
+    state = cell.services["scheduler"].state
+    said = explain(state, "high", len(cell.log), cell.now, help_=False)
+    assert said.message == "It has quota and waits for its admission checks."
+    assert not said.claims

@@ -3,6 +3,8 @@
 A workload has quota exactly while its cluster queue lists it: parents show what their variants have.
 """
 
+from collections.abc import Sequence
+
 from sluice.core.workload.charges import add, beyond, subtract
 from sluice.events.base import WorkloadKey
 
@@ -26,7 +28,11 @@ def give_back(state: State, workload: WorkloadView) -> None:
     count_locally(workload, -1)
     del queue.workloads[workload.key]
     queue.claimants.pop(workload.key, None)
-    workload.victims = ()
+    if workload.victims:
+        promise(state, workload, ())
+    if workload.promised_to:
+        _gone(state, workload)
+    workload.preemptions_pending = False
     subtract(queue.reservation, workload.charge)
     if workload.admitted_at is not None:
         queue.admitted -= 1
@@ -51,7 +57,29 @@ def waits_for_victims(state: State, queue: ClusterQueueView, workload: WorkloadV
     """Is its quota only promised: are those that have it to be preempted, or have not stopped yet (AC6)?"""
     if workload.key not in queue.claimants or workload.evicted:
         return False
-    return workload.pending_victims is not None or any(_stays(state, victim) for victim in workload.victims)
+    return workload.preemptions_pending or any(_stays(state, victim) for victim in workload.victims)
+
+
+def _gone(state: State, victim: WorkloadView) -> None:
+    """Nobody waits any more for what it had."""
+    for key in victim.promised_to:
+        claimant = state.workloads.get(key)
+        if claimant is not None:
+            claimant.victims = [other for other in claimant.victims if other != victim.key]
+    victim.promised_to = {}
+
+
+def promise(state: State, claimant: WorkloadView, victims: Sequence[WorkloadKey]) -> None:
+    """Note who is to be preempted for the claimant, in the place of those who were."""
+    for key in claimant.victims:
+        victim = state.workloads.get(key)
+        if victim is not None and claimant.key in victim.promised_to:
+            victim.promised_to = {k: None for k in victim.promised_to if k != claimant.key}
+    claimant.victims = victims
+    for key in victims:
+        victim = state.workloads.get(key)
+        if victim is not None:
+            victim.promised_to = {**victim.promised_to, claimant.key: None}
 
 
 def _stays(state: State, key: WorkloadKey) -> bool:
@@ -64,7 +92,7 @@ def replace_victim(state: State, old: WorkloadView, new: WorkloadView) -> None:
     for queue in state.cluster_queues.values():
         for claimant in map(state.workloads.__getitem__, queue.claimants):
             if old.key in claimant.victims:
-                claimant.victims = [new.key if key == old.key else key for key in claimant.victims]
+                promise(state, claimant, [new.key if key == old.key else key for key in claimant.victims])
 
 
 def count_locally(workload: WorkloadView, n: int) -> None:
@@ -152,6 +180,7 @@ __all__ = [
     "charged",
     "count_locally",
     "give_back",
+    "promise",
     "promised",
     "recharge",
     "recharge_all",

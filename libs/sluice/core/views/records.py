@@ -84,10 +84,12 @@ class WorkloadView:
     """The slice that this one is to replace, while both hold quota."""
     reserved_at: Micros | None = None
     reserved_generation: int = 0
-    pending_victims: int | None = None
-    """So many are preempted when its checks allow it; None when no preemption is pending (AC6)."""
+    preemptions_pending: bool = False
+    """Its `victims` are preempted when its checks allow it (AC6), others perhaps."""
     victims: Sequence[WorkloadKey] = ()
-    """Who was preempted for its reservation when its checks allowed it; some may not have stopped yet."""
+    """Who is to be, or was, preempted for its reservation, and has quota still."""
+    promised_to: dict[WorkloadKey, None] = field(default_factory=_empty)
+    """Those of whose pending preemptions it is a victim."""
     released_at: Micros | None = None
     admitted_at: Micros | None = None
     started_at: Micros | None = None

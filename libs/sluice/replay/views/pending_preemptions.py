@@ -134,10 +134,14 @@ def reservation_words(world: World, workload: Workload) -> str:
         return f"It waits for preempted workloads to stop: {victims}."
     checks = holding_back(world, workload)
     if not checks:
-        return f"It may preempt now, and will with the next decisions: {victims}."
-    whom = f"The preemption of {victims} is" if victims else "Its preemptions are"
+        whom = f": {victims}" if victims else ""
+        return f"It may preempt now, and will with the next decisions{whom}."
+    asked = f"{_all(checks, 'says', 'say')} Ready, or {'one asks' if checks[1:] else 'asks'} for it"
+    if not victims:
+        # Those who were chosen have ended; it needs somebody's quota all the same.
+        return f"Whom to preempt is chosen when {asked} (reason PreemptionRequired)."
     return (
-        f"{whom} pending until {' and '.join(checks)} says Ready, or asks for it (reason "
+        f"The preemption of {victims} is pending until {asked} (reason "
         f"PreemptionRequired); until then nobody is stopped."
     )
 
@@ -148,17 +152,21 @@ def victim_words(world: World, workload: Workload) -> str:
     for claimant in sorted(world.claims.claimants_of(workload.key), key=lambda w: w.uid):
         checks = holding_back(world, claimant)
         if claimant.preemptions == PENDING:
-            when = f" when {' and '.join(checks)} allows it" if checks else ""
+            when = f" when {_all(checks, 'allows', 'allow')} it" if checks else ""
             found.append(f"It is to be preempted by {claimant.key}{when}.")
     return " ".join(found)
+
+
+def _all(checks: list[str], one: str, several: str) -> str:
+    return f"{' and '.join(checks)} {several if checks[1:] else one}"
 
 
 def claim_lines(claims: list[Claim]) -> Iterator[str]:
     """Yield one line per claim, for people."""
     for claim in claims:
         usage = ", ".join(f"{amount} {fr}" for fr, amount in claim.usage.items())
-        victims = ", ".join(claim.victims)
-        until = f" once {' and '.join(claim.checks)} allows it" if claim.checks else ""
+        victims = ", ".join(claim.victims) or "others, not chosen yet,"
+        until = f" once {_all(claim.checks, 'allows', 'allow')} it" if claim.checks else ""
         how = f"is to preempt {victims}{until}" if claim.state == PENDING else f"waits for {victims} to stop"
         yield f"{claim.claimant} (in {claim.cluster_queue}) has {usage} reserved, and {how}"
 

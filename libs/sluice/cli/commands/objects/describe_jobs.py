@@ -31,6 +31,7 @@ async def job_lines(api: Api, obj: Object) -> Lines:
         field("Status", status.get("phase")),
         field("Reason", status.get("reason", "")) if status.get("reason") else "",
         field("Message", status.get("message", "")) if status.get("message") else "",
+        *_promised(obj),
         field("Queue", f"{status.get('queue', '<none>')} -> {status.get('clusterQueue') or '<none>'}"),
         field("Priority", _priority(status)),
         field("Position", f"{status['queuePosition']} in {status.get('clusterQueue')}")
@@ -89,6 +90,17 @@ def _slices(slices: Sequence[Object], shown: str = "") -> Lines:
     return lines
 
 
+def _promised(obj: Object) -> Lines:
+    """Return by whom it is to be preempted, and when (AC6)."""
+    found = []
+    for one in dig(obj, "status", "toBePreempted", default=()):
+        checks = " and ".join(one.get("afterChecks", ()))
+        allow = "allow" if len(one.get("afterChecks", ())) > 1 else "allows"
+        when = f"when {checks} {allow} it" if checks else "with the next decisions"
+        found.append(field("To be preempted", f"by {one['by']}, {when}"))
+    return found
+
+
 def _where(status: Object) -> str:
     return "Runs on" if status.get("phase") in ("Admitted", "Running", "Stopping") else "Ran on"
 
@@ -104,6 +116,7 @@ async def workload_lines(api: Api, obj: Object) -> Lines:
     lines = [
         field("Owner", ", ".join(f"{owner['kind']}/{owner['name']}" for owner in owners) or "<none>"),
         field("Status", workload_status(obj)),
+        *_promised(obj),
         field("Queue", dig(obj, "spec", "queueName")),
         field("Priority", dig(obj, "spec", "priority", default=0)),
         field("Position", position(obj)) if position(obj) else "",

@@ -10,6 +10,7 @@ from sluice.core.views.holding import (
     charged,
     count_locally,
     give_back,
+    promise,
     recharge,
     recharge_family,
     replace_victim,
@@ -148,7 +149,9 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.assignment = event.pod_sets
     workload.reserved_at, workload.admitted_at = at, None
     workload.reserved_generation = workload.generation
-    workload.pending_victims = len(event.pending_victims) if event.preemptions_pending else None
+    workload.preemptions_pending = event.preemptions_pending
+    if event.preemptions_pending:
+        promise(state, workload, event.pending_victims)
     replaced = state.workloads.get(workload.record.replaces) if workload.record.replaces else None
     if replaced is not None and replaced.holds_quota and stands_alone(replaced, workload):
         workload.beside = replaced
@@ -397,7 +400,8 @@ def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, 
     workload = state.live(event.workload)
     if workload is not None:
         remember(workload, event, seq, at)
-        workload.pending_victims, workload.victims = None, event.victims
+        workload.preemptions_pending = False
+        promise(state, workload, event.victims)
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:

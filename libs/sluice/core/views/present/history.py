@@ -41,6 +41,8 @@ from sluice.events.variants import (
     VariantDeleted,
 )
 
+from .promises import preemptions_text
+
 GATE_CLEARED = "AdmissionGateCleared"
 UPDATED = "UpdatedWorkload"
 ADJUSTED = "Adjusted to the limit ranges of its namespace"
@@ -105,15 +107,6 @@ def _sizes(pod_sets: Sequence[PodSet]) -> dict[str, int]:
 
 def _shown(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sizes.items())
-
-
-def pending_preemptions(workload: WorkloadView) -> str:
-    """Return what to say of preemptions that its reservation waits with (AC6), '' if there are none."""
-    return "" if workload.pending_victims is None else preemptions_text(workload.pending_victims)
-
-
-def preemptions_text(victims: int) -> str:
-    return f"The preemption of {victims} workload(s) is pending until its checks allow it"
 
 
 def _notice(workload: WorkloadView, transition: Transition, since: Micros, reserved_in: str) -> Notice:
@@ -235,4 +228,4 @@ def _suffix(message: str) -> str:
     return f": {message}" if message else ""
 
 
-__all__ = ["Notice", "notices", "pending_preemptions"]
+__all__ = ["Notice", "notices"]

@@ -11,7 +11,7 @@ from sluice.core.workload.admission_checks import (
 )
 from sluice.core.world.inadmissible import Reason
 
-from .history import pending_preemptions
+from .promises import pending_preemptions
 
 
 def check_states(workload: WorkloadView) -> list[CheckState]:

@@ -1,3 +1,13 @@
 """The decider that makes workloads of jobs, and tells each job what to do: the slice-aggregator's."""
 
-__all__ = ["decider", "dispatch", "intake", "job_request", "resize", "responses", "state", "submission"]
+__all__ = [
+    "completions",
+    "decider",
+    "dispatch",
+    "intake",
+    "job_request",
+    "resize",
+    "responses",
+    "state",
+    "submission",
+]

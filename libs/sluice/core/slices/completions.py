@@ -11,7 +11,7 @@ until they say what has ended.
 from collections.abc import Mapping, Sequence
 
 from sluice.core.workload.charges import counts
-from sluice.events.base import Event, PodSet
+from sluice.events.base import Event, JobKey, PodSet
 from sluice.events.slices import (
     CompletionsUpdated,
     ReclaimablePodsUpdated,
@@ -20,9 +20,12 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 
-from .state import Job
+from .job_request import most_pods
+from .lazy_manifest import look_into
+from .state import Job, State
+from .submission import Submission
 
-__all__ = ["asking", "edited", "left_by", "left_of", "made", "not_needed", "resized_pending"]
+__all__ = ["asking", "edited", "left_by", "left_in", "left_of", "made", "not_needed", "resized_pending"]
 
 
 def left_of(most: Mapping[str, int], succeeded: Mapping[str, int]) -> dict[str, int]:
@@ -40,6 +43,15 @@ def left_by(job: Job, most: Mapping[str, int]) -> dict[str, int]:
         for name, n in job.remaining.items()
         if name in job.most and most.get(name, 0) >= job.most[name]
     }
+
+
+def left_in(state: State, key: JobKey, submission: Submission) -> dict[str, int]:
+    """Return the same for a job of which a manifest is thought of."""
+    job = state.jobs.get(key)
+    if job is None or not job.remaining:
+        return {}
+    look_into(state, job)
+    return left_by(job, most_pods(submission.manifest))
 
 
 def edited(job: Job, cause: int, remaining: dict[str, int]) -> Sequence[Event]:

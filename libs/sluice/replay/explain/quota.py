@@ -6,6 +6,7 @@ from sluice.api.quantity import format_value, resource_value
 from sluice.core.flavors.eligibility import FlavorRule
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.charges import given_back
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
@@ -24,10 +25,12 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
     old = replaced_slice(state.world, workload)
     had = {} if old is None else {a.name: a for a in charged(state.world, old)}
     siblings = family_usage(state.world, workload, cq.name)
+    ended = given_back(state.world.config, workload.reclaimable)
     for pod_set in workload.record.pod_sets:
         # A slice is charged only for what it has beyond the one that it replaces (WS3).
         before = had.get(pod_set.name)
-        count = max(0, pod_set.count - (0 if before is None else before.count))
+        needed = pod_set.count - ended.get(pod_set.name, 0)
+        count = max(0, needed - (0 if before is None else before.count))
         requests = {r: a * count for r, a in pod_set.requests.items()}
         if "pods" in cq.group_of:
             requests["pods"] = count
@@ -58,7 +61,7 @@ def add_numbers(state: SchedulerState, workload: Workload, cq: ClusterQueue, rep
                         available=format_value(resource, available),
                         short=format_value(resource, max(0, amount - shared - available)),
                         shared=format_value(resource, shared),
-                        obstacle=obstacle_of(state, workload, name, pod_set) or _kept(before, fr),
+                        obstacle=obstacle_of(state, workload, name, pod_set) or _kept(old, before, fr),
                     )
                 )
 
@@ -80,10 +83,13 @@ def obstacle_of(state: SchedulerState, workload: Workload, flavor: str, pod_set:
     return FlavorRule(manifest).obstacle(pod_set)
 
 
-def _kept(before: PodSetAssignment | None, fr: FlavorResource) -> str:
-    """Return why pods of a slice may not run on a flavor: those that run keep theirs (WS5)."""
+def _kept(old: Workload | None, before: PodSetAssignment | None, fr: FlavorResource) -> str:
+    """Return why pods of a slice may not run on a flavor: those of the old one keep theirs (WS5)."""
     kept = None if before is None else before.flavors.get(fr[1])
-    return f"flavor {fr[0]}: its pods run on {kept}, and keep to it" if kept not in (None, fr[0]) else ""
+    if kept in (None, fr[0]):
+        return ""
+    have = "run on" if old is None or old.admitted_at is not None else "have reserved"
+    return f"flavor {fr[0]}: its pods {have} {kept}, and keep to it"
 
 
 __all__ = ["SHOWN", "add_numbers", "obstacle_of", "wanted_beyond"]

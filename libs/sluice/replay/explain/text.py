@@ -29,7 +29,9 @@ def plain_words(report: Report) -> Iterable[str]:
         beyond = f" beyond its slice {report.replaces}" if report.replaces else ""
         yield ""
         if report.replaces:
-            yield f"  Its slice {report.replaces} runs on meanwhile."
+            yield f"  {report.meanwhile}"
+        for name, count in report.not_needed.items():
+            yield f"  {count} of its pods of {name} can never run, as no completion is left for them."
         yield f"  What it asks for{beyond}, and what there is:"
         for n in report.numbers:
             if n.obstacle and report.note is not None:

@@ -14,6 +14,7 @@ from sluice.core.flavors.assignment import Mode
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
+from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, PENDING_EVALUATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
@@ -42,6 +43,7 @@ from .candidates import add_candidates
 from .checks import checks_of
 from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
+from .resize import running_words
 from .sandbox import Laboratory
 from .suggestions import Remedy, remedies
 from .suggestions_checks import giving_up, passing
@@ -218,7 +220,9 @@ def _single(
         report.message = f"It is not active: {note.inactive_because}."
     report.constraints = imposed(state, record)
     old = replaced_slice(state.world, workload)
-    report.replaces = "" if old is None else old.key
+    if old is not None:
+        report.replaces, report.meanwhile = old.key, running_words(state.world, old)
+        report.not_needed = dict(given_back(state.world.config, workload.reclaimable))
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if workload.assignment is None and cq is not None and not workload.finished:
         _place(state, workload, report)

@@ -58,7 +58,7 @@ def test_the_gate_counts_for_what_runs_too(elastic: bool) -> None:
     assert held(world) == 5
     world.message("a", "JobPodsReclaimable", {"pods": {"main": 2}})
     assert held(world) == consumed(world) == 3
-    assert described(world) == ["  main: 5 pods, cpu 5 of default (2 ended: charged for 3)"]
+    assert described(world) == ["  main: 5 pods, cpu 5 of default (2 need no quota: charged for 3)"]
     gate(world, False)
     assert held(world) == consumed(world) == 5
     assert described(world) == ["  main: 5 pods, cpu 5 of default"]

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from sluice.events.base import JobKey
+from sluice.replay.explain.text import plain_words
+from sluice.replay.explain.why import explain
 from sluice.replay.source import json_lines
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at
 from tests.support.elastic_cell import Cell
 from tests.unit.replay.test_tutorial import run
 
@@ -24,13 +28,13 @@ def world() -> Cell:
 
 
 def simulated(
-    world: Cell, tmp_path: Path, capsys: Any, name: str, count: int, *, elastic: bool = True
+    world: Cell, tmp_path: Path, capsys: Any, name: str, count: int, *, elastic: bool = True, more: str = ""
 ) -> str:
     job, log = tmp_path / "job.yaml", tmp_path / "log.jsonl"
     note = '{kueue.x-k8s.io/elastic-job: "true"}' if elastic else "{}"
     job.write_text(
         f"apiVersion: sluice.dev/v1alpha1\nkind: Job\nmetadata: {{name: {name}, annotations: {note}}}\n"
-        f"spec: {{queueName: q, replicas: {count}, resources: {{cpu: 1}}, command: ['true']}}\n"
+        f"spec: {{queueName: q, {more}replicas: {count}, resources: {{cpu: 1}}, command: ['true']}}\n"
     )
     with log.open("wb") as file:
         json_lines.write(world.entries(), file)
@@ -61,6 +65,54 @@ def test_growth_that_would_wait_says_what_it_lacks(world: Cell, tmp_path: Path, 
     assert "1 more needed" in out
     assert "runs on meanwhile" in out
     assert "would be admitted" in simulated(world, tmp_path, capsys, "a", 5)
+
+
+def test_a_slice_that_waits_for_its_checks_has_no_pods(tmp_path: Path, capsys: Any) -> None:
+    """Nothing runs on a reservation: neither of the job itself, nor of whom it would preempt later."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    policy = "AfterCheckPassedOrOnDemand"
+    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+    checks = {"admissionChecks": [{"name": "gpu"}]}
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    world.queue("q", 6, admissionChecksStrategy=checks, preemption=preemption)
+    world.submit("low", "q", 3, elastic=False, priority=-1)
+    world.submit("a", "q", 3)
+    world.settle()
+    (low,) = [key for key in world.scheduler.state.world.workloads if "low" in key]
+    out = simulated(world, tmp_path, capsys, "a", 5)
+    assert "which has no pods yet" in out
+    assert f"It would preempt {low}, once its admission checks allow it; until then that one keeps its" in out
+    out = simulated(world, tmp_path, capsys, "a", 9)
+    assert "keeps what it has reserved, and has no pods yet: they start when its checks say Ready: gpu" in out
+    world.checks_say(ready=True)
+    world.settle()
+    assert "until then that one runs on" in simulated(world, tmp_path, capsys, "a", 5)
+    assert "runs on meanwhile" in simulated(world, tmp_path, capsys, "a", 9)
+
+
+def test_growth_of_a_job_that_is_partly_done(tmp_path: Path, capsys: Any) -> None:
+    """What is done is not asked for again; with more completions there is more to do."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("q", 3)
+    world.submit("a", "q", 1, completions=8)
+    world.submit("plain", "q", 1, elastic=False)
+    world.settle(ready=True)
+    world.do("a", 8, 6)
+    world.settle(ready=True)
+    done = "completions: 8, "
+    out = simulated(world, tmp_path, capsys, "a", 5, more=done)
+    assert "would be admitted in q: 5 of main" in out
+    assert "would wait" in simulated(world, tmp_path, capsys, "a", 5, more="completions: 9, ")
+    world.submit("b", "q", 1, elastic=False)
+    world.settle()
+    world.scale("a", 4)
+    world.settle()
+    fold = scheduler_at(source := ListSource(world.entries()), source.end)
+    report = explain(fold.state, "a", source.end, fold.at)
+    assert (report.numbers[0].requested, report.not_needed) == ("1", {"main": 2})
+    assert "2 of its pods of main can never run" in "\n".join(plain_words(report))
 
 
 def test_fewer_pods_need_nothing(world: Cell, tmp_path: Path, capsys: Any) -> None:

@@ -208,7 +208,9 @@ def _assignment(obj: Object) -> Lines:
             f"{resource} {usage.get(resource, 0)} of {flavor}" for resource, flavor in flavors.items()
         )
         name = assigned.get("name", "main")
-        given_back = f" ({ended.get(name, 0)} ended: charged for {charged[name]})" if name in charged else ""
+        given_back = (
+            f" ({ended.get(name, 0)} need no quota: charged for {charged[name]})" if name in charged else ""
+        )
         lines.append(f"  {name}: {assigned.get('count', '?')} pods, {text}{given_back}")
     return lines
 

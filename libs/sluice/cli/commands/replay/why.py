@@ -1,12 +1,13 @@
 """`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 import yaml
 
+from sluice.api.errors import FieldError
 from sluice.cli.cell.log_options import (
     at_option,
     clock,
@@ -24,11 +25,12 @@ from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.slices.completions import left_in
 from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.submission import parse, read
+from sluice.core.slices.submission import Submission, parse, read
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event
+from sluice.events.base import Event, JobKey
 from sluice.events.ids import uid
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
@@ -42,7 +44,14 @@ from sluice.replay.explain.why import Others, explain, find
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, checks_at, configured_at, scheduler_at, variants_at
+from sluice.replay.source.time_travel import (
+    Progress,
+    checks_at,
+    configured_at,
+    fold_at,
+    scheduler_at,
+    variants_at,
+)
 
 
 @click.command()
@@ -199,15 +208,20 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
         with progress(source, "Reading", seq) as show:
             fold = scheduler_at(source, seq, progress=show)
             jobs = configured_at(source, SliceAggregator(), seq, show)
-            record = _record(filename, seq, fold, dict(jobs.priorities))
+            submission = _submission(filename)
+            record = _record(submission, filename, seq, fold, dict(jobs.priorities))
             job = f"{record.namespace}/{_job_name(record)}"
             running = resize.workload_of(fold.state, job)
             resizes = running is not None and resize.is_resize(fold.state, running, record)
             races = racing_sandbox.policy_for(fold.state, record) is not None and not resizes
             families = variants_at(source, seq, progress=show).state if races else None
+            remaining: Mapping[str, int] = {}
+            if resizes:
+                slices = fold_at(source, SliceAggregator(), seq, progress=show).state
+                remaining = left_in(slices, JobKey(job), submission)
         events: tuple[Event, ...] = (WorkloadCreated(cause=seq, workload=record),)
         if running is not None and resizes:
-            grown = resize.growth(fold.state, running, record, seq)
+            grown = resize.growth(fold.state, running, record, seq, remaining)
             if grown is None:
                 _shrinks(job, running, record, output)
                 return
@@ -246,29 +260,30 @@ def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Ite
     if outcome.reserved is None:
         yield f"{name} would wait: {_waits_for(state, record, outcome)}"
         if record.replaces is not None:
-            yield f"  Its slice {record.replaces} runs on meanwhile."
+            yield f"  {resize.running_words(state.world, state.world.workloads[record.replaces])}"
     else:
         done = "be admitted" if outcome.admitted else "have quota reserved, and wait for its admission checks"
         where = f"{outcome.reserved.cluster_queue}{_as_variant(outcome.variant)}"
         yield f"{name} would {done} in {where}: {_flavors(outcome.reserved)}"
         if record.replaces is not None:
-            yield f"  It would take the place of its slice {record.replaces}, whose pods run on."
-        yield from _later(outcome.reserved)
+            yield f"  {resize.taking_place(state.world.workloads.get(record.replaces), record.replaces)}"
+        yield from _later(state, outcome.reserved)
     for event in outcome.preempted:
         yield f"  It would preempt {event.workload} ({event.rule})."
     for variant, reserved in outcome.reserving.items():
         if variant != outcome.variant:
             where = _flavors(reserved)
             yield f"  Variant {variant} would have quota reserved, and wait for checks: {where}"
-            yield from _later(reserved)
+            yield from _later(state, reserved)
     for variant, why in outcome.waiting.items():
         yield f"  Variant {variant} would wait: {why}"
 
 
-def _later(reserved: QuotaReserved) -> Iterator[str]:
+def _later(state: SchedulerState, reserved: QuotaReserved) -> Iterator[str]:
     """Yield whom the reservation waits for, to be preempted when its checks allow it (AC6)."""
     for victim in reserved.pending_victims if reserved.preemptions_pending else ():
-        yield f"  It would preempt {victim}, once its admission checks allow it; until then that one runs on."
+        then = resize.until_then(state.world.workloads.get(victim))
+        yield f"  It would preempt {victim}, once its admission checks allow it; until then that one {then}."
 
 
 def _as_variant(variant: str) -> str:
@@ -293,9 +308,7 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
     return ": ".join(filter(None, (outcome.reason or PENDING_EVALUATION, outcome.message)))
 
 
-def _record(
-    filename: Path, seq: int, fold: Fold[SchedulerState], priorities: dict[str, int]
-) -> WorkloadRecord:
+def _submission(filename: Path) -> Submission:
     try:
         manifest = yaml.safe_load(filename.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -305,18 +318,25 @@ def _record(
     metadata = manifest.get("metadata") or {}
     namespace, name = metadata.get("namespace") or "default", str(metadata.get("name", ""))
     submission = parse(msgspec.json.encode(manifest), namespace, name)
-    request = (
-        submission
-        if isinstance(submission, tuple)
-        else read(submission, fold.state.world.config.feature_gates)
-    )
+    if isinstance(submission, tuple):
+        raise _invalid(filename, submission)
+    return submission
+
+
+def _invalid(filename: Path, errors: Sequence[FieldError]) -> CliError:
+    lines = [f"{filename} is invalid:", *(f"* {error}" for error in errors)]
+    return CliError("\n".join(lines), exit_code=EXIT_USAGE)
+
+
+def _record(
+    submission: Submission, filename: Path, seq: int, fold: Fold[SchedulerState], priorities: dict[str, int]
+) -> WorkloadRecord:
+    request = read(submission, fold.state.world.config.feature_gates)
     if isinstance(request, tuple):
-        raise CliError(
-            "\n".join([f"{filename} is invalid:", *(f"* {error}" for error in request)]), exit_code=EXIT_USAGE
-        )
+        raise _invalid(filename, request)
     return WorkloadRecord(
-        namespace=namespace,
-        name=f"job-{name}-simulated",
+        namespace=request.namespace,
+        name=f"job-{request.name}-simulated",
         uid=uid(seq + 1),
         queue_name=request.queue_name,
         created_at=fold.at,

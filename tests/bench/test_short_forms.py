@@ -18,8 +18,8 @@ import pytest
 import structlog
 
 from sluice.log.runtime import gc_tuning
-from tests.e2e.conftest import sluice
 from tests.support import system
+from tests.support.command import sluice
 from tests.support.forked import spawn
 
 from . import (

@@ -1,62 +1,12 @@
 """One running cell for a module (server, api, scheduler, slice-aggregator), and the command against it."""
 
-import contextlib
-import io
-import json
-import os
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-from unittest.mock import patch
+from collections.abc import Iterator
 
 import pytest
 
-from sluice.cli.main import main
+from tests.support.command import Sluice, sluice
 from tests.support.system import System
 from tests.support.waiting import wait_until
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one call of the command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    def ok(self) -> "Said":
-        assert self.code == 0, f"exit {self.code}\n{self.out}\n{self.err}"
-        return self
-
-
-def sluice(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Said:
-    """Run the command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    given = io.TextIOWrapper(io.BytesIO(stdin.encode()))
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        patch.object(sys, "stdin", given),
-        patch.dict(os.environ, env or {}),
-    ):
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-    return Said(code, out.getvalue(), err.getvalue())
-
-
-Sluice = Callable[..., Said]
 
 
 def all_lead(system: System) -> bool:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.command import Sluice
 from tests.support.node import installed
 from tests.support.system import ROOT, System
 from tests.support.waiting import wait_until
-
-from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 

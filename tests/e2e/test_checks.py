@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.check_controllers import Controller, Request, approve, silent
+from tests.support.command import Said, sluice
 from tests.support.objects import priority_class
 from tests.support.system import System
 from tests.support.waiting import wait_until
-
-from .conftest import Said, sluice
 
 pytestmark = pytest.mark.nats
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.support.check_controllers import Controller, silent
+from tests.support.command import sluice
 from tests.support.objects import kueue_object
 from tests.support.system import ROOT, System
 from tests.support.waiting import stays_so, wait_until
 
-from .conftest import all_lead, sluice
+from .conftest import all_lead
 
 pytestmark = pytest.mark.nats
 

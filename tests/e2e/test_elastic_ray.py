@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
+from tests.support.command import Sluice
 from tests.support.system import System
 from tests.support.waiting import wait_until
-
-from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 

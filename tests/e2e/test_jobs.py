@@ -9,9 +9,10 @@ import threading
 import nats
 import pytest
 
+from tests.support.command import sluice
 from tests.support.waiting import wait_until
 
-from .conftest import queue_yaml, sluice
+from .conftest import queue_yaml
 
 pytestmark = pytest.mark.nats
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.command import Sluice
 from tests.support.waiting import wait_until
-
-from .conftest import Sluice
 
 pytestmark = pytest.mark.nats
 

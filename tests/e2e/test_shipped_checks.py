@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.command import Said, sluice
 from tests.support.system import ROOT, System
 from tests.support.waiting import wait_until
-
-from .conftest import Said, sluice
 
 pytestmark = pytest.mark.nats
 

@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from sluice.cli.commands.cell.supervisor import is_running
+from tests.support.command import sluice
 from tests.support.waiting import wait_until
 
-from .conftest import queue_yaml, sluice
+from .conftest import queue_yaml
 
 pytestmark = pytest.mark.nats
 

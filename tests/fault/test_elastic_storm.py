@@ -17,7 +17,7 @@ import pytest
 
 from sluice.log.nats.blocking import read_all
 from sluice.sdk import AsyncClient
-from tests.e2e.conftest import sluice
+from tests.support.command import sluice
 from tests.support.log_check import wrong_with
 from tests.support.system import Service, System
 

@@ -341,8 +341,13 @@ def _left_behind(usage: Usage, kind: str, namespace: str, name: str) -> Iterator
             who = "1 workload of it runs on" if admitted == 1 else f"{admitted} workloads of it run on"
             yield f"{who}; once stopped, none gets quota until there is a LocalQueue of this name again"
         if reserving:
-            who = "1 workload of it has" if reserving == 1 else f"{reserving} workloads of it have"
-            yield f"{who} quota and is not admitted: the quota is given up, with what checks have said"
+            one = reserving == 1
+            who = (
+                "1 workload of it has quota and is"
+                if one
+                else f"{reserving} workloads of it have quota and are"
+            )
+            yield f"{who} not admitted: the quota is given up, with what checks have said"
     if kind == "WorkloadPriorityClass" and (count := usage.of_priority_class(name)):
         who = "1 workload uses it and keeps its" if count == 1 else f"{count} workloads use it and keep their"
         yield f"{who} priority, but a job that names it is refused until there is one of this name again"

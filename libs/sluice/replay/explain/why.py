@@ -21,7 +21,7 @@ from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import backs_off, parent_holds
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
-from sluice.events.base import Micros
+from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import rfc3339
 from sluice.replay.source.errors import UnknownWorkloadError
 from sluice.replay.views.pending_preemptions import (
@@ -147,6 +147,10 @@ def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
         if best is not None:
             report.phase, report.rule = phase, best.rule
             report.message = f"Its variant {_called(best)} is the one."
+            if phase == "Admitted" and (
+                note := _not_running(state.world.workloads[WorkloadKey(best.workload)])
+            ):
+                report.message += f" {note.rstrip()}"
             if phase != "Admitted":
                 report.message += f" {best.message}"
             if phase == "QuotaReserved":
@@ -307,7 +311,8 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.evicted_at is not None:
         return "Evicted", f"It was evicted ({workload.evicted_reason}) and has not stopped yet."
     if workload.admitted_at is not None:
-        return "Admitted", f"It is not pending: it was admitted. {victim_words(world, workload)}".rstrip()
+        said = f"It is not pending: it was admitted. {_not_running(workload)}{victim_words(world, workload)}"
+        return "Admitted", said.rstrip()
     if workload.assignment is not None:
         claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
         sibling = leaving_sibling(world, workload)
@@ -339,6 +344,13 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
+
+
+def _not_running(workload: Workload) -> str:
+    """Return that nobody has said yet that its pods run, "" when somebody has."""
+    if workload.pods_ready_at is not None or workload.pods_lost_at is not None:
+        return ""
+    return "An executor has to take it, and none has said yet that its pods run (see `sluice get agents`). "
 
 
 def _kept_out(state: SchedulerState, workload: Workload) -> str:

@@ -266,3 +266,18 @@ def test_what_forbids_the_preemption_is_named_and_not_the_gate():
 
 def first_blocked(world: FamilyWorld) -> int:
     return next(seq for seq, _, event in world.history if isinstance(event, BlockedOnPreemptionGates))
+
+
+def test_who_was_admitted_and_not_taken_is_told_so():
+    """Also of a family; once its pods are ready there is nothing to wait for."""
+    for policy in ({}, None):
+        world = cell(cluster_queue({"res": 1}, *([policy] if policy is not None else [])))
+        world.submit("a")
+        world.settle_all()
+        state = world.services["scheduler"].state
+        said = explain(state, "a", len(world.log), world.now, help_=False)
+        assert "An executor has to take it" in said.message
+        world.report("a", "JobPodsReady", executor="x")
+        world.settle_all()
+        said = explain(state, "a", len(world.log), world.now, help_=False)
+        assert "executor" not in said.message

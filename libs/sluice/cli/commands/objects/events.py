@@ -7,6 +7,7 @@ import click
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
+from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.event_text import describe
 from sluice.cli.kit.resources import resource_named
@@ -24,11 +25,17 @@ COLUMNS = (
 )
 
 
+_WORKLOADS = ("Workload", "Variant", "Slice")
+"""Kinds under which people know workloads."""
+
+
 def _detail(entry: Object) -> str:
     event = entry["event"]
     whose = event.get("workload", "")
     # A preemptor's history has whom it preempted.
-    other = f"{whose} " if event.get("type") == "Preempted" and whose != entry["workload"] else ""
+    # Likewise a slice's has the further one that was withdrawn.
+    told = event.get("type") in ("Preempted", "WorkloadSliceWithdrawn")
+    other = f"{whose} " if told and whose != entry["workload"] else ""
     return f"{other}{describe(event)}"
 
 
@@ -54,17 +61,25 @@ def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit
     """
     word, name = _target(arguments)
     resource = resource_named(word)
-    if resource.kind not in ("Job", "Workload"):
-        raise CliError("events are kept of jobs and workloads", hint="`sluice log tail MATCH` finds others.")
+    if resource.kind not in ("Job", *_WORKLOADS):
+        raise CliError(
+            "events are kept of jobs and workloads, variants and slices among them",
+            hint="`sluice log tail MATCH` finds others.",
+        )
 
     async def work(api: Api) -> None:
-        if await api.get(resource.kind, name, namespace) is None:
+        obj = await api.get(resource.kind, name, namespace)
+        if obj is None:
             raise await not_found(api, resource, name, namespace)
-        request = HistoryRequest(kind=resource.kind, name=name, namespace=namespace, limit=limit)
-        found = await api.history(request)
+        kind = "Workload" if resource.kind in _WORKLOADS else resource.kind
+        found = await api.history(HistoryRequest(kind=kind, name=name, namespace=namespace, limit=limit))
         # What has no event of its own is a second word on the one before, for `describe`.
         items = [entry for entry in found.items if entry["event"]]
-        click.echo("\n".join(render(items, COLUMNS)))
+        if items:
+            click.echo("\n".join(render(items, COLUMNS)))
+        else:
+            said = dig(obj, "status", "message")
+            click.echo(f"No workload was made of it, so there are no events{f': {said}' if said else ''}.")
 
     run(ctx, work)
 

@@ -24,6 +24,7 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 from sluice.replay.views.pending_preemptions import at_hand, imposed
+from sluice.replay.views.queues import queue_of
 
 from .activity import activate_command
 from .sandbox import Laboratory, applied_queue, with_quota
@@ -77,7 +78,9 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
     if not workload.active:
         found += _activation(laboratory, state, workload)
     found += _constraints(laboratory, state, workload)
-    for kind, text, events in outside_changes(state, workload, cq):
+    # What is held back is in no queue, and waits for one all the same.
+    meant = state.world.cluster_queues.get(queue_of(state, workload))
+    for kind, text, events in outside_changes(state, workload, meant):
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
         found += _if(laboratory, key, kind, text, *events)

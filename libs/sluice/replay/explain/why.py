@@ -36,7 +36,7 @@ from sluice.replay.views.pending_preemptions import (
     used,
     victim_words,
 )
-from sluice.replay.views.queues import phase_of
+from sluice.replay.views.queues import phase_of, queue_of, waiting_in
 
 from .activity import deactivated_words, queue_words
 from .candidates import add_candidates
@@ -201,16 +201,11 @@ def _blank(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> R
         seq=seq,
         at=rfc3339(at),
         phase=phase_of(workload),
-        cluster_queue=workload.cluster_queue or _queue_of(state, workload),
+        cluster_queue=queue_of(state, workload),
         local_queue=f"{record.namespace}/{record.queue_name}",
         rule="",
         message="",
     )
-
-
-def _queue_of(state: SchedulerState, workload: Workload) -> str:
-    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
-    return "" if local is None else local.cluster_queue
 
 
 def _single(
@@ -227,14 +222,17 @@ def _single(
     if old is not None:
         report.replaces, report.meanwhile = old.key, running_words(state.world, old)
         report.not_needed = dict(given_back(state.world.config, workload.reclaimable))
-    cq = state.world.cluster_queues.get(workload.cluster_queue)
-    if workload.assignment is None and cq is not None and not workload.finished:
+    cq = state.world.cluster_queues.get(report.cluster_queue)
+    queues = workload.active and workload.key not in state.world.families
+    if workload.assignment is None and cq is not None and queues and not workload.finished:
         _place(state, workload, report)
         add_numbers(state, workload, cq, report)
         but = ""
         if workload.peers is not None and not report.rule:
             but = _verdict(state, workload, cq, report)
-        add_candidates(state, workload, cq, report, but=but)
+        if workload.cluster_queue:
+            # Else it is in no queue, and preempts nobody however things stand.
+            add_candidates(state, workload, cq, report, but=but)
         _claims(state, workload, cq, report)
     if workload.preemptions:
         report.claims.append(claim_of(state.world, workload))
@@ -365,13 +363,10 @@ def _kept_out(state: SchedulerState, workload: Workload) -> str:
 
 
 def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
-    queue = state.pending.queues.get(workload.cluster_queue)
-    if queue is None or workload.peers is None:
-        return
     # A place is a job's, which its variants have together (CA6); one that has quota does not wait.
     mine = workload.record.parent or workload.key
     places: dict[str, int] = {}
-    for other in queue.in_order():
+    for other in waiting_in(state, report.cluster_queue):
         job = other.record.parent or other.key
         if job in places or any(v.assignment is not None for v in state.world.families.get(job, {}).values()):
             continue

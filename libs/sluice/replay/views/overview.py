@@ -256,9 +256,7 @@ def _node(source: Source, seq: int, snapshots: bool, name: str, progress: Progre
     found: Plain = {}
     queue = state.world.cluster_queues.get(name)
     if queue is not None:
-        waiting = state.pending.queues.get(name)
-        known = queue_summary(state, queue)
-        order = [] if waiting is None else order_of(waiting)
+        known, order = queue_summary(state, queue), order_of(state, name)
         found["ClusterQueue"] = {name: {"path": known["path"], "quota": known["quota"], "queue": order}}
     nodes = {node.name: node for q in state.world.cluster_queues.values() for node in q.node.path_to_root()}
     node = nodes.get(name)

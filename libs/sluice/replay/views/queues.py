@@ -4,15 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.api.quantity import format_value
-from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.tree import Node
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
 from sluice.core.world.model import ClusterQueue
+from sluice.core.world.queue_order import queue_order_timestamp
+from sluice.core.world.variants import is_parent, parent_holds, queue_identity, queue_time
 from sluice.core.world.workload import Workload
+from sluice.events.base import Micros
 
 from .pending_preemptions import used as in_use
 
-__all__ = ["amounts", "node_quota", "order_of", "phase_of", "queue_summary"]
+__all__ = ["amounts", "node_quota", "order_of", "phase_of", "queue_of", "queue_summary", "waiting_in"]
 
 
 def phase_of(workload: Workload) -> str:
@@ -77,6 +80,47 @@ def node_quota(node: Node) -> dict[str, Any]:
     }
 
 
-def order_of(queue: PendingQueue) -> list[str]:
+def order_of(state: SchedulerState, cluster_queue: str) -> list[str]:
     """Return the keys of the pending workloads, in the order of the queue."""
-    return [workload.key for workload in queue.in_order()]
+    return [workload.key for workload in waiting_in(state, cluster_queue)]
+
+
+def queue_of(state: SchedulerState, workload: Workload) -> str:
+    """Return the cluster queue that it is charged in, or that its local queue leads to; '' if none."""
+    local = state.world.local_queues.get(f"{workload.record.namespace}/{workload.record.queue_name}")
+    return workload.cluster_queue or ("" if local is None else local.cluster_queue)
+
+
+def waiting_in(state: SchedulerState, cluster_queue: str) -> list[Workload]:
+    """Return all that wait for quota of a cluster queue, in its order (SC1).
+
+    Whoever is held back after an eviction, or by a local queue that is stopped, is in no queue, and has its
+    place all the same, as `sluice.core.views` says it.
+    """
+    queue = state.pending.queues.get(cluster_queue)
+    queued = [] if queue is None else list(queue.in_order())
+    held = [w for w in state.world.workloads.values() if _is_held(state, w, cluster_queue)]
+    if not held:
+        return queued
+    # Preemptors that wait come first, whatever their rank.
+    first = 0 if queue is None or queue.strict else len(queue.waiting)
+    return [*queued[:first], *sorted([*queued[first:], *held], key=lambda w: _rank(state, w))]
+
+
+def _is_held(state: SchedulerState, workload: Workload, cluster_queue: str) -> bool:
+    """Does it wait for quota of this cluster queue, without being queued?"""
+    if workload.peers is not None or workload.assignment is not None:
+        return False
+    if workload.finished or not workload.active or queue_of(state, workload) != cluster_queue:
+        return False
+    if GATED_BY_ANNOTATION in workload.record.annotations:
+        return False
+    world, cq = state.world, state.world.cluster_queues.get(cluster_queue)
+    if workload.record.parent is not None:
+        return not parent_holds(world, workload)
+    return workload.key not in world.families and (cq is None or not is_parent(world.config, workload, cq))
+
+
+def _rank(state: SchedulerState, workload: Workload) -> tuple[int, Micros, str]:
+    time = queue_time(workload, queue_order_timestamp(workload, state.world.config))
+    return (-workload.priority, time, queue_identity(workload))

@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 
 from sluice.cli.commands.replay.why import told
+from sluice.core.views.present.pending import position
+from sluice.events.base import WorkloadKey
 from sluice.events.ids import uid
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.replay.explain.sandbox import Laboratory
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
-from sluice.replay.source.time_travel import scheduler_at
+from sluice.replay.source.time_travel import cell_at, scheduler_at
 from tests.support.checked_cell import CheckedCell, checked_cell
+from tests.support.family_world import cluster_queue, local_queue
 from tests.unit.replay.lint.test_invariants import events_of
 from tests.unit.replay.simulate.test_what_if import claiming
 
@@ -118,3 +121,59 @@ def test_a_pending_preemption_names_the_victim() -> None:
     text = simulated(source, before - 1, priority=1_000)
     assert "have quota reserved, and wait for its admission checks" in text
     assert f"would preempt {victim}, once its admission checks allow it" in text
+
+
+@pytest.mark.parametrize("races", [False, True], ids=["plain", "variants"])
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_who_is_drained_is_told_what_resumes_it_and_its_place(kind: str, policy: str, races: bool) -> None:
+    """Whoever waits behind a stop learns what ends it, and is where `get jobs` shows it."""
+    cell = checked_cell()
+
+    def queue(stop: str) -> None:
+        spec: dict[str, Any] = {"stopPolicy": stop} if kind == "ClusterQueue" else {}
+        cell.apply(cluster_queue({"default": 3}, policy=None if races else {}, **spec))
+        local = local_queue()
+        if kind == "LocalQueue":
+            local["spec"]["stopPolicy"] = stop
+        cell.apply(local)
+
+    queue("None")
+    cell.settle()
+    cell.submit("first")
+    cell.submit("second")
+    cell.settle_all()
+    queue(policy)
+    cell.settle_all()
+    cell.submit("third")
+    cell.settle_all()
+    names = ["first", "second", "third"] if policy == "HoldAndDrain" else ["third"]
+    source = ListSource(cell.log)
+    fold, view = scheduler_at(source, source.end), cell_at(source, source.end).state.view
+    for place, name in enumerate(names, 1):
+        report = explain(fold.state, name, source.end, fold.at)
+        for told_of in report.variants or [report]:
+            assert (told_of.position, told_of.queue_size) == (place, len(names)), name
+            assert position(view, view.workloads[WorkloadKey(told_of.workload)]) == place, name
+            assert told_of.numbers, "what it asks for"
+        resumed = "resuming main" if kind == "ClusterQueue" else "resuming LocalQueue default/main"
+        assert [remedy.text.startswith(resumed) for remedy in report.remedies] == [True], name
+
+
+def test_who_is_held_back_after_a_retry_has_its_place() -> None:
+    """It queues again by the time of its eviction, so whoever comes before that is before it."""
+    cell = waiting_cell()
+    cell.submit("x", cpu=9)
+    cell.settle_all()
+    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300)
+    cell.settle_all()
+    cell.submit("y", cpu=9)
+    cell.settle_all()
+    source = ListSource(cell.log)
+    fold, view = scheduler_at(source, source.end), cell_at(source, source.end).state.view
+    places = {}
+    for name in ("w", "y"):
+        report = explain(fold.state, name, source.end, fold.at)
+        places[name] = report.position
+        assert position(view, view.workloads[WorkloadKey(report.workload)]) == report.position
+    assert places == {"w": 1, "y": 2}

@@ -343,6 +343,37 @@ def test_migrations_are_moves_to_a_better_variant() -> None:
     assert lines[3].endswith("res  Deactivated")
 
 
+def moving_when_the_queue_is_edited() -> FamilyWorld:
+    """Return a cell in which `a` leaves od for res, and its queue is edited so that od comes first."""
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
+    for name in ("first", "a"):
+        world.submit(name)
+        world.settle_all()
+    world.report("first", "JobFinished", success=True)
+    world.settle()
+    world.apply(cluster_queue({"od": 1, "res": 1, "spot": 1}))
+    world.settle()
+    return world
+
+
+def test_a_variant_that_has_to_stop_says_why_and_not_that_it_has_quota() -> None:
+    """And those that are switched off say for what they were, whatever has been edited since."""
+    world = moving_when_the_queue_is_edited()
+    lines = {line.split()[1].rpartition("-variant-")[2].split("-")[0]: line for line in tree_of(world, "a")}
+    assert "Evicted  being stopped: Evicted to accommodate" in lines["od"]
+    assert "Quota reserved" not in lines["od"]
+    assert "Inactive  Variant Workload deactivated due to being lower priority than" in lines["spot"]
+    world.settle_all()
+    after = [line for line in tree_of(world, "a") if "Inactive" in line]
+    assert after
+    assert all("Variant Workload deactivated due to" in line for line in after)
+
+
+def tree_of(world: FamilyWorld, name: str) -> list[str]:
+    """Return what `describe job` says of the variants."""
+    return [line for line in _family(parent_of_job(world, name)) if "──" in line]
+
+
 def parent_of_job(world: FamilyWorld, name: str) -> dict[str, Any]:
     api = shown(world)
     (key,) = api.view.jobs[JobKey(f"default/{name}")].workloads

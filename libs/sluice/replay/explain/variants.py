@@ -39,7 +39,15 @@ def _note(
     found = VariantNote(variant.name, list(variant.record.allowed_flavors), variant.active)
     wanted = next((w for w in policy.wanted if w.name == variant.name), None) if policy is not None else None
     if not variant.active and policy is not None:
-        found.inactive_because = desired(family, policy, variant, at)[1]
+        active, found.inactive_because = desired(family, policy, variant, at)
+        if active:
+            # A reason to switch it on, and none for being off: it is looked at again when that is over.
+            settling = [other.name for other in family.ordered() if other.is_settling]
+            found.inactive_because = (
+                f"whether it races again is decided when {' and '.join(settling)} has stopped"
+                if settling
+                else "it is about to be activated"
+            )
         if variant.failed:
             found.inactive_because = f"{variant.failed}: {variant.failed_message}"
         if wanted is not None and wanted.create_delay_s and family.running is None:

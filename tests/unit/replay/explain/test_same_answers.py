@@ -192,3 +192,17 @@ def test_who_may_not_be_preempted_beside_borrowing_is_told_so() -> None:
     report = explain(fold.state, "big", source.end, fold.at)
     assert [c.allowed for c in report.candidates] == [False]
     assert "borrowWithinCohort is Never" in report.candidates[0].why
+
+
+def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> None:
+    """While its job moves, nobody is admitted: who is off is looked at again when that is over."""
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
+    for name in ("first", "a"):
+        world.submit(name)
+        world.settle_all()
+    world.report("first", "JobFinished", success=True)
+    world.settle()
+    *_, od, spot = explained(world, "a").variants
+    assert (od.phase, spot.phase) == ("Evicted", "Deactivated")
+    assert spot.message == "It is not active: whether it races again is decided when od has stopped."
+    assert "no other Variant" not in text_of(explained(world, "a"))

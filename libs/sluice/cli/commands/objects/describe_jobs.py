@@ -157,14 +157,23 @@ def _family(obj: Object) -> Lines:
         like: Object = {"spec": {"active": variant.get("active", True)}, "status": variant}
         state = workload_status(like)
         names = ",".join(variant.get("resourceFlavors", ()))
-        waits = state in ("Pending", "Evicted", "Inactive")
-        kind = "Admitted" if state == "QuotaReserved" else "QuotaReserved" if waits else ""
+        # Who has been evicted has its quota until it has stopped: that it has it is not what matters.
+        kind = _TELLING.get(state, "")
         # Who is switched off for good says why: its check was rejected, or its time is up.
         ended = is_true(like, "DeactivationTarget") and state == "Inactive"
         why = str(condition(like, "DeactivationTarget" if ended else kind).get("message", ""))
-        why = without_other_flavors(why)
+        why = ("being stopped: " if state == "Evicted" and why else "") + without_other_flavors(why)
         lines.append(f"  {branch} {variant['name']}  [{names}]  {state}" + (f"  {why}" if why else ""))
     return ["Variants:", *lines]
+
+
+_TELLING = {
+    "Pending": "QuotaReserved",
+    "Inactive": "QuotaReserved",
+    "QuotaReserved": "Admitted",
+    "Evicted": "Evicted",
+}
+"""Phase of a variant -> the condition that says why."""
 
 
 def _migrations(obj: Object) -> Lines:

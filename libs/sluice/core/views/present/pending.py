@@ -44,6 +44,10 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
     if workload.parent and derived is None:
         return _family_pending(view, workload)
     if derived is not None:
+        own = workload.pending
+        if derived[0] == DEACTIVATED and own is not None and own.reason == DEACTIVATED:
+            # It was switched off for that, whatever has happened to its queue since.
+            return (own.reason, own.message)
         if recorded is not None and recorded.reason == derived[0]:
             return (recorded.reason, recorded.message)
         return _delayed(view, workload) or derived

@@ -6,6 +6,7 @@ from sluice.cli.commands.objects.describe_jobs import _family, _migrations, work
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
 from sluice.cli.kit.columns import job_position, position, variant_gate, workload_status
 from sluice.core.views.present.times import timestamp
+from sluice.core.views.totals import MIGRATED
 from sluice.events.base import JobKey
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
@@ -367,6 +368,19 @@ def test_a_variant_that_has_to_stop_says_why_and_not_that_it_has_quota() -> None
     after = [line for line in tree_of(world, "a") if "Inactive" in line]
     assert after
     assert all("Variant Workload deactivated due to" in line for line in after)
+
+
+def test_nobody_has_moved_who_goes_on_where_it_was() -> None:
+    """What it was to move to was given up before it ran: that was a stop."""
+    world = moving_when_the_queue_is_edited()
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    status = parent_of_job(world, "a")["status"]
+    assert "migrations" not in status
+    stops = [(one["reason"], one["from"], one.get("to")) for one in status["stops"]]
+    assert stops == [("FlavorMigration", "od", "od")]
+    totals = shown(world).view.totals
+    assert not [key for key in totals if key[0] == MIGRATED]
 
 
 def tree_of(world: FamilyWorld, name: str) -> list[str]:

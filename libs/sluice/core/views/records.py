@@ -148,8 +148,11 @@ class Migration(NamedTuple):
 
     @property
     def is_move(self) -> bool:
-        """Was it stopped to move to a better variant (CA10), and not by others, a check or a person?"""
-        return self.reason == FLAVOR_MIGRATION
+        """Was it stopped to move to a better variant (CA10), and not by others, a check or a person?
+
+        Who goes on where it was has not moved: the better one was given up before it ran.
+        """
+        return self.reason == FLAVOR_MIGRATION and self.target != self.source
 
 
 class PendingReason(NamedTuple):

@@ -10,7 +10,7 @@ from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PREEMPTE
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted, Evicted, Preempted
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
+from sluice.events.slices import JobResumed, WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.events.variants import VariantCreated
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
@@ -18,7 +18,7 @@ from sluice.replay.source.time_travel import Progress
 from .invariants import Violation
 
 THRASHING = 3
-"""Evictions of one job after which it is reported."""
+"""Stops of one job that ran after which it is reported."""
 SHOWN = 5
 
 RULES = {
@@ -39,6 +39,8 @@ class _Life:
     """The workload that was admitted last, of a job that grows its newest slice."""
     since: Micros | None = None
     """When the job began to run."""
+    dispatched: bool = False
+    """It was really told to run: else nothing began, and nothing is lost."""
     lost_us: int = 0
 
 
@@ -62,7 +64,10 @@ class _Finder:
             case Admitted():
                 life = self._life(event.workload)
                 life.running = event.workload
-                life.since = at if life.since is None else life.since
+                if life.since is None:
+                    life.since, life.dispatched = at, False
+            case JobResumed():
+                self._life(event.workload).dispatched = True
             case Evicted():
                 self._stopped(event, seq, at)
             case WorkloadFinished() | WorkloadDeleted():
@@ -78,7 +83,7 @@ class _Finder:
         life = self._life(event.workload)
         if life.since is None or life.running != event.workload:
             return
-        if event.reason != DEACTIVATED or event.underlying_cause:
+        if life.dispatched and (event.reason != DEACTIVATED or event.underlying_cause):
             life.evictions.append((seq, at, event.reason))
             life.lost_us += at - life.since
         life.running = life.since = None

@@ -21,7 +21,7 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
     WorkloadsParked,
 )
-from sluice.events.slices import ReclaimablePodsUpdated, Rejected, WorkloadCreated
+from sluice.events.slices import JobResumed, ReclaimablePodsUpdated, Rejected, WorkloadCreated
 from sluice.events.variants import (
     ParentAdmitted,
     ParentMarked,
@@ -509,7 +509,8 @@ def test_loops_and_thrashing_are_found_and_explained():
     seq, event = first(entries, Preempted)
     _, evicted = first(entries, Evicted)
     back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
-    again = (msgspec.structs.replace(first(entries, Admitted)[1], workload=evicted.workload), evicted)
+    begun = msgspec.structs.replace(first(entries, Admitted)[1], workload=evicted.workload)
+    again = (begun, msgspec.structs.replace(first(entries, JobResumed)[1], workload=begun.workload), evicted)
     looped = followed(entries, event, back)
     thrashed = followed(entries, event, *again, *again, *again)
 

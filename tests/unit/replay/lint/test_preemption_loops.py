@@ -2,9 +2,15 @@
 
 import pytest
 
-from sluice.events.base import Event, WorkloadKey
+from sluice.events.base import Event, JobKey, WorkloadKey
 from sluice.events.scheduler import Admitted, Evicted
-from sluice.events.slices import JobReference, WorkloadCreated, WorkloadDeleted, WorkloadRecord
+from sluice.events.slices import (
+    JobReference,
+    JobResumed,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadRecord,
+)
 from sluice.replay.lint.preemption_loops import _advice, _Finder
 
 
@@ -39,15 +45,21 @@ def admitted(name: str) -> Admitted:
     return Admitted(cause=0, workload=WorkloadKey(f"default/{name}"))
 
 
+def resumed() -> JobResumed:
+    return JobResumed(cause=0, job=JobKey("default/a"), workload=WorkloadKey("default/one"), attempt=1)
+
+
 def evicted(name: str, reason: str = "Preempted", why: str = "") -> Evicted:
     return Evicted(cause=0, workload=WorkloadKey(f"default/{name}"), reason=reason, underlying_cause=why)
 
 
-def told(*events: Event) -> list[str]:
-    """Return the warnings of a log in which these happen, one a second."""
+def told(*events: Event, dispatched: bool = True) -> list[str]:
+    """Return the warnings of a log in which these happen, one a second; what is admitted is told to run."""
     finder = _Finder()
     for seq, event in enumerate((made("one"), made("two"), made("three"), *events), 1):
         finder.take(event, seq, seq * 1_000_000)
+        if dispatched and isinstance(event, Admitted):
+            finder.take(resumed(), seq, seq * 1_000_000)
     return [violation.text for violation in finder.thrashing()]
 
 
@@ -74,3 +86,12 @@ def test_what_ended_otherwise_runs_no_more() -> None:
     exchanged = [admitted("one"), WorkloadDeleted(cause=0, workload=WorkloadKey("default/one"))]
     (text,) = told(*exchanged, *[admitted("two"), evicted("two")] * 3)
     assert "it had run for 3.0 s" in text
+
+
+def test_what_was_never_dispatched_was_not_stopped() -> None:
+    """Admitted and given up before anybody was told to run it, also right after an attempt that ran."""
+    given_up = [admitted("two"), evicted("two")]
+    assert not told(*given_up * 3, dispatched=False)
+    assert not told(admitted("one"), resumed(), evicted("one"), *given_up * 3, dispatched=False)
+    late = [admitted("one"), evicted("one"), resumed()]
+    assert not told(*late * 3, dispatched=False), "what is dispatched after it was stopped is taken back"

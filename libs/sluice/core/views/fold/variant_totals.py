@@ -29,6 +29,8 @@ from sluice.events.variants import (
     VariantDeleted,
 )
 
+from .variants import flavors_of
+
 
 def _admitted(state: State, event: Admitted, _at: Micros) -> None:
     workload = state.workloads.get(event.workload)
@@ -55,7 +57,7 @@ def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
     parent = state.workloads.get(event.workload)
     if parent is not None and parent.migrations:
         last = parent.migrations[-1]
-        if last.admitted_at is None and last.is_move:
+        if last.admitted_at is None and last._replace(target=flavors_of(event)).is_move:
             count(state.totals, MIGRATED, event.cluster_queue)
 
 

@@ -82,11 +82,12 @@ def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None
     if workload.migrations:
         last = workload.migrations[-1]
         if last.admitted_at is None:
-            moved = last._replace(target=_flavors(event), variant=event.variant, admitted_at=at)
+            moved = last._replace(target=flavors_of(event), variant=event.variant, admitted_at=at)
             workload.migrations = (*workload.migrations[:-1], moved)
 
 
-def _flavors(event: ParentAdmitted) -> str:
+def flavors_of(event: ParentAdmitted) -> str:
+    """Return the flavors of an admission, in order of first use: `a,b`."""
     found = dict.fromkeys(flavor for assigned in event.pod_sets for flavor in assigned.flavors.values())
     return ",".join(found)
 
@@ -209,4 +210,4 @@ VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     VariantUpdated: _updated,
 }
 
-__all__ = ["VARIANT_FOLDS"]
+__all__ = ["VARIANT_FOLDS", "flavors_of"]

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from sluice.core.views import View, why_pending
-from sluice.events.base import WorkloadKey
+from sluice.core.views.present.times import timestamp
+from sluice.core.workload.pending_reasons import BEHIND
+from sluice.events.base import JobKey, WorkloadKey
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
@@ -15,6 +17,7 @@ from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
+from tests.unit.replay.lint.test_invariants import CLASSES
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
 
@@ -206,3 +209,19 @@ def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> Non
     assert (od.phase, spot.phase) == ("Evicted", "Deactivated")
     assert spot.message == "It is not active: whether it races again is decided when od has stopped."
     assert "no other Variant" not in text_of(explained(world, "a"))
+
+
+def test_a_verdict_that_names_a_preemption_says_when_it_was_so() -> None:
+    """Nobody looks again when that is over, so it must not read as if it went on."""
+    levels = {"withinClusterQueue": "LowerPriority"}
+    world = cell(cluster_queue({"res": 1}, {}, preemption=levels), *CLASSES)
+    world.submit("low", priority_class="low")
+    world.settle_all()
+    for name in ("one", "two"):
+        world.submit(name, priority_class="high")
+        world.settle()
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, world.now)
+    (two,) = view.jobs[JobKey("default/two")].workloads.values()
+    assert why_pending(view, two)[1] == f"{BEHIND} (said at {timestamp(world.now)})"

@@ -8,6 +8,7 @@ from sluice.core.views.records import PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
+    BEHIND,
     MISCONFIGURED,
     ON_HOLD,
     PENDING_EVALUATION,
@@ -20,6 +21,7 @@ from sluice.core.world.queue_order import effective_priority
 from sluice.events.base import Micros, WorkloadKey
 
 from .phase import WorkloadPhase, workload_phase
+from .times import timestamp
 from .unadmitted import reserving, why_unadmitted
 
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
@@ -53,6 +55,9 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return _delayed(view, workload) or derived
     if recorded is None or recorded.reason in _ALWAYS_DERIVED:
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    if recorded.message == BEHIND:
+        # Nobody is looked at when that preemption is over, unless something becomes free that could help.
+        return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
 
 

@@ -1,6 +1,7 @@
 """Facts and words about one workload, without the world around it."""
 
 __all__ = [
+    "additions",
     "admission_checks",
     "charges",
     "equivalence",

@@ -124,7 +124,7 @@ def _mutants(arguments: Sequence[str]) -> int:
     parser.add_argument("--random", type=int, default=0, help="so many random changes of the core instead")
     parser.add_argument("--seeds", default="1-1500", help="from-to")
     parser.add_argument(
-        "--most", type=int, default=16, help="so many of these for each, those of its scene and theme first"
+        "--most", type=int, default=80, help="so many of these for each, those of its scene and theme first"
     )
     parser.add_argument("--steps", type=int, default=2_000)
     options = parser.parse_args(arguments)

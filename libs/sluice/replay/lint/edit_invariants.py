@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from sluice.api import labels
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.intake import Inbound
+from sluice.core.slices.resize import is_elastic
 from sluice.core.slices.state import Job, State, Todo
 from sluice.core.slices.submission import Submission, template_digest
 from sluice.events.base import Event, JobKey, PodSet, WorkloadKey
@@ -89,6 +91,9 @@ class ReservationObserver(Observer):
         if _template(kept.manifest) != _template(_manifest(state, job)):
             return
         old, new = kept.record, job.record
+        if old.annotations.get(labels.ELASTIC_JOB) == "true" and not is_elastic(state, old):
+            # With the gate off, nobody withdraws the growth that it had asked for: it is exchanged as a whole.
+            return
         shortened = old.maximum_execution_time_s is not None and new.maximum_execution_time_s is None
         if not shortened and _reserved_for(old) == _reserved_for(new):
             yield f"{old.key} had quota and is exchanged for {new.key}, which asks for the same"

@@ -177,6 +177,8 @@ class PartialObserver(Observer):
 def _free(world: World, workload: Workload, queue: ClusterQueue) -> bool:
     """Would all of the workload fit, or get in by preemption, if it had no constraints?"""
     free = copy(workload)
+    # As it was in the queue: among equals it came by its eviction, if that sent it back (SC5).
+    free.reserved_at = None
     free.record = msgspec.structs.replace(workload.record, cannot_borrow=False, cannot_preempt=False)
     oracle = Oracle(world, may_defer=False)
     found = assign(world, free, queue, oracle)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluice.api import kueue
-from sluice.core.workload.charges import charge, counts, gives_back, shrunk
+from sluice.core.workload.charges import charge, counts, gives_back, scaled, shrunk
 from sluice.core.workload.variant_events import as_workload_event
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -201,7 +201,11 @@ def _reserved(state: Consumption, event: QuotaReserved, at: Micros) -> None:
     if held is None:
         return
     _stop(state, event.workload, held, at)
-    held.cluster_queue, held.assignment = event.cluster_queue, tuple(event.pod_sets)
+    held.cluster_queue = event.cluster_queue
+    # It may have been cut since it was decided on: what the scheduler folds late, the log has before this.
+    held.assignment = tuple(
+        scaled(each, min(each.count, held.pods.get(each.name, each.count))) for each in event.pod_sets
+    )
 
 
 def _admitted(state: Consumption, event: Admitted, at: Micros) -> None:
@@ -312,7 +316,7 @@ class _Dump(msgspec.Struct, frozen=True, array_like=True):
     gives_back: bool
 
 
-VERSION = 2
+VERSION = 3
 """Goes up when old dumps cannot be loaded, or when the same events fold to another state."""
 
 _decoder = msgspec.msgpack.Decoder(_Dump)

@@ -105,6 +105,19 @@ def test_pods_scaled_away_consume_no_more() -> None:
     assert cpu(state, 200) == 4000 * 100 + 1000 * 100
 
 
+def test_pods_scaled_away_before_their_reservation_is_told_consume_nothing() -> None:
+    """The scheduler had not heard of the new size when it reserved quota, and gives back what is too much."""
+    fewer = [PodSet(name="main", count=1, requests={"cpu": 1000})]
+    state = play(
+        (0, created()),
+        (0, WorkloadUpdated(cause=0, workload=KEY, pod_sets=fewer)),
+        (0, reserved()),
+        (0, admitted()),
+    )
+
+    assert cpu(state, 100) == 1000 * 100
+
+
 def test_another_queue_is_another_account() -> None:
     state = play(
         (0, created()),
@@ -167,7 +180,7 @@ def test_amounts_beyond_64_bits_survive_a_snapshot() -> None:
     """A month of a terabyte in byte-microseconds is more than a machine's integer holds."""
     month = 30 * 86_400 * 1_000_000
     state = play(
-        (0, created()),
+        (0, created(pods=40)),
         (0, reserved(pods=40)),
         (0, admitted()),
         (month, WorkloadFinished(cause=0, workload=KEY)),

@@ -92,7 +92,7 @@ class ReservationObserver(Observer):
             return
         old, new = kept.record, job.record
         if old.annotations.get(labels.ELASTIC_JOB) == "true" and not is_elastic(state, old):
-            # With the gate off, nobody withdraws the growth that it had asked for: it is exchanged as a whole.
+            # With the gate off, nobody withdraws its growth: the job is exchanged as a whole.
             return
         shortened = old.maximum_execution_time_s is not None and new.maximum_execution_time_s is None
         if not shortened and _reserved_for(old) == _reserved_for(new):

@@ -225,6 +225,7 @@ PARTLY_DONE = st.lists(
         st.tuples(st.just("answer")),
         st.tuples(st.just("shown")),
         st.tuples(st.just("stop")),
+        st.tuples(st.just("again"), st.booleans(), st.integers(1, 3)),
         st.tuples(st.just("restart"), st.booleans()),
     ),
     min_size=4,
@@ -256,7 +257,11 @@ def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any,
             case ("edit", size):
                 world.submit("a", "left", size, completions=COMPLETIONS)
             case ("stop",):
-                world.message("a", "JobStopped", {"attempt": world.slices.state.jobs[key].attempt})
+                if (job := world.slices.state.jobs.get(key)) is not None:
+                    world.message("a", "JobStopped", {"attempt": job.attempt})
+            case ("again", deleted, size):
+                world.message("a", *(("JobDeleted", {}) if deleted else ("JobFinished", {})))
+                world.submit("a", "left", size, completions=COMPLETIONS)
             case _:
                 play(world, step)
     for _ in range(50):

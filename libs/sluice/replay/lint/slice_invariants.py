@@ -23,6 +23,7 @@ from sluice.events.slices import (
     CompletionsUpdated,
     JobResumed,
     ReclaimablePodsUpdated,
+    WorkloadCreated,
     WorkloadDeleted,
     WorkloadFinished,
     WorkloadStopped,
@@ -157,7 +158,11 @@ class EndedPodsObserver(Observer):
 
 
 class UselessGrowthObserver(Observer):
-    """Nobody is preempted, and no quota reserved, for pods of a growth that can never run (WS3)."""
+    """Nobody is preempted, and no quota reserved, for pods of a growth that can never run (WS3).
+
+    What is done is about one life of a job: the next of its name, and the workload for which it was stopped,
+    have everything to do.
+    """
 
     name = "useless-growth"
     decider = Scheduler
@@ -168,6 +173,7 @@ class UselessGrowthObserver(Observer):
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         return {
+            WorkloadCreated: self._made,
             CompletionsUpdated: self._told,
             JobResumed: self._began,
             WorkloadStopped: self._stopped,
@@ -175,6 +181,11 @@ class UselessGrowthObserver(Observer):
             PreemptionIssued: self._preempts,
             PendingPreemptionsIssued: self._preempts,
         }
+
+    def _made(self, _: SchedulerState, event: WorkloadCreated) -> Iterable[str]:
+        if event.workload.job is not None and event.workload.replaces is None:
+            self.remaining.pop(event.workload.job.key, None)
+        return ()
 
     def _told(self, _: SchedulerState, event: CompletionsUpdated) -> Iterable[str]:
         self.remaining[event.job] = event.remaining
@@ -202,9 +213,10 @@ class UselessGrowthObserver(Observer):
         workload = state.world.workloads.get(key)
         if workload is None or workload.record.replaces is None or workload.record.job is None:
             return
+        if replaced_slice(state.world, workload) is None:
+            return
         remaining = self.remaining.get(workload.record.job.key)
-        running = replaced_slice(state.world, workload)
-        if not remaining or running is None or not gives_back(state.world.config):
+        if not remaining or not gives_back(state.world.config):
             return
         for name, count in counts(workload.record.pod_sets).items():
             needs, can_run = count - workload.reclaimable.get(name, 0), remaining.get(name, count)

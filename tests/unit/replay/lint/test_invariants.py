@@ -21,7 +21,13 @@ from sluice.events.scheduler import (
     WorkloadSliceReplaced,
     WorkloadsParked,
 )
-from sluice.events.slices import JobResumed, ReclaimablePodsUpdated, Rejected, WorkloadCreated
+from sluice.events.slices import (
+    CompletionsUpdated,
+    JobResumed,
+    ReclaimablePodsUpdated,
+    Rejected,
+    WorkloadCreated,
+)
 from sluice.events.variants import (
     ParentAdmitted,
     ParentMarked,
@@ -76,6 +82,26 @@ def elastic() -> list[Entry]:
     world.scale("a", 5)
     world.settle()
     world.submit("b", "left", 1)
+    world.settle()
+    return world.entries()
+
+
+def begun_again() -> list[Entry]:
+    """Of a job that was partly done, the next one of its name grows while its checks are awaited."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.queue("left", 8, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
+    world.submit("a", "left", 1, completions=5)
+    world.settle()
+    assert world.checks_say(ready=True)
+    world.settle()
+    world.do("a", 5, 3)
+    world.message("a", "JobFinished", {"attempt": 1})
+    world.settle()
+    world.submit("a", "left", 1, completions=5)
+    world.settle()
+    world.scale("a", 4)
     world.settle()
     return world.entries()
 
@@ -487,6 +513,15 @@ def test_sound_logs_break_none(story):
     entries = story()
     assert not wrong_with(entries)
     assert lint(ListSource(entries))[0] == []
+
+
+def test_what_was_done_before_is_to_be_done_again():
+    """Of the finished job nothing is left to do; of the next one of its name everything."""
+    entries = begun_again()
+    assert [e.remaining for _, e in events_of(entries) if isinstance(e, CompletionsUpdated)] == [{"main": 2}]
+    assert first(entries, QuotaReserved, 2)[1].pod_sets[0].count == 4
+    assert not wrong_with(entries, writers=("scheduler", "slices"))
+    assert not first_violation(ListSource(entries), "useless-growth")
 
 
 def test_every_invariant_has_a_log_that_breaks_it():

@@ -13,6 +13,7 @@ from sluice.events.scheduler import (
     Preempted,
     PreemptionIssued,
     QuotaReserved,
+    WorkloadSliceWithdrawn,
     WorkloadsParked,
 )
 from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadDeleted, WorkloadUpdated
@@ -314,6 +315,33 @@ def all_are_needed(entries: list[Entry]) -> Damaged:
     return without(entries, said), seq
 
 
+def deleted() -> list[Entry]:
+    """A job whose growth waits is deleted; another one ends before its pods have stopped."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 4)
+    world.submit("a", "left", 2)
+    world.submit("b", "left", 2)
+    world.settle()
+    world.scale("a", 4)
+    world.settle()
+    world.message("a", "JobDeleted", {})
+    world.settle(executor=False)
+    world.message("b", "JobFinished", {"attempt": 1})
+    world.settle()
+    return world.entries()
+
+
+def grows_though_deleted(entries: list[Entry]) -> Damaged:
+    """The growth is not taken back, and gets what has become free."""
+    _, taken_back = first(entries, WorkloadUpdated)
+    seq, withdrawn = first(entries, WorkloadSliceWithdrawn)
+    _, had = first(entries, QuotaReserved)
+    pods = [msgspec.structs.replace(of, count=4, usage={"cpu": 4000}) for of in had.pod_sets]
+    reserved = msgspec.structs.replace(had, workload=withdrawn.workload, pod_sets=pods)
+    return altered(without(entries, taken_back), lambda e: (reserved,) if e == withdrawn else (e,)), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -328,6 +356,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("growth", growing, granted_no_more),
     ("completions", limited, more_than_must_complete),
     ("useless-growth", partly_done, all_are_needed),
+    ("useless-growth", deleted, grows_though_deleted),
     ("reservation-kept", approved, made_anew_for_a_label),
     ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),

@@ -59,6 +59,7 @@ from .resize import (
     turn_of_pending,
     wanted,
     was_refused,
+    without_growth,
     without_pods,
 )
 from .responses import (
@@ -272,7 +273,8 @@ def _deleted(state: State, key: JobKey, inbound: Inbound) -> Events:
         return (*overtaken, *other_slices(job, inbound.seq), gone)
     if job.phase is Phase.STOPPING and job.stop is Stop.DELETED:
         return (*overtaken, *ignored(inbound, DUPLICATE))
-    return (*overtaken, stop_for(job, inbound.seq, DELETED, "The job was deleted"))
+    stops = stop_for(job, inbound.seq, DELETED, "The job was deleted")
+    return (*overtaken, stops, *without_growth(job, inbound.seq))
 
 
 # Turns of a workload

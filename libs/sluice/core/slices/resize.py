@@ -52,6 +52,7 @@ __all__ = [
     "turn_of_pending",
     "wanted",
     "was_refused",
+    "without_growth",
     "without_pods",
 ]
 
@@ -195,6 +196,19 @@ def _still_reclaimable(job: Job, cause: int, size: Mapping[str, int]) -> Sequenc
 def out_of(ended: int, size: int, now: int) -> int:
     """Return how many of *now* pods are sure not to be needed, when *ended* of *size* were not."""
     return max(0, ended - max(0, size - now))
+
+
+def without_growth(job: Job, cause: int) -> Sequence[Event]:
+    """Take back the growth of a job that is to stop for good: nobody is to be preempted for it meanwhile.
+
+    The scheduler withdraws it, since it may have admitted it already. *cause* must have been answered:
+    what the growth's manifest was stays so.
+    """
+    if job.pending is None or not asks_for_more(job.pending.pod_sets, job.record.pod_sets):
+        return ()
+    kept = job.record.pod_sets
+    change = WorkloadUpdated(cause=cause, workload=job.pending.key, pod_sets=kept)
+    return resized_pending(job, change, kept, job.remaining)
 
 
 def next_slice(

@@ -7,6 +7,7 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.resize import out_of
+from sluice.core.slices.responses import DELETED
 from sluice.core.slices.state import State
 from sluice.core.workload.charges import asks_for_more, counts, given_back, gives_back
 from sluice.core.world.workload_slices import grants_more, replaced_slice
@@ -22,6 +23,7 @@ from sluice.events.scheduler import (
 from sluice.events.slices import (
     CompletionsUpdated,
     JobResumed,
+    JobSuspended,
     ReclaimablePodsUpdated,
     WorkloadCreated,
     WorkloadDeleted,
@@ -160,8 +162,8 @@ class EndedPodsObserver(Observer):
 class UselessGrowthObserver(Observer):
     """Nobody is preempted, and no quota reserved, for pods of a growth that can never run (WS3).
 
-    What is done is about one life of a job: the next of its name, and the workload for which it was stopped,
-    have everything to do.
+    No completion is left for them, or their job is deleted. Both are about one life of a job: the next of its
+    name, and the workload for which it was stopped, have everything to do.
     """
 
     name = "useless-growth"
@@ -170,11 +172,14 @@ class UselessGrowthObserver(Observer):
     def __init__(self) -> None:
         self.remaining: dict[JobKey, Mapping[str, int]] = {}
         """Job -> pod set -> how many pods its attempt can still run."""
+        self.deleted: set[JobKey] = set()
+        """Told to stop for good."""
 
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         return {
             WorkloadCreated: self._made,
             CompletionsUpdated: self._told,
+            JobSuspended: self._suspended,
             JobResumed: self._began,
             WorkloadStopped: self._stopped,
             QuotaReserved: self._reserved,
@@ -185,6 +190,12 @@ class UselessGrowthObserver(Observer):
     def _made(self, _: SchedulerState, event: WorkloadCreated) -> Iterable[str]:
         if event.workload.job is not None and event.workload.replaces is None:
             self.remaining.pop(event.workload.job.key, None)
+            self.deleted.discard(event.workload.job.key)
+        return ()
+
+    def _suspended(self, _: SchedulerState, event: JobSuspended) -> Iterable[str]:
+        if event.reason == DELETED:
+            self.deleted.add(event.job)
         return ()
 
     def _told(self, _: SchedulerState, event: CompletionsUpdated) -> Iterable[str]:
@@ -215,6 +226,8 @@ class UselessGrowthObserver(Observer):
             return
         if replaced_slice(state.world, workload) is None:
             return
+        if workload.record.job.key in self.deleted:
+            yield f"{key} {what}, and its job is deleted"
         remaining = self.remaining.get(workload.record.job.key)
         if not remaining or not gives_back(state.world.config):
             return

@@ -950,3 +950,44 @@ def test_a_queue_without_variants_takes_elastic_jobs_again(world: Elastic) -> No
     assert names(world.elastic()) == ["Rejected"]
     world.apply_object("ClusterQueue", "cq", spec={})
     assert names(world.elastic()) == ["WorkloadCreated"]
+
+
+def test_a_job_that_is_deleted_does_not_grow(world: Elastic) -> None:
+    """Nobody is to be preempted for it while its pods stop; the scheduler withdraws the growth."""
+    first = running(world)
+    second = created(world.scale(main=5)).workload.key
+    events = world.job("JobDeleted", {})
+    assert names(events) == ["JobSuspended", "WorkloadUpdated"]
+    assert updates(events) == [(second, {"main": 3})]
+    world.fold(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
+    assert names(world.settle()) == ["WorkloadDeleted"]
+    assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted"]
+    world.check()
+
+
+def test_what_was_done_goes_with_the_growth_of_a_job_that_is_deleted(world: Elastic) -> None:
+    """Of no more than runs nothing is too much; and what is asked twice is taken back once."""
+    running(world, 3, completions=9)
+    world.job("JobPodsReclaimable", {"attempt": 1, "pods": {}, "succeeded": {"main": 4}})
+    second = created(world.scale(main=7)).workload.key
+    assert world.state_of().pending_reclaimable == {"main": 2}
+    events = world.job("JobDeleted", {})
+    assert names(events) == ["JobSuspended", "WorkloadUpdated", "ReclaimablePodsUpdated"]
+    assert updates(events) == [(second, {"main": 3})]
+    assert world.state_of().pending_reclaimable == {}
+    assert names(world.job("JobDeleted", {})) == ["InputsIgnored"]
+    world.check()
+
+
+def test_growth_that_was_admitted_as_its_job_was_deleted(world: Elastic) -> None:
+    """The scheduler was first: the job stops all the same, and nothing of it is left."""
+    first = running(world)
+    second = created(world.scale(main=5)).workload.key
+    world.give()
+    assert names(world.job("JobDeleted", {})) == ["JobSuspended", "WorkloadUpdated"]
+    world.fold(Admitted(cause=world.seq, workload=second))
+    world.fold(WorkloadSliceReplaced(cause=world.seq, workload=first, by=second, message="Replaced"))
+    assert not world.settle()
+    assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted", "WorkloadDeleted"]
+    assert not world.state.jobs
+    world.check()

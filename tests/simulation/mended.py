@@ -587,6 +587,18 @@ MENDED: tuple[Mutant, ...] = (
         scene="as-quota-goes",
     ),
     Mutant(
+        "NEW-12",
+        "a pending preemption goes on when quota is freed, though it needs nobody to go",
+        (
+            (
+                "libs/sluice/core/scheduler/fold_effects.py",
+                "        quota_freed(state, queue.tree.members, cause)",
+                "        pass",
+            ),
+        ),
+        theme="checks",
+    ),
+    Mutant(
         "G9",
         "quota is released before the executor has stopped",
         (

@@ -18,6 +18,7 @@ from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.replay.lint.idle_quota import idle
 from sluice.replay.lint.invariants import OBSERVERS, Watched
+from sluice.replay.lint.preemption_invariants import unneeded
 
 from . import invariants, obeyed
 from .log import steps_of
@@ -167,7 +168,8 @@ class Watchman:
             invariants.all_run_with_quota(self)
 
     def rested(self) -> None:
-        """Look at a scheduler that has nothing more to decide: whoever could have free quota has it."""
+        """Look at a scheduler that has nothing more to decide: whoever could have free quota has it, and no
+        preemption is pending for nothing."""
         leader = self.cell.leader("scheduler")
         if leader is None or not leader.machine.settled:
             return
@@ -177,6 +179,8 @@ class Watchman:
             self._looked_at = (fold, fold.folded)
             for text in idle(leader.state, settled=True):
                 self.fail("idle-quota", text)
+            for _, text in unneeded(leader.state):
+                self.fail("needed-promise", text)
 
     def ran(self) -> None:
         """Look at the jobs whose processes were started or resized."""

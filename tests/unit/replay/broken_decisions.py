@@ -284,6 +284,8 @@ def promised() -> list[Entry]:
     world.report("a", "JobFinished", success=True)
     world.settle()
     world.run_until(60)
+    world.submit("c", cpu=2, priority_class="low")
+    world.settle()
     world.say("b", "gpu", "Ready")
     world.settle()
     return world.log
@@ -362,4 +364,4 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("priority-kept", reclassified, another_value_by_an_edit),
 ]
 
-__all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS"]
+__all__ = ["BROKEN_DECISIONS", "LATE_DECISIONS", "promised"]

@@ -8,6 +8,7 @@ import msgspec
 
 from sluice.api.features import enabled
 from sluice.core.cycle.nomination import Oracle
+from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.flavors.assigner import assign
 from sluice.core.flavors.assignment import Mode
 from sluice.core.quota.tree import FlavorResource, Node
@@ -18,7 +19,14 @@ from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, WorkloadKey
-from sluice.events.scheduler import PendingPreemptionsIssued, Preempted, PreemptionIssued, QuotaReserved
+from sluice.events.scheduler import (
+    PendingPreemptionsIssued,
+    Preempted,
+    PreemptionIssued,
+    QuotaReserved,
+    TreesSettled,
+    WorkloadsParked,
+)
 
 from .observer import Observer
 
@@ -188,28 +196,60 @@ def _free(world: World, workload: Workload, queue: ClusterQueue) -> bool:
 class PromiseObserver(Observer):
     """No preemption stays pending that nobody needs: what is charged fits, with all who were to go (AC6).
 
-    Judged where nobody waits in the queues of the tree for what is kept for him.
+    A log does not tell a scheduler that has nothing to say from one that is late (its process stood still, or
+    was started again). What it would say next by itself is held against it once it has run a cycle without.
     """
 
     name: ClassVar[str] = "needed-promise"
     decider = Scheduler
 
+    def __init__(self) -> None:
+        self._late: set[WorkloadKey] = set()
+        """Whom the scheduler is to see to before it runs another cycle."""
+        self._cycled = False
+        """Has it run one since?"""
+
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
-        return {}
+        return dict.fromkeys((QuotaReserved, WorkloadsParked, TreesSettled, PreemptionIssued), self._cycle)
+
+    def _cycle(self, _: SchedulerState, __: Event) -> Iterable[str]:
+        self._cycled = bool(self._late)
+        return ()
 
     def stood(self, state: SchedulerState, folded: int) -> Iterator[str]:  # noqa: ARG002
-        world = state.world
-        for name, claimants in world.claims.by_queue.items():
-            queue, pending = world.cluster_queues.get(name), state.pending.queues.get(name)
-            if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
-                continue
-            for claimant in claimants.values():
-                overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
-                if claimant.preemptions == PENDING and not claimant.record.cannot_borrow and not overdrawn:
-                    victims = ", ".join(claimant.victims) or "nobody"
-                    yield f"{claimant.key} is to preempt {victims}, and all that is reserved fits beside it"
+        found = dict(unneeded(state))
+        if found and issue(state.world, state.pending):
+            self._late, self._cycled = set(found), False
+        else:
+            yield from found.values()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        if not self._cycled:
+            return
+        found = {key: text for key, text in unneeded(state) if key in self._late}
+        if found and issue(state.world, state.pending):
+            yield from found.values()
+        self._late, self._cycled = set(), False
+
+
+def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
+    """Yield whose preemptions are pending, and need nobody to go, each with what is wrong about it.
+
+    Judged where nobody waits in the queues of the tree for what is kept for him.
+    """
+    world = state.world
+    for name, claimants in world.claims.by_queue.items():
+        queue, pending = world.cluster_queues.get(name), state.pending.queues.get(name)
+        if queue is None or pending is None or pending.tree is None or pending.tree.waiting:
+            continue
+        for claimant in claimants.values():
+            overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
+            if claimant.preemptions == PENDING and not claimant.record.cannot_borrow and not overdrawn:
+                victims = ", ".join(claimant.victims) or "nobody"
+                text = f"{claimant.key} is to preempt {victims}, and all that is reserved fits beside it"
+                yield claimant.key, text
 
 
 PREEMPTION_OBSERVERS: tuple[type[Observer], ...] = (NeededObserver, PartialObserver, PromiseObserver)
 
-__all__ = ["PREEMPTION_OBSERVERS"]
+__all__ = ["PREEMPTION_OBSERVERS", "unneeded"]

@@ -8,12 +8,13 @@ import pytest
 
 from sluice.events.base import Event
 from sluice.events.checks import ChecksReady, ChecksRetry
-from sluice.events.codec import encode_commit
+from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
+    PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
     QuotaReleased,
@@ -46,7 +47,7 @@ from tests.support.elastic_cell import Cell
 from tests.support.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
 from tests.support.log_check import wrong_with
 from tests.support.objects import priority_class
-from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS
+from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS, promised
 from tests.unit.replay.damage import altered, events_of, first, followed, without
 
 CLASSES = [
@@ -522,6 +523,22 @@ def test_what_was_done_before_is_to_be_done_again():
     assert first(entries, QuotaReserved, 2)[1].pod_sets[0].count == 4
     assert not wrong_with(entries, writers=("scheduler", "slices"))
     assert not first_violation(ListSource(entries), "useless-growth")
+
+
+def test_a_scheduler_that_is_late_breaks_none():
+    """For half a minute nobody decides: then it says first that nobody has to go any more."""
+    entries = promised()
+    seq, _ = first(entries, PendingPreemptionsIssued)
+    late = [_later(entry, 30 * SECOND) if entry.seq == seq else entry for entry in entries]
+    assert first_violation(ListSource(late), "needed-promise") is None
+
+
+def _later(entry: Entry, delay: int) -> Entry:
+    steps = [
+        Step(upto=step.upto, at=step.at + delay, events=step.events)
+        for step in decode_commit(entry.payload).steps
+    ]
+    return entry._replace(payload=encode_commit("main", entry.suffix, "x", steps))
 
 
 def test_every_invariant_has_a_log_that_breaks_it():

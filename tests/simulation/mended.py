@@ -749,6 +749,18 @@ MENDED: tuple[Mutant, ...] = (
         scene="completions",
     ),
     Mutant(
+        "GROWTH-deleted",
+        "the growth of a job that is deleted is not taken back",
+        (
+            (
+                "libs/sluice/core/slices/decide.py",
+                "    return (*overtaken, stops, *without_growth(job, inbound.seq))\n",
+                "    return (*overtaken, stops)\n",
+            ),
+        ),
+        theme="elastic",
+    ),
+    Mutant(
         "ADD-late",
         "a check takes back what it added to pods that were admitted with it",
         (

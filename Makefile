@@ -26,7 +26,7 @@ shell: .venv/ready ## A shell with `sluice` on PATH
 ##@ Work on it
 .PHONY: test
 test: .venv/ready ## All tests (unit, property, conformance, integration, e2e), WORKERS=3 at a time
-	@$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
+	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --randomly-seed=$(ORDER)
 
 .PHONY: unit
 unit: .venv/ready ## The instant tests: no server, no processes

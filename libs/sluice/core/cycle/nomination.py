@@ -111,7 +111,8 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
     `pinned`: keep to these flavors, in a second look within the same cycle.
     """
     workload, cq = entry.workload, entry.cq
-    plain = pinned is None and entry.peers.scan is None and is_plain(workload)
+    scan = None if pinned is not None else entry.peers.resumes_at()
+    plain = pinned is None and scan is None and is_plain(workload)
     if plain and workload.record.parent is not None:
         plain = not family_usage(world, workload, cq.name)
     like: Assignment | None = None
@@ -125,7 +126,6 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
         like = memory.like(workload)
     reducible = _reducible(world, workload)
     oracle = Oracle(world, may_defer=may_defer and not reducible)
-    scan = None if pinned is not None else entry.peers.scan
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
     replaced = None if old is None else charged(world, old)
 

@@ -173,7 +173,8 @@ class QueueManager:
         else:
             # What was freed in the same step, the search has not seen.
             peers.searched = 0
-        peers.scan = None
+        if not (reserves and peers.searched):
+            peers.scan = None
         self.refresh(peers.queue)
         if aside and peers.queue.strict and peers.queue.blocker() is not None:
             self.open(peers.queue)  # it was its turn, and it does not keep the next one from having it
@@ -184,6 +185,7 @@ class QueueManager:
             self._take_out(peers)
             peers.parked = peers.aside = peers.reserves = peers.indexed = False
             peers.searched = 0
+            peers.scan = None
             self._put_in(peers)
             self.refresh(peers.queue)
 

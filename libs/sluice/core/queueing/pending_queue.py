@@ -63,7 +63,7 @@ class EquivalenceClass:
         """Of QuotaReserved=False (G6); '' before the first verdict."""
         self.message = ""
         self.scan: tuple[dict[str, int], ...] | None = None
-        """How far the search for a flavor came, when it is to go on from there (SC4)."""
+        """How far the search for a flavor came, when it is to go on from there (SC4); see `resumes_at`."""
         self.searched = 0
         """While parked: the tree's `epoch` in which the search for a flavor has gone through all of them, so
         that there is nothing to look at again before something is freed; 0: it has not."""
@@ -84,6 +84,17 @@ class EquivalenceClass:
             if workload.peers is self and workload.rank == rank:
                 return workload
             heappop(heap)
+
+    def resumes_at(self) -> tuple[dict[str, int], ...] | None:
+        """Return how far the search for a flavor came that the next look goes on with; None: it begins.
+
+        A blocker that reserves takes part in every cycle. Until something is freed it is looked at as it was
+        last, at the end of its search, since another verdict would free what was kept for it.
+        """
+        if self.parked and self.scan is not None:
+            tree = self.queue.tree
+            return self.scan if tree is not None and tree.is_searched(self) else None
+        return self.scan
 
     def __iter__(self) -> Iterator[Workload]:
         """Yield the members in order."""

@@ -250,3 +250,42 @@ def test_a_class_that_waits_is_looked_at_when_one_behind_it_is_admitted(others: 
 def _flavor(name: str, cpu: int, gpu: int) -> dict[str, Any]:
     amounts = {"cpu": cpu, "gpu": gpu}
     return {"name": name, "resources": [{"name": r, "nominalQuota": n} for r, n in amounts.items()]}
+
+
+def blocked_by_a_resumed_search() -> Cell:
+    """Return a cell in which only the second part of a blocker's search says that it could fit one day.
+
+    From the first flavor on its pods take room from each other: they exceed what there could ever be.
+    """
+    cell = Cell()
+    cell.queue("strict", cpu={"one": 7, "two": 4}, cohort="c", queueingStrategy="StrictFIFO")
+    cell.queue("b", cpu={"one": 0, "two": 0}, cohort="c")
+    cell.submit("runs", "strict", cpu=2)
+    cell.settle()
+    pods = tuple(
+        PodSet(name=name, count=1, requests={"cpu": 1000 * cpu}) for name, cpu in (("a", 3), ("b", 6))
+    )
+    cell.submit("blocker", "strict", pod_sets=pods)
+    assert parked(cell.settle()) == ["blocker"]
+    assert cell.reason("blocker")[0] == "WaitingForQuota"
+    return cell
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_blocker_is_refused_as_before_until_something_is_freed(restarted: bool) -> None:
+    """It takes part in every cycle, for what is kept for it, and its search is over (SC4).
+
+    With another verdict each time, what was kept for it would be free and wake everybody, for ever.
+    """
+    cell = blocked_by_a_resumed_search()
+    if restarted:
+        cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    before = cell.reason("blocker")
+    for name, cpu in (("x", 9), ("y", 10)):
+        cell.submit(name, "b", cpu=cpu)
+        assert parked(cell.settle()) == [name]
+        assert cell.reason("blocker") == before
+    cell.stopped("runs")
+    cell.finish("runs")
+    assert admitted(cell.settle()) == ["blocker"]
+    assert [part.flavors["cpu"] for part in cell.workload("blocker").assignment or ()] == ["two", "one"]

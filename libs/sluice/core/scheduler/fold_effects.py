@@ -159,13 +159,14 @@ def tell_siblings(state: SchedulerState, workload: Workload, cause: int, at: Mic
             look(state.world, state.lifecycle, other, cause, at)
 
 
-def stands(workload: Workload) -> tuple[bool, bool, bool, bool]:
-    """Return what siblings depend on: see `families.standing` and `families.backs_off`."""
+def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool]:
+    """Return what siblings depend on: see `variants.standing`, `backs_off` and `yields`."""
     return (
         workload.assignment is not None,
         workload.admitted_at is not None,
         workload.evicted_at is not None,
         workload.held_for == PODS_READY_TIMEOUT and workload.active,
+        (workload.tries or workload.blocked_on_gates) and workload.active,
     )
 
 

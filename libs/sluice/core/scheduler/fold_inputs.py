@@ -133,8 +133,6 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     place(state, workload, changed=True)
     if event.active is None or stood != stands(workload):
         tell_siblings(state, workload, seq, at)
-    elif workload.tries or workload.blocked_on_gates:
-        place_siblings(state, workload)
 
 
 def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:

@@ -215,8 +215,6 @@ def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
         place(state, workload)
         if stood != stands(workload):
             tell_siblings(state, workload, event.cause, at)
-        elif workload.tries or workload.blocked_on_gates:
-            place_siblings(state, workload)
 
 
 def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:

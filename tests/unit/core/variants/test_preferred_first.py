@@ -2,9 +2,10 @@
 
 import pytest
 
-from sluice.events.scheduler import Evicted, Preempted
+from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
+from sluice.events.scheduler import BlockedOnPreemptionGates, Evicted, Preempted
 from sluice.events.variants import PreemptionGateClosed
-from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, job
 from tests.support.objects import priority_class
 
 HIGH = priority_class("high", 100)
@@ -69,4 +70,34 @@ def test_jobs_of_other_families_are_not_held_up() -> None:
     assert world.flavor_of("plain") == "od"
     world.settle_all()
     assert world.flavor_of("urgent") == "res"
+    world.verify()
+
+
+def test_a_preferred_variant_that_is_put_off_lets_the_others_go() -> None:
+    """It was to preempt first, and gets a createDelaySeconds before anybody has heard of that."""
+
+    def queue(**delays: int) -> dict[str, object]:
+        variants = [
+            {"name": name, "allowedResourceFlavors": [name], "createDelaySeconds": delays.get(name, 0)}
+            for name in ("res", "od")
+        ]
+        policy = {"migration": {"mode": "TryPreferredFlavors"}, "explicitVariants": variants}
+        return cluster_queue({"res": 1, "od": 1}, policy, preemption=PREEMPTS)
+
+    world = cell(queue(), HIGH)
+    world.submit("low")
+    picky = job("other", priority_class="high")
+    picky["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: "od"}
+    world.message("job.default.other", "JobSubmitted", picky)
+    world.settle_all()
+    assert (world.flavor_of("low"), world.flavor_of("other")) == ("res", "od")
+    world.submit("urgent", priority_class="high")
+    for writer in ("slices", "variants", "scheduler"):
+        assert world.step(writer)
+    assert len(world.events(BlockedOnPreemptionGates)) == 1
+    world.apply(queue(res=60))
+    world.settle_all()
+    world.report("other", "JobFinished", success=True)
+    world.settle_all()
+    assert (world.flavor_of("urgent"), world.flavor_of("low")) == ("od", "res")
     world.verify()

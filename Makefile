@@ -98,8 +98,9 @@ clean: ## Remove the environment, caches and local cells
 	@python=$$(PYTHON="$(PYTHON)" sh .ci/find-python) || exit 1; \
 	echo "Setting up .venv with $$python ($$($$python -V)); this happens once."; \
 	rm -rf .venv && $$python -m venv .venv && \
-	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock && \
+	$(PY) -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r requirements.lock && \
 	$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . && \
+	{ $(PY) -m compileall -q -j 0 .venv/lib || true; } && \
 	touch $@
 
 .PHONY: help

@@ -1,8 +1,11 @@
 """Fixtures and settings that every test may use."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import forked, system
 from tests.support.examples import FACTOR
 from tests.support.nats import nats_server
 
@@ -17,6 +20,13 @@ settings.register_profile(
 settings.load_profile("sluice")
 
 __all__ = ["nats_server"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _services_are_forks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system, "spawn", forked.spawn)
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -18,9 +18,7 @@ import pytest
 import structlog
 
 from sluice.log.runtime import gc_tuning
-from tests.support import system
 from tests.support.command import sluice
-from tests.support.forked import spawn
 
 from . import (
     check_requests,
@@ -136,7 +134,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(gc_tuning, "tune", lambda: None)
     monkeypatch.setattr(structlog, "configure", lambda **_: None)
-    monkeypatch.setattr(system, "spawn", spawn)
     monkeypatch.setattr(subprocess, "run", _run_here)
     monkeypatch.setattr(replay, "ask", _ask_here)
 

@@ -1,7 +1,7 @@
 """Services as forks of a process that has all their modules: starting an interpreter for each takes a second.
 
-with monkeypatch.context() as patch:
-    patch.setattr(system, "spawn", spawn)        # whatever a `System` starts now is a fork
+`tests/conftest.py` makes whatever a `System` starts a fork. Processes as users start them are those of
+`sluice up` (`tests/e2e/test_up.py`), of the wheel and of the permissions (`tests/integration/deploy`).
 """
 
 import multiprocessing
@@ -14,10 +14,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .system import ROOT, Process
+from .system import spawn as start
+
 _SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check", "agent")
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["tests.support.forked", "sluice.sdk.checks", *(f"sluice.services.{name}.__main__" for name in _SERVICES)]
+    [
+        "tests.support.forked",
+        "tests.integration.log.bank",
+        "sluice.sdk.checks",
+        *(f"sluice.services.{name}.__main__" for name in _SERVICES),
+    ]
 )
 
 
@@ -25,6 +33,8 @@ class Forked:
     """What `tests.support.system` needs of a `subprocess.Popen`."""
 
     def __init__(self, arguments: Sequence[str], env: Mapping[str, str], log_path: Path) -> None:
+        # Made here, since it is looked for as soon as the process is there.
+        log_path.touch()
         self._process = _CONTEXT.Process(target=_run, args=(arguments, dict(env), log_path))
         self._process.start()
         assert self._process.pid is not None
@@ -54,8 +64,10 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def spawn(command: Sequence[str], env: Mapping[str, str], log_path: Path) -> Forked:
-    """Fork instead of starting the interpreter with the arguments that *command* has, `-P -m <module>`."""
+def spawn(command: Sequence[str], env: Mapping[str, str], log_path: Path) -> Process:
+    """Fork instead of starting the interpreter, where *command* names a module: `-P -m <module>`."""
+    if "-m" not in command:
+        return start(command, env, log_path)
     return Forked(command[command.index("-m") + 1 :], env, log_path)
 
 
@@ -63,6 +75,7 @@ def _run(arguments: Sequence[str], env: Mapping[str, str], log_path: Path) -> No
     with log_path.open("ab") as log:
         for descriptor in (1, 2):
             os.dup2(log.fileno(), descriptor)
+    os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(env)
     sys.argv = list(arguments)

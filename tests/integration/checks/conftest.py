@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +23,11 @@ from sluice.sdk import AsyncClient
 from sluice.sdk.checks import Controller
 from sluice.sdk.checks.process import Process
 from sluice.sdk.checks.testing import make_request
+from tests.support.forked import Forked
+from tests.support.system import Process as Replica
 
 from .app import make
 
-ROOT = Path(__file__).resolve().parents[3]
 NAME = "example.com/test"
 
 
@@ -40,7 +39,7 @@ class Cell:
     client: AsyncClient
     directory: Path
     requests: Bucket
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[Replica] = field(default_factory=list)
 
     @property
     def record(self) -> Path:
@@ -119,22 +118,17 @@ class Cell:
             await task
             await client.close()
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> Replica:
         """Start a replica as a process."""
-        with (self.directory / "replicas.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.integration.checks.app"],
-                cwd=ROOT,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={
-                    **os.environ,
-                    "SLUICE_NATS_URL": self.server.url,
-                    "CHECK_NAME": NAME,
-                    "CHECK_RECORD": str(self.record),
-                    "CHECK_GATE": str(self.gate),
-                },
-            )
+        own = {
+            "SLUICE_NATS_URL": self.server.url,
+            "CHECK_NAME": NAME,
+            "CHECK_RECORD": str(self.record),
+            "CHECK_GATE": str(self.gate),
+        }
+        process = Forked(
+            ["tests.integration.checks.app"], {**os.environ, **own}, self.directory / "replicas.log"
+        )
         self.processes.append(process)
         return process
 

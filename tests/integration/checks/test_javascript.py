@@ -14,9 +14,10 @@ from sluice.cli.commands.checks.new import render
 from sluice.log.nats.kv import Bucket
 from tests.support.nats import nats_server
 from tests.support.node import installed
+from tests.support.system import ROOT
 from tests.support.waiting import eventually
 
-from .conftest import ROOT, Cell
+from .conftest import Cell
 
 __all__ = ["nats_server"]
 

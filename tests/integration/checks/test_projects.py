@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from sluice.api.validation import validate
 from sluice.api.yaml import decode_yaml
 from sluice.cli.main import cli
-
-from .conftest import ROOT
+from tests.support.system import ROOT
 
 EXAMPLE = ROOT / "examples" / "checks" / "python"
 

@@ -3,9 +3,6 @@
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,9 +10,8 @@ import pytest
 from sluice.log.nats.connection import Link
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.protocol import Parser
+from tests.support.forked import Forked
 from tests.support.waiting import eventually
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -68,16 +64,12 @@ class Bank:
         self._link = Link(url, "control")
 
     def start(self, name, **env):
-        with (self.directory / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.integration.log.bank_service"],
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                env=os.environ
-                | {"SLUICE_NATS_URL": self.url, "SLUICE_INSTANCE": name, "SLUICE_LOG_FORMAT": "json"}
-                | env,
-            )
+        own = {"SLUICE_NATS_URL": self.url, "SLUICE_INSTANCE": name, "SLUICE_LOG_FORMAT": "json"}
+        process = Forked(
+            ["tests.integration.log.bank_service"],
+            {**os.environ, **own, **env},
+            self.directory / f"{name}.log",
+        )
         self.processes.append(process)
         return process
 

@@ -1,6 +1,6 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
@@ -38,6 +38,7 @@ class Admission:
         "_changed",
         "_families",
         "_gated",
+        "_heirs",
         "_preempted",
         "_recompute_overlaps",
         "_reserved",
@@ -66,6 +67,9 @@ class Admission:
         self._families: set[WorkloadKey] = set()
         """Of which a variant has got something, or is to go, in this cycle: what its siblings may do, and are
         charged for, follows from it."""
+        self._heirs: set[WorkloadKey] = set()
+        """Of which a variant has got something in this cycle: what siblings share stays with it when they go
+        (CA10). How much that is, is charged when it is recorded."""
         self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
         self.promises: Overcommit | None = None
@@ -166,7 +170,9 @@ class Admission:
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if found and self._plan_is_real():
+        if self._heirs and self._leave_heirs(target.workload for target in entry.targets):
+            self._skip(entry, texts.OVERLAPS)
+        elif found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
         elif self._overlaps(entry):
             self._skip(entry, texts.OVERLAPS)
@@ -184,6 +190,7 @@ class Admission:
         self._changed = True
         if entry.workload.record.parent is not None:
             self._families.add(entry.workload.record.parent)
+            self._heirs.add(entry.workload.record.parent)
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
@@ -278,7 +285,7 @@ class Admission:
         if promises is None or entry.mode is not Mode.FIT:
             return False
         victims = promises.in_the_way(entry.usage)
-        if not victims or not self._world.tree.fits(entry.cq.node, entry.usage):
+        if not victims or self._leave_heirs(victims) or not self._world.tree.fits(entry.cq.node, entry.usage):
             return False
         self._wait_for(entry, entry.usage, victims)
         entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
@@ -316,6 +323,10 @@ class Admission:
         """Is there nothing in use, or promised, but by those whom this cycle preempts, and for it?"""
         promises = self.promises
         return promises is None or (not promises.pending and promises.have_all_gone(self._preempted.values()))
+
+    def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
+        """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?"""
+        return any(victim.record.parent in self._heirs for victim in victims)
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:

@@ -1,18 +1,21 @@
 """`sluice up`: a cell in a directory, with agents that run real processes."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from sluice.cli.commands.cell.supervisor import is_running
 from tests.support.command import sluice
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 from .conftest import queue_yaml
 
@@ -32,16 +35,40 @@ def home(tmp_path_factory):
 
 def command(directory, *arguments, timeout=150):
     """Run the command in *directory*, as a user would."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "NATS_"))}
     return subprocess.run(
         [sys.executable, "-m", "sluice.cli.main", *arguments],
         cwd=directory,
-        env=env,
+        env=users_env(),
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
     )
+
+
+def users_env() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "NATS_"))}
+
+
+@contextlib.contextmanager
+def foreground(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`sluice up` in a terminal, from when it is up; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sluice.cli.main", "up", *arguments],
+        cwd=directory,
+        env=users_env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert "is up at" in process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def processes_of(directory: Path) -> list[str]:
@@ -131,7 +158,7 @@ def test_a_service_that_dies_is_started_again(home):
 
 
 def test_down_leaves_nothing_running_and_up_goes_on(tmp_path):
-    """After `down` no process is left; after the next `up` the queues and jobs are there again."""
+    """After `down` no process is left; the next `up` has the jobs again, and TERM ends it in order."""
     assert command(tmp_path, "up", "-d", "--agents", "0").returncode == 0
     (tmp_path / "queues.yaml").write_text(queue_yaml("kept"))
     assert command(tmp_path, "apply", "-f", "queues.yaml").returncode == 0
@@ -144,63 +171,39 @@ def test_down_leaves_nothing_running_and_up_goes_on(tmp_path):
     assert "is not running" in nobody.stderr
     assert "sluice up" in nobody.stderr
 
-    assert command(tmp_path, "up", "-d", "--agents", "0").returncode == 0
-    assert "kept" in command(tmp_path, "get", "jobs").stdout
-    assert command(tmp_path, "down").returncode == 0
+    with foreground(tmp_path, "--agents", "0") as up:
+        assert "kept" in command(tmp_path, "get", "jobs").stdout
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(PATIENCE_S) == 0
+    assert not processes_of(tmp_path)
     assert "No cell is running" in command(tmp_path, "down").stdout
-    assert not processes_of(tmp_path)
-
-
-def test_a_killed_up_takes_its_services_with_it(tmp_path):
-    """SIGKILL of the supervisor: services and agents end, and the next `up` copes with the server left."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "NATS_"))}
-    supervisor = subprocess.Popen(
-        [sys.executable, "-m", "sluice.cli.main", "up", "--agents", "1"],
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert supervisor.stdout is not None
-    assert "is up at" in supervisor.stdout.readline()
-    supervisor.kill()
-    supervisor.wait()
-    supervisor.stdout.close()
-
-    try:
-        wait_until(lambda: not any("sluice.services." in line for line in processes_of(tmp_path)))
-        assert command(tmp_path, "up", "-d", "--agents", "0").returncode == 0
-    finally:
-        command(tmp_path, "down")
-    assert not processes_of(tmp_path)
 
 
 @pytest.mark.parametrize("cleaner", ["down", "up"])
 def test_what_a_killed_up_left_is_ended_and_nobody_else(tmp_path, cleaner):
-    """By pid and start time: a process that has only the pid of one of ours is let alone."""
-    assert command(tmp_path, "up", "-d", "--agents", "1", "--sync", "always").returncode == 0
-    assert 'sync_interval: "always"' in (tmp_path / ".sluice/nats/nats-server.conf").read_text()
-    file = tmp_path / ".sluice/up.json"
-    state = json.loads(file.read_text())
+    """Services and agents end with it; what is left is ended by pid and start time: a process that has only
+    the pid of one of ours is let alone. Ctrl-C ends the next `up` in order, too."""
     sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
     left, foreign = subprocess.Popen(sleeping), subprocess.Popen(sleeping)
     try:
-        os.kill(state["pid"], signal.SIGKILL)
-        wait_until(lambda: not any("sluice.services." in line for line in processes_of(tmp_path)))
+        state = _kill_an_up(tmp_path, detached=cleaner == "down")
         # The kernel has told the services; of one that did not hear, this is what the file says.
         one, other = state["processes"][:2]
         one |= {"pid": left.pid, "started": psutil.Process(left.pid).create_time()}
         other["pid"] = foreign.pid
-        file.write_text(json.dumps(state))
-        said = command(tmp_path, cleaner, *(("-d", "--agents", "0") if cleaner == "up" else ()))
-        assert said.returncode == 0, said.stderr
-        assert left.wait(5) == -signal.SIGTERM
+        (tmp_path / ".sluice/up.json").write_text(json.dumps(state))
+        if cleaner == "up":
+            with foreground(tmp_path, "--agents", "0") as up:
+                up.send_signal(signal.SIGINT)
+                assert up.wait(PATIENCE_S) == 0
+        else:
+            said = command(tmp_path, "down")
+            assert said.returncode == 0, said.stderr
+            assert "Stopped 2 processes that a killed `sluice up` had left." in said.stdout
+        assert left.wait(PATIENCE_S) == -signal.SIGTERM
         wait_until(lambda: not is_running(state["serverPid"]))
         assert foreign.poll() is None
-        if cleaner == "down":
-            assert "Stopped 2 processes that a killed `sluice up` had left." in said.stdout
-            assert "No cell is running" in command(tmp_path, "down").stdout
+        assert "No cell is running" in command(tmp_path, "down").stdout
     finally:
         for process in (left, foreign):
             process.kill()
@@ -209,31 +212,27 @@ def test_what_a_killed_up_left_is_ended_and_nobody_else(tmp_path, cleaner):
     assert not processes_of(tmp_path)
 
 
+def _kill_an_up(directory: Path, *, detached: bool) -> Any:
+    """Start a cell, kill its supervisor, wait for its services' end; returns what was in `up.json`."""
+    arguments = ("--agents", "1", "--sync", "always")
+    file = directory / ".sluice/up.json"
+    if detached:
+        assert command(directory, "up", "-d", *arguments).returncode == 0
+        state = json.loads(file.read_text())
+        os.kill(state["pid"], signal.SIGKILL)
+    else:
+        with foreground(directory, *arguments):
+            state = json.loads(file.read_text())
+    assert 'sync_interval: "always"' in (directory / ".sluice/nats/nats-server.conf").read_text()
+    wait_until(lambda: not any("sluice.services." in line for line in processes_of(directory)))
+    return state
+
+
 def test_a_wrong_sync_interval_is_refused(tmp_path):
     """The server would not start with it."""
     said = command(tmp_path, "up", "-d", "--sync", "sometimes")
     assert said.returncode == 2
     assert "neither `always` nor an interval" in said.stderr
-
-
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_the_foreground_in_order(tmp_path, which):
-    """Ctrl-C and TERM stop everything and exit 0."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "NATS_"))}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sluice.cli.main", "up", "--agents", "0"],
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert "is up at" in process.stdout.readline()
-    process.send_signal(which)
-
-    assert process.wait(20) == 0
-    process.stdout.close()
-    assert not processes_of(tmp_path)
 
 
 def test_no_server_says_what_to_run(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,12 @@ from sluice.core.cycle.entry import Entry
 from sluice.core.cycle.requeue_filter import fits_root, is_refused_again, root_bounds
 from sluice.core.cycle.woken import Woken
 from sluice.core.queueing.overcommit import Overcommit
-from sluice.core.queueing.pending_queue import EquivalenceClass
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass
 from sluice.core.queueing.request_index import Least, fits
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.workload import Workload
+from tests.property.test_wake import Preempting
 from tests.support.contended_history import Contended
 
 ACTIONS = 60
@@ -86,3 +88,37 @@ def test_a_look_that_is_left_out_would_have_changed_nothing(monkeypatch: pytest.
             logs.append(Contended(seed).play(ACTIONS).log)
         assert logs[0] == logs[1]
     assert foretold
+
+
+IN_USE = range(100, 110)
+
+
+class Borrowing(Preempting):
+    """Queues of one cohort with little of their own, and lend all of it."""
+
+    def queue(self, name: str) -> dict[str, Any]:
+        manifest: dict[str, Any] = super().queue(name)
+        manifest["spec"]["cohortName"] = "all"
+        for flavor in manifest["spec"]["resourceGroups"][0]["flavors"]:
+            flavor["resources"] = [{"name": "cpu", "nominalQuota": self.random.randint(0, 4)}]
+        return manifest
+
+
+def test_classes_that_the_root_speaks_for_need_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the root lacks what classes of a size need, each of them would have said so by itself."""
+    spoke = 0
+    are_in_use = Admission.are_in_use
+
+    def counted(admission: Admission, tree: CohortQueues, least: Least) -> bool:
+        nonlocal spoke
+        found = are_in_use(admission, tree, least)
+        spoke += found
+        return found
+
+    for seed in IN_USE:
+        logs = []
+        for answer in (counted, lambda _admission, _tree, _least: False):
+            monkeypatch.setattr(Admission, "are_in_use", answer)
+            logs.append(Borrowing(seed).play(2 * ACTIONS).log)
+        assert logs[0] == logs[1]
+    assert spoke

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
 from sluice.core.flavors.assignment import Mode, pending_flavors
-from sluice.core.flavors.memo import is_plain, remembered
 from sluice.core.preemption.targets import get_targets
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, Preemptor
+from sluice.core.queueing.request_index import Least
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.workload import pending_reasons as texts
 from sluice.core.workload.admission_checks import checks_for
@@ -21,7 +21,7 @@ from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
 from .entry import Entry, Outcome
-from .nomination import may_be_reduced, propose
+from .nomination import propose
 
 ALWAYS_RECLAIMS = "Any"
 
@@ -414,18 +414,27 @@ class Admission:
         As planned it fits, so that it would preempt nobody (`_skip`). False is always right.
         """
         promises = self.promises
-        if promises is None or promises.pending or self._changed or self._reserved:
-            return False
-        if promises.have_all_gone():
-            return False
-        if peers.reason != texts.WAITING_FOR_QUOTA or peers.reserves or peers.aside or peers.circling:
-            return False
-        head = peers.head()
-        plain = is_plain(head) and head.record.parent is None and not may_be_reduced(head)
-        if not plain or not remembered(self._world, cq).single:
+        if promises is None or not self._is_as_it_was(promises) or not peers.common or peers.circling:
             return False
         usage = dict(peers.least)
         return self._world.tree.fits(cq.node, usage) and not promises.fit_now(cq.node, usage)
+
+    def are_in_use(self, tree: CohortQueues, least: Least) -> bool:
+        """Would `is_in_use` say so of every class of this size that could fit, as the root lacks it?
+
+        Asked of queues that have to borrow and could not preempt. Where there are cohorts below the root, one
+        of them may have quota to take back since that was asked last. False is always right.
+        """
+        promises = self.promises
+        if promises is None or not self._is_as_it_was(promises):
+            return False
+        if least in tree.uncommon or self._world.circles.refused or tree.root.child_cohorts:
+            return False
+        return promises.root_lacks(tree.root, least)
+
+    def _is_as_it_was(self, promises: Overcommit) -> bool:
+        """Has nobody got anything in this cycle, while some wait for others to go?"""
+        return not (promises.pending or self._changed or self._reserved or promises.have_all_gone())
 
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""

@@ -296,7 +296,8 @@ class Cycle:
 
     def _pop_shape(self, shape: _Shape) -> None:
         """Give the turn to the next class of this size, unless there is not enough for it left."""
-        if not fits_root(self._tree.root, shape.least):
+        tree, least = self._tree, shape.least
+        if not fits_root(tree.root, least) or self._process.are_in_use(tree, least):
             return
         while True:
             peers = shape.pop()

@@ -25,6 +25,8 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
 
+from .nomination import may_be_reduced
+
 _HOPELESS = (EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, MISCONFIGURED)
 
 
@@ -107,7 +109,7 @@ def may_fit(world: World, cq: ClusterQueue, peers: EquivalenceClass, *, preempts
         cell = cells.get(fr)
         if (cq.node.available(fr) if cell is None else cell.available()) >= amount:
             continue
-        if not (preempts and _may_preempt(world, cq, peers.head(), fr, amount)):
+        if not preempts or not _may_preempt(world, cq, peers.head(), fr, amount):
             return False
     return True
 
@@ -180,6 +182,17 @@ def is_refused_again(world: World, cq: ClusterQueue, peers: EquivalenceClass) ->
     return group is not None
 
 
+def is_common(world: World, peers: EquivalenceClass) -> bool:
+    """Does the parked class wait for quota of the only flavors there are, in full, like most?
+
+    Then a look at it says no more than what is free does (`Admission.is_in_use`). False is always right.
+    """
+    if peers.reason != WAITING_FOR_QUOTA or not plan_of(world.cluster_queues[peers.queue.name]).single:
+        return False
+    head = peers.head()
+    return is_plain(head) and head.record.parent is None and not may_be_reduced(head)
+
+
 def fits_root(root: Node, least: Least) -> bool:
     """Could a queue without quota of its own get *least* from the tree? As `fits` within `root_bounds`."""
     cells = root.cells
@@ -215,16 +228,17 @@ def is_hopeful(cq: ClusterQueue, queue: PendingQueue) -> bool:
     policy = cq.spec.preemption
     if policy is None or not queue.shapes:
         return False
-    first = queue.parked.first()
-    assert first is not None
-    if policy.within_cluster_queue not in ("", "Never") and _has_victims(cq, first.head(), policy):
+    plan = plan_of(cq)
+    if plan.preempts_own:
+        first = queue.parked.first()
+        assert first is not None
+        if _has_victims(cq, first.head(), policy):
+            return True
+    if plan.preempts_borrowing:
         return True
-    within = policy.borrow_within_cohort
-    if within is not None and within.policy == "LowerPriority":
-        return True
-    if policy.reclaim_within_cohort in ("", "Never"):
+    if not plan.reclaims:
         return False
-    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in plan_of(cq).frs})
+    bounds = with_any({fr: _most_by_reclaim(cq.node, fr) for fr in plan.frs})
     return queue.shapes.has_within(bounds)
 
 
@@ -244,17 +258,17 @@ def _most_by_preemption(world: World, cq: ClusterQueue, workload: Workload, fr: 
     policy = cq.spec.preemption
     if policy is None:
         return 0
+    plan = plan_of(cq)
     node = cq.node
     own = most = 0
-    if policy.within_cluster_queue not in ("", "Never"):
+    if plan.preempts_own:
         # Whatever goes from the queue frees at most what it uses.
         own = cq.candidates.held_below(_victims_up_to(workload, policy), fr)
         if own:
             most = node.available(fr) + own
-    if policy.reclaim_within_cohort in ("", "Never"):
+    if not plan.reclaims:
         return most
-    within = policy.borrow_within_cohort
-    if world.config.fair_sharing.enable or (within is not None and within.policy == "LowerPriority"):
+    if plan.preempts_borrowing or world.config.fair_sharing.enable:
         return max(most, node.potential_available(fr))
     return max(most, _most_by_reclaim(node, fr) + own)
 
@@ -314,6 +328,7 @@ def least_borrowing(cq: ClusterQueue, peers: EquivalenceClass) -> int:
 
 __all__ = [
     "fits_root",
+    "is_common",
     "is_hopeful",
     "is_hopeless",
     "is_refused_again",

@@ -58,7 +58,9 @@ class Plan:
         "may_preempt",
         "preempt_try_next",
         "preempts_borrowing",
+        "preempts_own",
         "reclaims",
+        "single",
         "source",
         "spare_borrowing",
         "spec",
@@ -84,7 +86,10 @@ class Plan:
         borrow_within = preemption.borrow_within_cohort
         self.preempts_borrowing = borrow_within is not None and borrow_within.policy == "LowerPriority"
         self.reclaims = preemption.reclaim_within_cohort not in ("", "Never")
-        self.may_preempt = self.reclaims or preemption.within_cluster_queue not in ("", "Never")
+        self.preempts_own = preemption.within_cluster_queue not in ("", "Never")
+        self.may_preempt = self.reclaims or self.preempts_own
+        self.single = all(len(group.flavors) == 1 for group in cq.groups)
+        """It has one flavor for each resource."""
 
     def may_preempt_borrowing(self, *, fair_sharing: bool) -> bool:
         """May others be preempted for what it would borrow? With fair sharing that evens out shares."""

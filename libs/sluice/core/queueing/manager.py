@@ -32,13 +32,14 @@ from .sorted_map import Rank
 class QueueManager:
     """All queues. Names of dictionaries carry no order: sort before deciding."""
 
-    __slots__ = ("_awaited", "_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
+    __slots__ = ("_awaited", "_is_common", "_key_of", "_least_of", "_rank_of", "busy", "queues", "trees")
 
     def __init__(
         self,
         key_of: Callable[[Workload], EquivalenceKey],
         rank_of: Callable[[Workload], Rank],
         least_of: Callable[[Workload, str], Least],
+        is_common: Callable[[EquivalenceClass], bool],
     ) -> None:
         self.queues: dict[str, PendingQueue] = {}
         self.trees: dict[Node, CohortQueues] = {}
@@ -48,6 +49,7 @@ class QueueManager:
         self._key_of = key_of
         self._rank_of = rank_of
         self._least_of = least_of
+        self._is_common = is_common
 
     # Workloads
 
@@ -79,9 +81,9 @@ class QueueManager:
 
     def remove(self, workload: Workload) -> None:
         """Take *workload* out of its queue, if it is in one."""
-        self._remove(workload, wakes=True)
+        self._remove(workload, True)
 
-    def _remove(self, workload: Workload, *, wakes: bool) -> None:
+    def _remove(self, workload: Workload, wakes: bool) -> None:
         """As `remove`. *wakes*: what was kept for it in past cycles is free for others."""
         peers = workload.peers
         if peers is None:
@@ -140,7 +142,7 @@ class QueueManager:
         if peers.indexed:
             queue.shapes.discard(peers.least, rank, peers)
             if queue.tree is not None:
-                queue.tree.shapes.discard(peers.least, rank, peers)
+                _forget_shape(queue.tree, peers)
 
     def _put_in(self, peers: EquivalenceClass) -> None:
         rank, queue = rank_of(peers), peers.queue
@@ -152,6 +154,9 @@ class QueueManager:
             queue.shapes.add(peers.least, rank, peers)
             if queue.tree is not None:
                 queue.tree.shapes.add(peers.least, rank, peers)
+                if not peers.common:
+                    uncommon = queue.tree.uncommon
+                    uncommon[peers.least] = uncommon.get(peers.least, 0) + 1
                 queue.tree.touched[queue.name] = queue
 
     # Verdicts
@@ -164,6 +169,7 @@ class QueueManager:
         peers.parked = True
         peers.indexed = not hopeless and not aside
         peers.least = self._least_of(peers.head(), peers.queue.name) if peers.indexed else ()
+        peers.common = peers.indexed and not reserves and self._is_common(peers)
         self._put_in(peers)
         peers.aside = aside
         peers.reserves = reserves
@@ -235,10 +241,14 @@ class QueueManager:
         peers = workload.peers
         waiting = None if peers is None else peers.waiting
         if peers is None or waiting is None or waiting.usage != usage:
-            is_all = peers is not None and _is_all(peers, workload, usage)
-            if peers is not None and peers.queue.keeper is peers and is_all:
-                peers.queue.keeper = None
-            self._remove(workload, wakes=not is_all)
+            if peers is None:
+                return False
+            queue = peers.queue
+            # Where nothing is kept for those that are looked at, there is nothing to ask.
+            is_all = (queue.keeps or queue.keeper is peers) and _is_all(peers, workload, usage)
+            if is_all and queue.keeper is peers:
+                queue.keeper = None
+            self._remove(workload, not is_all)
             return False
         # What was kept for it is its own now, so nothing is free that was not.
         self._leave_waiting(waiting)
@@ -388,7 +398,7 @@ class QueueManager:
             return
         for peers in queue.parked:
             if peers.indexed:
-                tree.shapes.discard(peers.least, rank_of(peers), peers)
+                _forget_shape(tree, peers)
         if queue.keeper is not None:
             queue.keeper = None
             self.wake(queue)
@@ -430,12 +440,7 @@ class QueueManager:
                 self.wake(queue)  # others may have what was kept for the blocker that there was
         listed = (waits or reserves, ready, has_parked, queue.special)
         if listed != queue.listed:
-            queue.listed = listed
-            _member(tree.waiting, queue, waits or reserves)
-            _member(tree.ready, queue, ready)
-            _member(tree.parked, queue, has_parked)
-            _member(tree.special, queue, has_parked and queue.special)
-            _member(tree.wary, queue, queue.special)
+            _list(tree, queue, listed)
         if not has_parked and name in tree.open:
             del tree.open[name]
         self._tidy(tree)
@@ -450,11 +455,35 @@ class QueueManager:
             self.busy.pop(tree.root, None)
 
 
+def _forget_shape(tree: CohortQueues, peers: EquivalenceClass) -> None:
+    tree.shapes.discard(peers.least, rank_of(peers), peers)
+    if not peers.common:
+        left = tree.uncommon[peers.least] - 1
+        if left:
+            tree.uncommon[peers.least] = left
+        else:
+            del tree.uncommon[peers.least]
+
+
 def _is_all(peers: EquivalenceClass, workload: Workload, usage: Mapping[FlavorResource, int]) -> bool:
     """Is all that was kept for *workload* its own now, as it gets *usage*? False is always right."""
     if not peers.indexed or any(pod_set.min_count is not None for pod_set in workload.record.pod_sets):
         return False
     return all(usage.get(fr, 0) >= amount for fr, amount in peers.least)
+
+
+def _list(tree: CohortQueues, queue: PendingQueue, listed: tuple[bool, bool, bool, bool]) -> None:
+    """Put the queue on the lists of its tree, and off those, on which it is to be from now on or no more."""
+    before, queue.listed = queue.listed, listed
+    waits, ready, has_parked, special = listed
+    if before is None or before[0] is not waits:
+        _member(tree.waiting, queue, waits)
+    if before is None or before[1] is not ready:
+        _member(tree.ready, queue, ready)
+    if before is None or before[2:] != listed[2:]:
+        _member(tree.parked, queue, has_parked)
+        _member(tree.special, queue, has_parked and special)
+        _member(tree.wary, queue, special)
 
 
 def _member(table: dict[str, PendingQueue], queue: PendingQueue, belongs: bool) -> None:

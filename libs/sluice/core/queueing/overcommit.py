@@ -25,6 +25,7 @@ from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
 
 from .pending_queue import CohortQueues, Preemptor
+from .request_index import Least
 
 _Claim = tuple[Node, Mapping[FlavorResource, int], Sequence[Workload]]
 
@@ -83,6 +84,15 @@ class _Overdraft:
             if amount > cell.subtree - cell.usage - more.get(cell, 0):
                 return False
         return True
+
+    def root_lacks(self, root: Node, least: Least) -> bool:
+        """Is less than *least* free at the root of the real tree? False where it has to be tried."""
+        return any(
+            (cell := root.cells.get(fr)) is not None
+            and fr not in self._limited
+            and amount > cell.subtree - cell.usage - self._more.get(cell, 0)
+            for fr, amount in least
+        )
 
 
 class Overcommit:
@@ -207,9 +217,7 @@ class Overcommit:
     ) -> bool:
         """Is *usage* available in the real tree, once *gone* have given up what they hold?"""
         if may_borrow and not gone:
-            if self._overdraft is None:
-                self._overdraft = _Overdraft(self._world, self._claims, self._victims)
-            free = self._overdraft.leaves(node, usage)
+            free = self._difference().leaves(node, usage)
             if free is not None:
                 return free
         tree, absent = self._world.tree, self._world.absent
@@ -229,6 +237,15 @@ class Overcommit:
         )
         tree.rollback(mark)
         return fits
+
+    def root_lacks(self, root: Node, least: Least) -> bool:
+        """Is less than *least* free at the root of the real tree? False is always right."""
+        return self._difference().root_lacks(root, least)
+
+    def _difference(self) -> _Overdraft:
+        if self._overdraft is None:
+            self._overdraft = _Overdraft(self._world, self._claims, self._victims)
+        return self._overdraft
 
     @contextmanager
     def shown(self, *, but: Container[str] = ()) -> Iterator[None]:

@@ -31,6 +31,7 @@ class EquivalenceClass:
         "_heap",
         "aside",
         "circling",
+        "common",
         "indexed",
         "key",
         "least",
@@ -74,16 +75,13 @@ class EquivalenceClass:
         active nor parked."""
         self.indexed = False
         """It is among the shapes of its queue and tree: freed capacity could help it."""
+        self.common = False
+        """While it is `indexed`: nothing but what is free decides whether it gets in (`is_common`)."""
         self._heap: list[tuple[Rank, Workload]] = []
 
     def head(self) -> Workload:
         """Return the first member; there is one."""
-        heap = self._heap
-        while True:
-            rank, workload = heap[0]
-            if workload.peers is self and workload.rank == rank:
-                return workload
-            heappop(heap)
+        return self._heap[0][1]
 
     def resumes_at(self) -> tuple[dict[str, int], ...] | None:
         """Return how far the search for a flavor came that the next look goes on with; None: it begins.
@@ -112,8 +110,12 @@ class EquivalenceClass:
     def discard(self) -> None:
         """Note that a member has left; its entry goes when it surfaces, or when too many are stale."""
         self.size -= 1
-        if len(self._heap) > 2 * self.size + 32:
-            self._heap = [e for e in self._heap if e[1].peers is self and e[1].rank == e[0]]
+        heap = self._heap
+        # The first entry is always that of a member: `head` is asked far more often than anybody leaves.
+        while heap and (heap[0][1].peers is not self or heap[0][1].rank != heap[0][0]):
+            heappop(heap)
+        if len(heap) > 2 * self.size + 32:
+            self._heap = [e for e in heap if e[1].peers is self and e[1].rank == e[0]]
             heapify(self._heap)
 
     def reset(self) -> None:
@@ -287,6 +289,7 @@ class CohortQueues:
         "shapes",
         "special",
         "touched",
+        "uncommon",
         "waiting",
         "wary",
     )
@@ -310,6 +313,8 @@ class CohortQueues:
         """Queues with parked classes."""
         self.shapes: RequestIndex[EquivalenceClass] = RequestIndex()
         """The parked classes of all queues that freed capacity could help."""
+        self.uncommon: dict[Least, int] = {}
+        """How many of the classes in `shapes` that need so much at least are not `common`; without zeros."""
         self.special: dict[str, PendingQueue] = {}
         """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""
         self.touched: dict[str, PendingQueue] = {}

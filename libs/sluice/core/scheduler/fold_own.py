@@ -11,7 +11,6 @@ from sluice.core.workload.charges import beyond
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.charging import charge, needs, recharge
 from sluice.core.world.pending_preemptions import PENDING
-from sluice.core.world.preemption_history import actor
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
 from sluice.core.world.variants import is_gated, siblings
 from sluice.core.world.workload_slices import inherit, replaced_slice
@@ -90,8 +89,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         state.pending.taken(queue, workload.rank, workload.usage, event.cause)
     if event.preemptions_pending:
         claim(state, workload, event)
-    elif world.circles.trying:
-        world.circles.served(actor(workload))
+    elif (preemptor := workload.record.parent or workload.key) in world.circles.trying:
+        world.circles.served(preemptor)
     if world.replacements or workload.record.replaces is not None or is_variant:
         recharge(world, workload)
     if is_variant:
@@ -109,8 +108,8 @@ def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> N
         return
     workload.admitted_at = at
     workload.ousted = 0
-    if state.world.circles.trying:
-        state.world.circles.served(actor(workload))
+    if (preemptor := workload.record.parent or workload.key) in state.world.circles.trying:
+        state.world.circles.served(preemptor)
     if workload.record.parent is not None:
         recharge(state.world, workload)
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:

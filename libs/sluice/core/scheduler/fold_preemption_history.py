@@ -9,10 +9,8 @@ from .state import SchedulerState
 def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
     """An input has changed what the workload holds, or may hold, of its queue."""
     circles = state.world.circles
-    if not circles:
-        return
     key, queue = workload.record.parent or workload.key, workload.cluster_queue
-    concerned = circles.refused and circles.concern(key, queue)
+    concerned = circles.refused and circles and circles.concern(key, queue)
     circles.changed(queue, key)
     if concerned:
         _wake(state, cause)

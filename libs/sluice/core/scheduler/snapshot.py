@@ -357,9 +357,10 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
     for part in data.classes:
         peers = workloads[part.head].peers
         assert isinstance(peers, EquivalenceClass)
+        peers.reason, peers.message = part.reason, part.message
         if part.parked:
             pending.park(peers, aside=part.aside, reserves=part.reserves, hopeless=not part.indexed)
-        peers.reason, peers.message, peers.scan = part.reason, part.message, part.scan
+        peers.scan = part.scan
         peers.circling = part.circling
         if part.circling:
             state.world.circles.refused[peers.queue.name] = None

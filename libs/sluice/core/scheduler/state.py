@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from sluice.api.features import enabled
-from sluice.core.cycle.requeue_filter import least_request
+from sluice.core.cycle.requeue_filter import is_common, least_request
 from sluice.core.lifecycle.due import Lifecycle
 from sluice.core.queueing.manager import QueueManager
+from sluice.core.queueing.pending_queue import EquivalenceClass
 from sluice.core.queueing.request_index import Least
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Tree
@@ -62,12 +63,15 @@ def new_state() -> SchedulerState:
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(world, workload, world.cluster_queues[queue])
 
+    def common(peers: EquivalenceClass) -> bool:
+        return is_common(world, peers)
+
     def key_of(workload: Workload) -> tuple[object, ...]:
         key = peer_key(world, workload)
         shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
         return key if shared else (*key, workload.uid)
 
-    return SchedulerState(world=world, pending=QueueManager(key_of, rank_of, least_of))
+    return SchedulerState(world=world, pending=QueueManager(key_of, rank_of, least_of, common))
 
 
 def peer_key(world: World, workload: Workload) -> tuple[object, ...]:

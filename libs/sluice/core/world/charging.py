@@ -122,7 +122,9 @@ def inherited(world: World, variant: Workload) -> list[tuple[Workload, dict[Flav
 def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:
     """Return what the workload's assignment would charge if it were alone."""
     assert workload.assignment is not None
-    ended = given_back(world.config, workload.reclaimable)
+    ended: Mapping[str, int] = workload.reclaimable
+    if ended:
+        ended = given_back(world.config, ended)
     return usage_of(workload.assignment, workload.record.pod_sets, ended)
 
 

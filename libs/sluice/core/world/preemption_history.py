@@ -196,8 +196,10 @@ class PreemptionHistory:
     def changed(self, queue: str, by: WorkloadKey | None = None) -> None:
         """An input has changed what is asked of the queue: forget what is remembered of its workloads.
 
-        `by`: what the input is about, to be forgotten as well.
+        `by`: what the input is about, to be forgotten as well. Without anything remembered it does nothing.
         """
+        if not (self._by or self._gave_up):
+            return
         self._inputs += 1
         epochs = self._epochs
         epochs[queue] = epochs.get(queue, 0) + 1

@@ -530,12 +530,12 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/scheduler/fold_inputs.py",
-                "    if event.pod_sets is not None and world.replacements:\n        successor_moves(state, workload.key, seq, at)\n",
+                "        what |= Mark.SLICE\n",
                 "",
             ),
             (
-                "libs/sluice/core/scheduler/fold_effects.py",
-                "    # Queued, too: it may ask for no more than the other one has now, and then it ends (`slicing.withdrawal`).\n    look(",
+                "libs/sluice/core/scheduler/settle.py",
+                "    # Queued, too: it may ask for no more than the other one has now, and then it ends (`withdrawal`).\n    look(",
                 "    else:\n        look(",
             ),
         ),
@@ -591,9 +591,9 @@ MENDED: tuple[Mutant, ...] = (
         "a pending preemption goes on when quota is freed, though it needs nobody to go",
         (
             (
-                "libs/sluice/core/scheduler/fold_effects.py",
-                "        quota_freed(state, queue.tree.members, cause)",
-                "        pass",
+                "libs/sluice/core/scheduler/settle.py",
+                "            quota_freed(state, queue.tree.members, cause)",
+                "            pass",
             ),
         ),
         theme="checks",

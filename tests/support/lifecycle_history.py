@@ -16,10 +16,21 @@ from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.ids import uid
-from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    RequeueBackoffStarted,
+    Requeued,
+    WorkloadDeactivated,
+)
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadRecord
 
 SECOND = 1_000_000
+OWN = (Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated)
+"""What follows from these has their cause."""
 
 
 @dataclass
@@ -93,8 +104,22 @@ class History:
                 self._configure(event)
             case Evicted():
                 assert world.workloads[event.workload].assignment is not None
-        lifecycle.note(world, self.lc, event, self.seq, self.at)
+        self._look(event)
         self.view.apply(event, self.seq, self.at)
+
+    def _look(self, event: Any) -> None:
+        if isinstance(event, WorkloadCreated | QuotaReserved | Preempted):
+            return  # nothing is due for that
+        workload = self.world.workloads.get(getattr(event, "workload", WorkloadKey("")))
+        if workload is not None:
+            fold_lifecycle(workload, event, self.at)
+        if isinstance(event, ObjectApplied | ObjectDeleted):
+            lifecycle.look_at_object(self.world, self.lc, event, self.seq, self.at)
+        elif isinstance(event, WorkloadFinished | WorkloadDeleted):
+            lifecycle.forget(self.lc, event.workload)
+        elif workload is not None:
+            cause = event.cause if isinstance(event, OWN) else self.seq
+            lifecycle.look(self.world, self.lc, workload, cause, self.at)
 
     def _give_back(self, workload: Workload) -> None:
         queue = self.world.cluster_queues.get(workload.cluster_queue)

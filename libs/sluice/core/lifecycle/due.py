@@ -4,12 +4,11 @@
 have happened to, so that nothing is ever scanned. The state is derived from the world: a list of
 workloads for which something is due, and deadlines. It is rebuilt, not stored, by `rebuild`.
 
-The scheduler folds an event into the world first and calls `note` next. `note` also folds the fields
-of `model.Workload` that belong to the life-cycle (`lifecycle_fold`), whether or not the caller has.
+The scheduler folds an event into the world first (`lifecycle.fold` has the fields of the life-cycle), and has
+`look` see to each workload that it touched.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from sluice.core.deadlines import Deadlines
 from sluice.core.workload import reasons as ev
@@ -18,35 +17,14 @@ from sluice.core.world.model import World
 from sluice.core.world.variants import queue_identity
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import (
-    Admitted,
-    Evicted,
-    QuotaReleased,
-    RequeueBackoffStarted,
-    Requeued,
-    WorkloadDeactivated,
-    WorkloadSliceReplaced,
-    WorkloadSliceWithdrawn,
-)
-from sluice.events.slices import (
-    WorkloadDeleted,
-    WorkloadFinished,
-    WorkloadPodsReady,
-    WorkloadStopped,
-    WorkloadUpdated,
-)
+from sluice.events.scheduler import QuotaReleased
 
-from .fold import fold_lifecycle
 from .transitions import deadline_of, transitions
-
-_OWN = frozenset((Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated))
-"""The scheduler's own: what follows from them has their cause."""
 
 
 class Lifecycle:
-    """What is due and what will be. Only `note` and `rebuild` change it."""
+    """What is due and what will be. Only `look`, `forget` and `rebuild` change it."""
 
     __slots__ = ("deadlines", "due", "held", "held_in")
 
@@ -66,14 +44,6 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
     for workload in world.workloads.values():
         look(world, lc, workload, 0, at)
     return lc
-
-
-def note(world: World, lc: Lifecycle, event: Event, seq: int, at: Micros) -> None:
-    """Take notice of *event*, already folded into *world*; *seq* is its message's, *at* its time."""
-    found = _NOTES.get(type(event))
-    if found is not None:
-        handler, is_own = found
-        handler(world, lc, event, event.cause if is_own else seq, at)
 
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
@@ -120,49 +90,23 @@ def deadline(lc: Lifecycle) -> Micros | None:
     return lc.deadlines.next
 
 
-# Which workloads an event concerns
+# Which workloads may be concerned
 
 
-def _one(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
-    workload = world.workloads.get(event.workload)
-    if workload is None:
-        forget(lc, event.workload)
-        return
-    fold_lifecycle(workload, event, at)
-    look(world, lc, workload, cause, at)
-
-
-def _gone(world: World, lc: Lifecycle, event: Any, _cause: int, at: Micros) -> None:
-    workload = world.workloads.get(event.workload)
-    if workload is not None:
-        fold_lifecycle(workload, event, at)
-    forget(lc, event.workload)
-
-
-def _pods_ready(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
-    workload = world.workloads.get(event.workload)
-    if workload is not None:
-        fold_lifecycle(workload, event, at)
-        if world.config.wait_for_pods_ready.enable:
-            look(world, lc, workload, cause, at)
-
-
-def _admitted(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
-    """The hot path: most workloads have neither a deadline nor anything due when they are admitted."""
-    workload = world.workloads.get(event.workload)
-    if workload is None:
-        return
-    workload.admitted_at = at
-    if (
-        workload.key in lc.due
-        or workload.record.maximum_execution_time_s is not None
-        or workload.record.parent is not None
+def may_be_due(world: World, lc: Lifecycle, admitted: Workload) -> bool:
+    """Might something be due for a workload now that it is admitted? For most, nothing will ever be."""
+    return (
+        admitted.key in lc.due
+        or admitted.record.maximum_execution_time_s is not None
+        or admitted.record.parent is not None
         or world.config.wait_for_pods_ready.enable
-    ):
-        look(world, lc, workload, cause, at)
+    )
 
 
-def _config(world: World, lc: Lifecycle, event: Any, cause: int, at: Micros) -> None:
+def look_at_object(
+    world: World, lc: Lifecycle, event: ObjectApplied | ObjectDeleted, cause: int, at: Micros
+) -> None:
+    """An object of configuration has changed: look at the workloads that it concerns."""
     match event.kind:
         case "ClusterQueue":
             _look_all(world, lc, _of_cluster_queue(world, lc, event.name), cause, at)
@@ -253,28 +197,13 @@ def _local_queue(workload: Workload) -> str:
     return f"{workload.record.namespace}/{workload.record.queue_name}"
 
 
-_HANDLERS: dict[type[Event], Callable[[World, Lifecycle, Any, int, Micros], None]] = {
-    Admitted: _admitted,
-    ChecksPending: _one,
-    ChecksReady: _one,
-    ChecksRejected: _one,
-    ChecksRetry: _one,
-    Evicted: _one,
-    ObjectApplied: _config,
-    ObjectDeleted: _config,
-    QuotaReleased: _one,
-    RequeueBackoffStarted: _one,
-    Requeued: _one,
-    WorkloadDeactivated: _one,
-    WorkloadDeleted: _gone,
-    WorkloadFinished: _gone,
-    WorkloadPodsReady: _pods_ready,
-    WorkloadSliceReplaced: _gone,
-    WorkloadSliceWithdrawn: _gone,
-    WorkloadStopped: _one,
-    WorkloadUpdated: _one,
-}
-
-_NOTES = {kind: (handler, kind in _OWN) for kind, handler in _HANDLERS.items()}
-
-__all__ = ["Lifecycle", "deadline", "decide", "forget", "look", "note", "rebuild"]
+__all__ = [
+    "Lifecycle",
+    "deadline",
+    "decide",
+    "forget",
+    "look",
+    "look_at_object",
+    "may_be_due",
+    "rebuild",
+]

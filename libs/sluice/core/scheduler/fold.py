@@ -1,7 +1,7 @@
 """Fold of every event that the scheduler reads into its state. Nothing here decides anything.
 
-Fields of the life-cycle are folded by `lifecycle.note`; quota, queues and verdicts in `fold_inputs` and
-`fold_verdicts`. What frees capacity wakes the tree; what changes a workload moves it to where it now belongs.
+What others say is folded by `fold_inputs` and `fold_config`, what the scheduler has decided by `fold_own`,
+with the fields of the life-cycle by `lifecycle.fold`. They mark what they touch; `settle` looks at it once.
 """
 
 from sluice.core.workload.variant_events import as_workload_event
@@ -9,6 +9,7 @@ from sluice.events.base import Event, Micros
 
 from .fold_inputs import INPUT_FOLDS
 from .fold_own import VERDICT_FOLDS
+from .settle import settle
 from .state import SchedulerState
 
 _HANDLERS = {**INPUT_FOLDS, **VERDICT_FOLDS}
@@ -21,6 +22,8 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(state, event, seq, at)
+        if state.touched:
+            settle(state, at)
     elif (same := as_workload_event(event)) is not event:
         # What is said of variants means what is said of other workloads.
         fold(state, same, seq, at)

@@ -3,8 +3,8 @@
 import msgspec
 
 from sluice.core.cycle.admission import blocks_admission
-from sluice.core.lifecycle.due import look, note
-from sluice.core.lifecycle.fold import begin_anew
+from sluice.core.lifecycle.due import look_at_object
+from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import scaled
 from sluice.core.workload.variant_events import updated_as_workload
 from sluice.core.world.queue_order import effective_priority
@@ -34,22 +34,9 @@ from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, V
 
 from . import fold_preemption_history
 from .fold_config import check_changed, fold_object
-from .fold_effects import (
-    Handler,
-    charge_anew,
-    freed_flavors,
-    join_members,
-    leave_members,
-    ready_or_gone,
-    remove_workload,
-    stands,
-    successor_moves,
-    tell_siblings,
-    wake_tree,
-)
-from .fold_pending_preemptions import fold_allowed, refresh_all, refresh_due
-from .placement import place, place_siblings
-from .state import SchedulerState
+from .fold_pending_preemptions import fold_allowed, refresh_all
+from .marks import Mark, stands
+from .state import Handler, SchedulerState, join_members, leave_members
 
 
 def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
@@ -58,7 +45,7 @@ def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: in
     fold_preemption_history.all_changed(state, seq)
     if state.world.claims:
         refresh_all(state, seq)
-    note(state.world, state.lifecycle, event, seq, at)
+    look_at_object(state.world, state.lifecycle, event, seq, at)
 
 
 def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:
@@ -86,17 +73,9 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
         state.world.replacements[record.replaces] = key
     if parent is not None:
         state.world.families.setdefault(parent, {})[key] = workload
-        place(state, state.world.workloads[parent])  # where its variants queue instead
-    place(state, workload)
-    if parent is None:
-        fold_preemption_history.changed(state, workload, seq)
-
-
-def _edited(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
-    _updated(state, event, seq, at)
-    workload = state.world.workloads.get(event.workload)
-    if workload is not None and workload.record.parent is None:  # variants are changed for what they do, too
-        fold_preemption_history.changed(state, workload, seq)
+        # Where its variants queue instead.
+        state.touched.append((state.world.workloads[parent], Mark.QUEUES, seq))
+    state.touched.append((workload, Mark.QUEUES | Mark.INPUT if parent is None else Mark.QUEUES, seq))
 
 
 def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros) -> None:
@@ -104,35 +83,35 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     workload = world.workloads.get(event.workload)
     if workload is None:
         return
-    changes = event.changes
-    stood = stands(workload)
+    stood, what = stands(workload), Mark.ASKS | Mark.DUE
     leave_members(state, workload)
-    record = workload.record = msgspec.structs.replace(workload.record, **changes)
+    record = workload.record = msgspec.structs.replace(workload.record, **event.changes)
     join_members(state, workload)
     workload.equivalence = ""
     workload.changed_by = seq
     priority = effective_priority(record, world.config)
     if priority != workload.priority:
-        lowered = priority < workload.priority
+        if priority < workload.priority and workload.assignment is not None:
+            what |= Mark.LOWERED
         workload.priority = priority
         reorder(world, workload)
-        if lowered and workload.assignment is not None:
-            # Nothing is free, but it may be preempted by who it came before.
-            wake_tree(state, workload, seq, freed_flavors(state, workload))
-    if event.pod_sets is not None and workload.assignment is not None:
-        _shrink(state, workload, seq)
-    note(world, state.lifecycle, event, seq, at)
-    if event.pod_sets is not None and world.replacements:
-        successor_moves(state, workload.key, seq, at)
+    if event.pod_sets is not None:
+        what |= Mark.SLICE
+        if workload.assignment is not None:
+            _shrink(workload)
+            what |= Mark.RESIZED | Mark.TURN
+    fold_lifecycle(workload, event, at)
     if event.active is not None:
         # Switched on again, it is looked at anew: the variant-controller has forgotten the verdict (CA11).
         workload.blocked_on_gates = False
         if event.active:
             for variant in world.families.get(workload.key, {}).values():
                 begin_anew(variant)
-    place(state, workload, changed=True)
     if event.active is None or stood != stands(workload):
-        tell_siblings(state, workload, seq, at)
+        what |= Mark.STANDS
+    if record.parent is None:  # variants are changed for what they do, too
+        what |= Mark.INPUT
+    state.touched.append((workload, what, seq))
 
 
 def _variant_updated(state: SchedulerState, event: VariantUpdated, seq: int, at: Micros) -> None:
@@ -158,10 +137,8 @@ def _gate_moved(
     workload.blocked_on_gates = False
     workload.changed_by = seq
     _take_turns(state, workload, event)
-    place(state, workload, changed=True)
-    if workload.preemptions:
-        look(state.world, state.lifecycle, workload, seq, state.at)
-    place_siblings(state, workload)
+    what = Mark.ASKS | Mark.TURN
+    state.touched.append((workload, what | Mark.DUE if workload.preemptions else what, seq))
 
 
 def _take_turns(
@@ -187,68 +164,73 @@ def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int,
         return
     workload.reclaimable = dict(event.pods)
     workload.changed_by = seq
-    if workload.assignment is not None:
-        _shrink(state, workload, seq)
-        fold_preemption_history.changed(state, workload, seq)
+    if workload.assignment is None:
+        state.touched.append((workload, Mark.ASKS, seq))
     else:
-        place(state, workload, changed=True)
+        _shrink(workload)
+        state.touched.append((workload, Mark.RESIZED | Mark.TURN | Mark.INPUT, seq))
 
 
-def _shrink(state: SchedulerState, workload: Workload, seq: int) -> None:
-    """Charge a reservation for the pods that are left only (SC7, WS3), and wake who could use the rest."""
+def _shrink(workload: Workload) -> None:
+    """Have a reservation for the pods that are left only (SC7, WS3)."""
     assert workload.assignment is not None
     counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
     workload.assignment = tuple(
         scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
         for assigned in workload.assignment
     )
-    charge_anew(state, workload, seq)
 
 
 def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
+    workload = state.world.workloads.get(event.workload)
+    if workload is None:
+        return
+    fold_lifecycle(workload, event, at)
+    config = state.world.config
+    what = Mark.DUE if config.wait_for_pods_ready.enable else 0
     if event.ready:
-        ready_or_gone(state, event.workload)
-    elif blocks_admission(state.world.config):
-        workload = state.world.workloads.get(event.workload)
-        if workload is not None and workload.admitted_at is not None:
-            state.not_ready[workload.key] = None
+        what |= Mark.READY
+    elif blocks_admission(config) and workload.admitted_at is not None:
+        state.not_ready[workload.key] = None
+    state.touched.append((workload, what, seq))
 
 
-def _finished(state: SchedulerState, event: WorkloadFinished, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
-    remove_workload(state, event.workload, seq, at)
-
-
-def _deleted(state: SchedulerState, event: WorkloadDeleted, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
-    remove_workload(state, event.workload, seq, at)
+def _ended(state: SchedulerState, event: WorkloadFinished | WorkloadDeleted, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.pop(event.workload, None)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        state.touched.append((workload, Mark.ENDED, seq))
 
 
 def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
     workload = state.world.workloads.get(event.workload)
-    if workload is not None and workload.preemptions:
-        refresh_due(state, workload, seq)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        state.touched.append((workload, Mark.DUE | Mark.CLAIMS, seq))
+
+
+def _checks_failed(state: SchedulerState, event: ChecksRejected | ChecksRetry, seq: int, at: Micros) -> None:
+    workload = state.world.workloads.get(event.workload)
+    if workload is not None:
+        fold_lifecycle(workload, event, at)
+        state.touched.append((workload, Mark.DUE, seq))
 
 
 def _stopped(state: SchedulerState, event: WorkloadStopped, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
     workload = state.world.workloads.get(event.workload)
-    if workload is not None and workload.assignment is not None and workload.evicted_at is None:
-        fold_preemption_history.changed(state, workload, seq)
-
-
-def _note_only(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
+    if workload is None:
+        return
+    fold_lifecycle(workload, event, at)
+    by_itself = workload.assignment is not None and workload.evicted_at is None
+    state.touched.append((workload, Mark.DUE | Mark.INPUT if by_itself else Mark.DUE, seq))
 
 
 INPUT_FOLDS: dict[type[Event], Handler] = {
     AdmissionCheckStatusChanged: _check_status,
     ChecksPending: _checks,
     ChecksReady: _checks,
-    ChecksRejected: _note_only,
-    ChecksRetry: _note_only,
+    ChecksRejected: _checks_failed,
+    ChecksRetry: _checks_failed,
     ObjectApplied: _object,
     ObjectDeleted: _object,
     PreemptionGateClosed: _gate_moved,
@@ -257,11 +239,11 @@ INPUT_FOLDS: dict[type[Event], Handler] = {
     ReclaimablePodsUpdated: _reclaimable,
     VariantUpdated: _variant_updated,
     WorkloadCreated: _created,
-    WorkloadDeleted: _deleted,
-    WorkloadFinished: _finished,
+    WorkloadDeleted: _ended,
+    WorkloadFinished: _ended,
     WorkloadPodsReady: _pods_ready,
     WorkloadStopped: _stopped,
-    WorkloadUpdated: _edited,
+    WorkloadUpdated: _updated,
 }
 
 __all__ = ["INPUT_FOLDS"]

@@ -4,12 +4,13 @@ from typing import Any
 
 from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.requeue_filter import is_hopeless
-from sluice.core.lifecycle.due import look, note
+from sluice.core.lifecycle.due import may_be_due
+from sluice.core.lifecycle.fold import fold_lifecycle
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.charges import beyond
 from sluice.core.workload.reasons import PREEMPTED
-from sluice.core.world.charging import charge, needs, recharge
+from sluice.core.world.charging import charge, needs
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
 from sluice.core.world.variants import is_gated, siblings
@@ -38,23 +39,10 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 
-from .fold_effects import (
-    Handler,
-    charge_anew,
-    family_moves,
-    forget_workload,
-    freed_flavors,
-    ready_or_gone,
-    remove_workload,
-    stands,
-    successor_moves,
-    tell_siblings,
-    wake_tree,
-)
 from .fold_pending_preemptions import claim, fold_issued, unclaim, victim_replaced
-from .placement import place, place_family, place_siblings
+from .marks import Mark, stands
 from .queue_status import fold_local_status, fold_status
-from .state import SchedulerState, is_barred
+from .state import Handler, SchedulerState, is_barred
 
 
 def _queue_status(state: SchedulerState, event: ClusterQueueStatusChanged, _seq: int, _at: Micros) -> None:
@@ -66,7 +54,7 @@ def _local_status(state: SchedulerState, event: LocalQueueStatusChanged, _seq: i
 
 
 def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros) -> None:
-    """The life-cycle has no interest in a reservation before it is admitted, so it is not told."""
+    """Nothing is due for a reservation before something happens to it: it is not `Mark.DUE`."""
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None or event.cluster_queue not in world.cluster_queues:
@@ -91,46 +79,33 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         claim(state, workload, event)
     elif (preemptor := workload.record.parent or workload.key) in world.circles.trying:
         world.circles.served(preemptor)
-    if world.replacements or workload.record.replaces is not None or is_variant:
-        recharge(world, workload)
-    if is_variant:
-        place_siblings(state, workload)
     state.pending.touch(state.pending.queues[event.cluster_queue])
-    if workload.key in world.families:
-        place_family(state, workload.key)
-    if world.replacements:
-        successor_moves(state, workload.key, seq, at)
+    state.touched.append((workload, Mark.GOT_QUOTA, seq))
 
 
-def _admitted(state: SchedulerState, event: Admitted, seq: int, at: Micros) -> None:
+def _admitted(state: SchedulerState, event: Admitted, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
-    workload.admitted_at = at
+    fold_lifecycle(workload, event, at)
     workload.ousted = 0
     if (preemptor := workload.record.parent or workload.key) in state.world.circles.trying:
         state.world.circles.served(preemptor)
-    if workload.record.parent is not None:
-        recharge(state.world, workload)
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
         state.not_ready[workload.key] = None
-    note(state.world, state.lifecycle, event, seq, at)
-    tell_siblings(state, workload, event.cause, at)
+    if may_be_due(state.world, state.lifecycle, workload):
+        state.touched.append((workload, Mark.ADMITTED, event.cause))
 
 
-def _evicted(state: SchedulerState, event: Evicted, seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, seq, at)
+def _evicted(state: SchedulerState, event: Evicted, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
+        fold_lifecycle(workload, event, at)
         if event.reason == PREEMPTED and workload.admitted_at is None:
             workload.ousted += 1
         unclaim(state, workload)
-        if workload.record.parent is not None:
-            recharge(state.world, workload)
         reorder(state.world, workload)
-        place(state, workload)
-        successor_moves(state, workload.key, event.cause, at)
-        tell_siblings(state, workload, event.cause, at)
+        state.touched.append((workload, Mark.LEAVES, event.cause))
 
 
 def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -> None:
@@ -147,31 +122,19 @@ def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -
             state.world.circles.note(preemptor, workload, again=not beside)
 
 
-def _released(state: SchedulerState, event: QuotaReleased, seq: int, at: Micros) -> None:
+def _released(state: SchedulerState, event: QuotaReleased, _seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
-    if workload.assignment is not None:
-        if workload.preemptions == PENDING and workload.evicted_at is None and not is_gated(workload):
-            state.world.circles.give_up(workload)
-        unclaim(state, workload)
-        release(state.world, workload)
-        workload.assignment = None
-        charge_anew(state, workload, event.cause)
-        wake_tree(state, workload, event.cause, freed_flavors(state, workload))
-    workload.usage = {}
+    if workload.preemptions == PENDING and workload.evicted_at is None and not is_gated(workload):
+        state.world.circles.give_up(workload)
     if workload.admitted_at is not None:
         # Of one that never ran a pod it was said what no completion is left for (WS3), which stays so.
         workload.reclaimable = {}
     workload.changed_by = event.cause
-    note(state.world, state.lifecycle, event, seq, at)
     workload.delta = False
-    ready_or_gone(state, workload.key)
-    place(state, workload)
-    if workload.key in state.world.families:
-        place_family(state, workload.key)
-    successor_moves(state, workload.key, event.cause, at)
-    tell_siblings(state, workload, event.cause, at)
+    fold_lifecycle(workload, event, at)
+    state.touched.append((workload, Mark.GAVE_QUOTA, event.cause))
 
 
 def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: int, at: Micros) -> None:
@@ -180,10 +143,8 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     old, new = world.workloads.get(event.workload), world.workloads.get(event.by)
     if old is None or new is None or new.assignment is None:
         return
-    note(world, state.lifecycle, event, seq, at)
     before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
     inherit(new, old, at)
-    state.pending.remove(old)
     unclaim(state, old)
     release(world, old)
     old.assignment = None
@@ -193,27 +154,27 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     change_usage(world, new, usage)
     state.pending.victim_gone(old.key)
     victim_replaced(state, old.key, new.key)
-    forget_workload(state, old)
-    family_moves(state, old, seq, at)
-    look(world, state.lifecycle, new, event.cause, at)
-    if beyond(before, usage):
-        wake_tree(state, new, event.cause)
+    state.touched.append((old, Mark.REPLACED, seq))
+    what = Mark.DUE | Mark.FREED if beyond(before, usage) else Mark.DUE
+    state.touched.append((new, what, event.cause))
 
 
-def _slice_withdrawn(state: SchedulerState, event: WorkloadSliceWithdrawn, _seq: int, at: Micros) -> None:
-    note(state.world, state.lifecycle, event, event.cause, at)
-    remove_workload(state, event.workload, event.cause, at)
+def _slice_withdrawn(state: SchedulerState, event: WorkloadSliceWithdrawn, _seq: int, _at: Micros) -> None:
+    workload = state.world.workloads.pop(event.workload, None)
+    if workload is not None:
+        state.touched.append((workload, Mark.ENDED, event.cause))
 
 
-def _life(state: SchedulerState, event: Any, seq: int, at: Micros) -> None:
+def _life(state: SchedulerState, event: Any, _seq: int, at: Micros) -> None:
     """Events of the life-cycle after which a workload may belong in its queue, or not any more."""
     workload = state.world.workloads.get(event.workload)
-    stood = stands(workload) if workload is not None else None
-    note(state.world, state.lifecycle, event, seq, at)
     if workload is not None:
-        place(state, workload)
+        stood = stands(workload)
+        fold_lifecycle(workload, event, at)
+        what = Mark.DUE | Mark.QUEUES
         if stood != stands(workload):
-            tell_siblings(state, workload, event.cause, at)
+            what |= Mark.STANDS
+        state.touched.append((workload, what, event.cause))
 
 
 def _requeued(state: SchedulerState, event: Requeued, seq: int, at: Micros) -> None:
@@ -250,7 +211,7 @@ def _turn_over(state: SchedulerState, peers: EquivalenceClass) -> None:
     for variant in list(peers):
         if variant.tries:
             variant.tries = False
-            place_siblings(state, variant)
+            state.touched.append((variant, Mark.TURN, 0))
 
 
 def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
@@ -317,8 +278,7 @@ def _blocked(state: SchedulerState, event: BlockedOnPreemptionGates, _seq: int, 
     workload = state.world.workloads.get(event.workload)
     if workload is not None:
         workload.blocked_on_gates = True
-        place(state, workload)
-        place_siblings(state, workload)
+        state.touched.append((workload, Mark.QUEUES | Mark.TURN, event.cause))
 
 
 def _reason(state: SchedulerState, event: PendingReasonChanged, _seq: int, _at: Micros) -> None:

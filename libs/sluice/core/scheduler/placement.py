@@ -8,7 +8,6 @@ from sluice.core.world.model import World
 from sluice.core.world.variants import backs_off, is_parent, parent_holds, siblings
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import must_wait
-from sluice.events.base import WorkloadKey
 
 from .state import SchedulerState, is_barred
 
@@ -96,15 +95,9 @@ def place_siblings(state: SchedulerState, workload: Workload) -> None:
         place(state, other)
 
 
-def place_family(state: SchedulerState, parent: WorkloadKey) -> None:
-    """A workload has got or lost quota of its own: its variants, if any, queue no more, or again."""
-    for variant in state.world.families.get(parent, {}).values():
-        place(state, variant)
-
-
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
     for workload in workloads:
         place(state, workload)
 
 
-__all__ = ["place", "place_all", "place_family", "place_siblings", "put_back", "queue_for"]
+__all__ = ["place", "place_all", "place_siblings", "put_back", "queue_for"]

@@ -1,6 +1,8 @@
 """The scheduler's state: the world, who waits in it, and what was said about its queues."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sluice.api.features import enabled
 from sluice.core.cycle.requeue_filter import is_common, least_request
@@ -47,6 +49,31 @@ class SchedulerState:
     """Sequence of the newest change of configuration, for `Event.cause`."""
     at: Micros = 0
     """The latest time seen."""
+    touched: list[tuple[Workload, int, int]] = field(default_factory=list)
+    """Marks of the event that is being folded (`marks`), with the cause of what follows; empty after it."""
+
+
+Handler = Callable[[SchedulerState, Any, int, Micros], None]
+"""Folds one event: state, event, sequence of its message, when it was decided."""
+
+
+def join_members(state: SchedulerState, workload: Workload) -> None:
+    """Note a workload among those of its local queue."""
+    state.members.setdefault(_local_key(workload), {})[workload.key] = None
+
+
+def leave_members(state: SchedulerState, workload: Workload) -> None:
+    """Take a workload off those of its local queue."""
+    local = _local_key(workload)
+    members = state.members.get(local)
+    if members is not None:
+        members.pop(workload.key, None)
+        if not members:
+            del state.members[local]
+
+
+def _local_key(workload: Workload) -> str:
+    return f"{workload.record.namespace}/{workload.record.queue_name}"
 
 
 def new_state() -> SchedulerState:
@@ -108,4 +135,13 @@ def is_barred(key: tuple[object, ...]) -> bool:
     return key[0] == BARRED
 
 
-__all__ = ["SchedulerState", "Status", "is_barred", "new_state", "peer_key"]
+__all__ = [
+    "Handler",
+    "SchedulerState",
+    "Status",
+    "is_barred",
+    "join_members",
+    "leave_members",
+    "new_state",
+    "peer_key",
+]

@@ -149,7 +149,7 @@ class VerdictIgnored(Event, frozen=True, kw_only=True):
     `reason`: StaleAttempt (of a reservation that is over), UnknownWorkload, UnknownCheck (there is none, or
     it does not concern the workload), WrongController (of another check), Duplicate (said before), Final (the
     workload is being evicted for what was said before), Immutable (other podSetUpdates than it is admitted
-    with).
+    with; `message` says what else is wrong with them).
     """
 
     workload: WorkloadKey

@@ -252,16 +252,14 @@ def _answer(
     failed_before = outcome == REJECTED or (outcome == RETRY and data.state in (PENDING, READY))
     if failed_before or before.state == REJECTED:
         return _ignored(verdict, "Final", f"the attempt has ended with {outcome or REJECTED}"), outcome
+    complete = outcome == READY or all(states[name].state == READY for name in live.requested)
+    if (complete or live.admitted) and before.state == data.state == READY and not _adds(data, before):
+        text = "podSetUpdates stay as they were when all checks were Ready"
+        wrong = _wrong(state, tracked, live, states, data)
+        return _ignored(verdict, "Immutable", short(f"{text}; {wrong}" if wrong else text)), outcome
     after = _said(state, tracked, live, states, verdict, at)
     if _same(after._replace(at=before.at), before):
         return _ignored(verdict, "Duplicate"), outcome
-    if (
-        before.state == after.state == READY
-        and (outcome == READY or live.admitted)
-        and not _same(before.pod_set_updates, after.pod_set_updates)
-    ):
-        text = "podSetUpdates stay as they were when all checks were Ready"
-        return _ignored(verdict, "Immutable", text), outcome
     states[data.check] = after
     if after.state == REJECTED or (after.state == RETRY and outcome != REJECTED):
         outcome = after.state
@@ -363,14 +361,30 @@ def _said(
     if data.state == RETRY:
         return CheckState(data.check, RETRY, at, data.message, _delay_s(state, data, count), count)
     if data.state == READY:
-        others = [found for name, found in states.items() if name != data.check]
-        why = refusal(data.pod_set_updates, tracked.record.pod_sets, live.assignment, state.flavors, others)
-        if why:
+        # What was approved, or runs with what it has, is not judged once more: only Retry and Rejected take
+        # an approval back (AC5), not labels that a flavor has got since.
+        if live.admitted or (before.state == READY and _adds(data, before)):
+            return CheckState(data.check, READY, at, data.message, None, count, before.pod_set_updates)
+        if why := _wrong(state, tracked, live, states, data):
             return CheckState(data.check, REJECTED, at, short(why), None, count, (), INVALID)
         return CheckState(data.check, READY, at, data.message, None, count, tuple(data.pod_set_updates))
     if data.state == REJECTED:
         return CheckState(data.check, REJECTED, at, data.message, None, count)
-    return CheckState(data.check, PENDING, at, data.message, before.requeue_after_s, count, (), data.reason)
+    kept = before.pod_set_updates if live.admitted else ()
+    return CheckState(data.check, PENDING, at, data.message, before.requeue_after_s, count, kept, data.reason)
+
+
+def _adds(data: CheckVerdict, before: CheckState) -> bool:
+    """Tell whether a Ready adds to the pods what the check adds already."""
+    return _same(before.pod_set_updates, data.pod_set_updates)
+
+
+def _wrong(
+    state: State, tracked: Tracked, live: Reservation, states: Mapping[str, CheckState], data: CheckVerdict
+) -> str:
+    """Return why what a Ready adds cannot be added, '' if it can (AC2)."""
+    others = [found for name, found in states.items() if name != data.check]
+    return refusal(data.pod_set_updates, tracked.record.pod_sets, live.assignment, state.flavors, others)
 
 
 def _same(one: object, other: object) -> bool:

@@ -1,17 +1,19 @@
-"""What must hold of admission checks in any log (DB6), as the scheduler saw it."""
+"""What must hold of admission checks in any log (DB6)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from sluice.core.checks.pod_set_updates import INVALID
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.pending_reasons import SUSPENDED
 from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
 from sluice.core.world.activity import CHECK_INACTIVE, why_inactive
 from sluice.core.world.inadmissible import why_reservation_ends
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry
+from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, CheckStateChanged
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import (
     Admitted,
@@ -20,6 +22,7 @@ from sluice.events.scheduler import (
     QuotaReleased,
     QuotaReserved,
     WorkloadDeactivated,
+    WorkloadSliceReplaced,
 )
 from sluice.events.slices import WorkloadDeleted, WorkloadFinished, WorkloadUpdated
 
@@ -133,12 +136,46 @@ class RetryObserver(Observer):
             yield f"{text}, but a check had asked for {rfc3339(until)}"
 
 
+class AdditionsObserver(Observer):
+    """What is admitted loses no approval for what a further Ready would add to its pods (AC5)."""
+
+    name = "approval-stands"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.running: dict[WorkloadKey, None] = {}
+        """Admitted, and no check has said otherwise since: that may have come first."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            Admitted: self._admitted,
+            CheckStateChanged: self._said,
+            **dict.fromkeys(
+                (QuotaReleased, WorkloadSliceReplaced, WorkloadDeleted, WorkloadFinished), self._over
+            ),
+        }
+
+    def _admitted(self, _: SchedulerState, event: Admitted) -> Iterable[str]:
+        self.running[event.workload] = None
+        return ()
+
+    def _said(self, _: SchedulerState, event: CheckStateChanged) -> Iterator[str]:
+        if event.state != READY and event.workload in self.running:
+            del self.running[event.workload]
+            if event.reason == INVALID:
+                yield f"{event.workload} is admitted; check {event.check} was rejected for podSetUpdates"
+
+    def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:
+        self.running.pop(event.workload, None)
+        return ()
+
+
 def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workload | None:
     """Return the workload if the event is about its latest reservation."""
     workload = state.world.workloads.get(event.workload)
     return workload if workload is not None and event.attempt in (0, workload.reservations) else None
 
 
-CHECK_OBSERVERS: tuple[type[Observer], ...] = (ApprovalObserver, RetryObserver)
+CHECK_OBSERVERS: tuple[type[Observer], ...] = (ApprovalObserver, RetryObserver, AdditionsObserver)
 
-__all__ = ["CHECK_OBSERVERS", "ApprovalObserver", "RetryObserver"]
+__all__ = ["CHECK_OBSERVERS", "AdditionsObserver", "ApprovalObserver", "RetryObserver"]

@@ -483,6 +483,95 @@ def test_updates_that_cannot_be_made_fail_the_admission(update: dict[str, Any], 
     cell.verify()
 
 
+UPDATES = [
+    [{"name": "main", "nodeSelector": {"zone": "b"}}],
+    [{"name": "main", "annotations": {"said-by": "b"}}],
+    [{"name": "mian"}],
+    [{"name": "main", "labels": {"app": "other"}}],
+    [],
+]
+"""Other than what check b adds, of which some could not be added at all."""
+
+
+def approved(admitted: bool) -> tuple[ChecksWorld, Any]:
+    """Return a workload all of whose checks are Ready."""
+    cell = world("a", "b")
+    key = waiting(cell)
+    cell.say(key, "a", "Ready", podSetUpdates=[{"name": "main", "annotations": {"said-by": "a"}}])
+    cell.say(key, "b", "Ready", podSetUpdates=[{"name": "main", "labels": {"x": "1"}}])
+    cell.settle()
+    if admitted:
+        cell.admit(key)
+        cell.settle()
+    return cell, key
+
+
+@pytest.mark.parametrize("updates", UPDATES)
+@pytest.mark.parametrize("admitted", [False, True])
+def test_a_repeated_ready_takes_no_approval_back(admitted: bool, updates: list[Any]) -> None:
+    """All checks are Ready: whatever a further Ready would add, only Retry and Rejected change that (AC5)."""
+    cell, key = approved(admitted)
+    for message in ("", "again"):
+        cell.say(key, "b", "Ready", message=message, podSetUpdates=updates)
+        (ignored,) = cell.settle()
+        assert isinstance(ignored, VerdictIgnored)
+        assert ignored.reason == "Immutable"
+        invalid = updates != UPDATES[0] and bool(updates)
+        assert ("Invalid podSetUpdates" in ignored.message) is invalid
+    assert {request.state for request in cell.requests().values()} == {"Ready"}
+    cell.verify()
+
+
+@pytest.mark.parametrize("updates", UPDATES)
+def test_ready_after_pending_stops_nothing_that_runs(updates: list[Any]) -> None:
+    """A check of an admitted workload that says Pending in between is Ready again, with what it has added."""
+    cell, key = approved(admitted=True)
+    cell.say(key, "b", "Pending", message="looking")
+    cell.settle()
+    cell.say(key, "b", "Ready", podSetUpdates=updates)
+    changed, said = cell.settle()
+    assert isinstance(changed, CheckStateChanged)
+    assert (changed.state, changed.pod_set_updates[0].labels) == ("Ready", {"x": "1"})
+    assert isinstance(said, ChecksReady)
+    cell.verify()
+
+
+def test_approvals_in_one_step_are_as_firm() -> None:
+    """Whether the service has looked in between makes no difference."""
+    cell = world("a")
+    key = waiting(cell)
+    cell.say(key, "a", "Ready")
+    cell.say(key, "a", "Ready", podSetUpdates=[{"name": "mian"}])
+    assert kinds(cell.settle()) == ["CheckStateChanged", "VerdictIgnored", "ChecksReady"]
+    cell.verify()
+
+
+def test_the_same_ready_is_not_judged_twice() -> None:
+    """A label that the flavor has got since takes nothing back, while other checks are waited for."""
+    cell = world("a", "b")
+    key = waiting(cell)
+    updates = [{"name": "main", "nodeSelector": {"pool": "x"}}]
+    cell.say(key, "a", "Ready", podSetUpdates=updates)
+    cell.settle()
+    cell.apply(flavor("default", pool="default"))
+    cell.say(key, "a", "Ready", podSetUpdates=updates)
+    cell.say(key, "a", "Ready", message="still", podSetUpdates=updates)
+    assert kinds(cell.settle()) == ["VerdictIgnored", "CheckStateChanged"]
+    cell.say(key, "b", "Ready")
+    assert "ChecksReady" in kinds(cell.settle())
+    cell.verify()
+
+
+def test_another_ready_counts_before_the_last_check_is() -> None:
+    """The latest verdict counts: what it cannot add fails the admission, as of the first (AC2)."""
+    cell = world("a", "b")
+    key = waiting(cell)
+    cell.say(key, "a", "Ready")
+    cell.settle()
+    cell.say(key, "a", "Ready", podSetUpdates=[{"name": "mian"}])
+    assert kinds(cell.settle()) == ["CheckStateChanged", "ChecksRejected"]
+
+
 def test_pending_again_holds_the_admission_but_evicts_nobody() -> None:
     """Ready that turns Pending: not admitted yet, it must wait; admitted, it goes on."""
     cell = world("a")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sluice.events.base import Event
-from sluice.events.checks import ChecksReady, ChecksRetry
+from sluice.events.checks import ChecksReady, ChecksRetry, CheckStateChanged, VerdictIgnored
 from sluice.events.codec import decode_commit, encode_commit
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied
@@ -456,6 +456,31 @@ def too_early(entries: list[Entry]) -> tuple[list[Entry], int]:
     return altered(entries, lambda e: (longer,) if e == retry else (e,)), seq
 
 
+def ready_again() -> list[Entry]:
+    """What runs is said to be Ready once more, for pods that it has not."""
+    world = checked_cell("gpu")
+    world.submit("w")
+    world.settle()
+    for updates in ([], [{"name": "mian"}]):
+        world.say("w", "gpu", "Ready", podSetUpdates=updates)
+        world.settle()
+    return world.log
+
+
+def rejected_for_additions(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """As if it had said Rejected."""
+    seq, ignored = first(entries, VerdictIgnored)
+    rejected = CheckStateChanged(
+        cause=ignored.cause,
+        workload=ignored.workload,
+        check=ignored.check,
+        state="Rejected",
+        attempt=ignored.attempt,
+        reason="InvalidPodSetUpdates",
+    )
+    return altered(entries, lambda e: (rejected,) if e == ignored else (e,)), seq
+
+
 LATE = (variant_without_parent, all_switched_off, *LATE_DECISIONS)
 """What is missing is found when it is missed."""
 
@@ -467,6 +492,7 @@ BROKEN = [
     ("has-a-chance", waiting, all_switched_off),
     ("approval-kept", checked, approval_lost),
     ("retry-waits", checked, too_early),
+    ("approval-stands", ready_again, rejected_for_additions),
     ("quota", families, twice_the_quota),
     ("reservations", families, released_twice),
     ("reservations", families, admitted_without_quota),

@@ -195,10 +195,12 @@ class QueueManager:
             self._put_in(peers)
             self.refresh(peers.queue)
 
-    def reconsider(self, queue: PendingQueue) -> None:
-        """Forget all verdicts of the queue: what they rest on, its spec or a flavor, has changed."""
+    def reconsider(self, queue: PendingQueue, cause: int) -> None:
+        """Forget all verdicts of the queue: what they rest on has changed by the input at *cause*."""
         if not queue.classes:
             return
+        if queue.tree is not None and cause > queue.tree.cause:
+            queue.tree.cause = cause
         for peers in list(queue.parked):
             self.activate(peers)
         for peers in queue.classes.values():

@@ -158,7 +158,7 @@ def _reconsider_tree(state: SchedulerState, cluster_queue: str) -> None:
     tree = state.pending.queues[cluster_queue].tree
     assert tree is not None
     for name in sorted(tree.members):
-        state.pending.reconsider(tree.members[name])
+        state.pending.reconsider(tree.members[name], state.config_seq)
 
 
 # Cohort
@@ -168,13 +168,14 @@ def apply_cohort(state: SchedulerState, manifest: kueue.Cohort) -> None:
     name, spec = manifest.metadata.name, manifest.spec
     state.world.cohorts[name] = spec
     tree = state.world.tree
+    left = _queues_below(state, name)
     quotas, share = quotas_of(spec.resource_groups), weight(spec.fair_sharing)
     try:
         tree.set_cohort(name, spec.parent_name, quotas, share)
     except CohortCycleError:
         # The api service refuses these; should one be in the log, the cohort counts as a root.
         tree.set_cohort(name, "", quotas, share)
-    _reshaped(state, name)
+    _reshaped(state, left | _queues_below(state, name))
 
 
 def cohort_manifest(name: str, spec: kueue.CohortSpec) -> kueue.Cohort:
@@ -183,17 +184,27 @@ def cohort_manifest(name: str, spec: kueue.CohortSpec) -> kueue.Cohort:
 
 def delete_cohort(state: SchedulerState, _namespace: str, name: str) -> None:
     state.world.cohorts.pop(name, None)
+    left = _queues_below(state, name)
     state.world.tree.remove_cohort(name)
-    _reshaped(state, name)
+    _reshaped(state, left)
 
 
-def _reshaped(state: SchedulerState, _name: str) -> None:
-    """A cohort has changed, possibly where it belongs: all queues are looked at again."""
-    for name in sorted(state.pending.queues):
+def _queues_below(state: SchedulerState, cohort: str) -> set[str]:
+    """Return the cluster queues of the tree that a cohort belongs to now."""
+    node = state.world.tree.cohorts.get(cohort)
+    if node is None:
+        return set()
+    root = node.root()
+    return {name for name, queue in state.pending.queues.items() if queue.node.root() is root}
+
+
+def _reshaped(state: SchedulerState, queues: set[str]) -> None:
+    """A cohort has changed, possibly where it belongs: what its tree was, and is, is looked at again."""
+    for name in sorted(queues):
         queue = state.pending.queues[name]
         state.pending.regroup(queue)
         _classify(state, queue)
-        state.pending.reconsider(queue)
+        state.pending.reconsider(queue, state.config_seq)
 
 
 # LocalQueue, Namespace
@@ -248,7 +259,7 @@ def _reconsider_namespace(state: SchedulerState, namespace: str) -> None:
     for key in sorted(state.world.local_queues):
         local = state.world.local_queues[key]
         if key.partition("/")[0] == namespace and local.cluster_queue in state.pending.queues:
-            state.pending.reconsider(state.pending.queues[local.cluster_queue])
+            state.pending.reconsider(state.pending.queues[local.cluster_queue], state.config_seq)
 
 
 # ResourceFlavor, AdmissionCheck, Configuration
@@ -269,7 +280,7 @@ def _flavor_changed(state: SchedulerState, flavor: str) -> None:
         cq = state.world.cluster_queues[name]
         if any(flavor in group.flavors for group in cq.groups):
             queue_status.refresh(state, name)
-            state.pending.reconsider(state.pending.queues[name])
+            state.pending.reconsider(state.pending.queues[name], state.config_seq)
 
 
 def apply_check(state: SchedulerState, manifest: kueue.AdmissionCheck) -> None:
@@ -312,7 +323,7 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
             recharge(world, workload)
         place(state, workload, changed=True)
     for name in sorted(state.pending.queues):
-        state.pending.reconsider(state.pending.queues[name])
+        state.pending.reconsider(state.pending.queues[name], state.config_seq)
 
 
 _APPLY: dict[str, Callable[[SchedulerState, Any], None]] = {

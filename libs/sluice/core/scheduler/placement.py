@@ -96,8 +96,12 @@ def place_siblings(state: SchedulerState, workload: Workload) -> None:
 
 
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
+    """Move *workloads* to where configuration wants them; what becomes of those that move, it has caused."""
     for workload in workloads:
+        before = workload.peers
         place(state, workload)
+        if workload.peers is not None and workload.peers is not before:
+            workload.changed_by = max(workload.changed_by, state.config_seq)
 
 
 __all__ = ["place", "place_all", "place_siblings", "put_back", "queue_for"]

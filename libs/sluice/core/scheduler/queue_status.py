@@ -52,7 +52,7 @@ def refresh(state: SchedulerState, name: str) -> None:
             queue.stopped = not cq.active
             state.pending.refresh(queue)
             if cq.active:
-                state.pending.reconsider(queue)
+                state.pending.reconsider(queue, state.config_seq)
         _note(state.statuses_due, name, differs=state.statuses.get(name) != status)
     for key in sorted(state.locals_of.get(name, ())):
         refresh_local(state, key)

@@ -1,0 +1,102 @@
+"""What a change of configuration lets in, or has preempted, names that change as its cause (G10, DB1)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sluice.events.base import Event
+from sluice.events.scheduler import Admitted, Evicted, WorkloadsParked
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key
+
+Edit = Callable[[Cell], None]
+
+
+def cohort(cell: Cell, cpu: int, name: str = "c") -> None:
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+    cell.apply("Cohort", name, {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]})
+
+
+def local_queue(cell: Cell, policy: str) -> None:
+    cell.apply("LocalQueue", "a", {"clusterQueue": "a", "stopPolicy": policy}, "ns")
+
+
+def stopped_local_queue(cell: Cell) -> None:
+    cell.queue("a", cpu=2)
+    local_queue(cell, "Hold")
+
+
+def missing_flavor(cell: Cell) -> None:
+    cell.queue("a", cpu=2)
+    cell.delete("ResourceFlavor", "default")
+
+
+EDITS: dict[str, tuple[Edit, Edit]] = {
+    "quota": (lambda cell: cell.queue("a", cpu=1), lambda cell: cell.queue("a", cpu=2)),
+    "the first of a StrictFIFO queue": (
+        lambda cell: cell.queue("a", cpu=1, queueingStrategy="StrictFIFO"),
+        lambda cell: cell.queue("a", cpu=2, queueingStrategy="StrictFIFO"),
+    ),
+    "a cohort's quota": (lambda cell: cell.queue("a", cpu=1, cohort="c"), lambda cell: cohort(cell, 1)),
+    "a stopped ClusterQueue": (
+        lambda cell: cell.queue("a", cpu=2, stopPolicy="Hold"),
+        lambda cell: cell.queue("a", cpu=2),
+    ),
+    "a stopped LocalQueue": (stopped_local_queue, lambda cell: local_queue(cell, "None")),
+    "a flavor": (missing_flavor, lambda cell: cell.apply("ResourceFlavor", "default", {})),
+    "a queue that is made": (lambda _: None, lambda cell: cell.queue("a", cpu=2)),
+    "a namespace's labels": (
+        lambda cell: cell.queue("a", cpu=2, namespaceSelector={"matchLabels": {"team": "x"}}),
+        lambda cell: cell.apply("Namespace", "ns", {}, labels={"team": "x"}),
+    ),
+}
+
+
+def oldest_cause(events: list[Event], kind: type[Event]) -> int:
+    return min(event.cause for event in events if isinstance(event, kind))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_who_is_admitted_by_an_edit_is_admitted_because_of_it(edit: str) -> None:
+    before, after = EDITS[edit]
+    cell = Cell()
+    before(cell)
+    cell.submit("first", "a", cpu=1)
+    cell.submit("second", "a", cpu=1, priority=-1)
+    cell.settle()
+    known = cell.seq
+    after(cell)
+    events = cell.settle()
+    assert "second" in admitted(events)
+    assert oldest_cause(events, Admitted) > known
+
+
+def test_who_is_preempted_after_an_edit_is_preempted_because_of_it() -> None:
+    cell = Cell()
+    cell.queue("a", cpu=1, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=3, cohort="c")
+    cell.submit("borrower", "b", cpu=4)
+    cell.settle()
+    cell.submit("claims", "a", cpu=2)
+    cell.settle()
+    known = cell.seq
+    cell.queue("a", cpu=2, cohort="c", preemption=RECLAIMS)
+    events = cell.settle()
+    assert evicted(events) == ["borrower"]
+    assert oldest_cause(events, Evicted) > known
+
+
+@pytest.mark.parametrize("how", ["applied", "deleted"])
+def test_a_cohort_is_of_no_concern_to_other_trees(how: str) -> None:
+    """Only who waits in its tree is looked at again when a cohort changes."""
+    cell = Cell()
+    cohort(cell, 1, "other")
+    for name, tree in (("a", "c"), ("b", "other")):
+        cell.queue(name, cpu=1, cohort=tree)
+        cell.submit(f"{name}-waits", name, cpu=9)
+    cell.settle()
+    if how == "applied":
+        cohort(cell, 2, "other")
+    else:
+        cell.delete("Cohort", "other")
+    again = {key for event in cell.settle() if isinstance(event, WorkloadsParked) for key in event.workloads}
+    assert again == {key("b-waits")}

@@ -11,7 +11,7 @@ from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.config import ObjectApplied
-from sluice.events.scheduler import QuotaReleased, QuotaReserved, WorkloadSliceReplaced
+from sluice.events.scheduler import Admitted, QuotaReleased, QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
     WorkloadCreated,
@@ -65,6 +65,10 @@ class Account:
     sizes: dict[WorkloadKey, dict[str, int]] = field(default_factory=dict)
     replaces: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
     newer: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
+    ended: dict[WorkloadKey, dict[str, int]] = field(default_factory=dict)
+    """Pods that have ended for good, also of a growth that waits: it needs none for them."""
+    ran: set[WorkloadKey] = field(default_factory=set)
+    """Admitted: all of its pods start again when it has given its quota up."""
 
     def add(self, event: Event) -> str:
         """Book *event*; returns what is wrong with it, "" if nothing."""
@@ -83,7 +87,12 @@ class Account:
                 self._ended(event.workload, event.pods)
             case QuotaReserved():
                 return self._reserve(event)
+            case Admitted():
+                self.ran.add(event.workload)
             case QuotaReleased() | VariantDeleted() | WorkloadSliceReplaced():
+                if event.workload in self.ran:
+                    self.ran.remove(event.workload)
+                    self.ended.pop(event.workload, None)
                 self._change(event.workload, {})
             case WorkloadFinished() | WorkloadDeleted():
                 for key in (event.workload, *self.variants.pop(event.workload, ())):
@@ -119,6 +128,7 @@ class Account:
         self._change(key, shares)
 
     def _ended(self, key: WorkloadKey, ended: dict[str, int]) -> None:
+        self.ended[key] = ended
         shares = self.held.get(key, {})
         self._change(key, {name: replace(share, ended=ended.get(name, 0)) for name, share in shares.items()})
 
@@ -159,6 +169,7 @@ class Account:
                 pods.usage.get("cpu", 0) // max(1, pods.count),
                 pods.count,
                 self.sizes.get(key, {}).get(pods.name, pods.count),
+                self.ended.get(key, {}).get(pods.name, 0),
             )
             for pods in event.pod_sets
         }

@@ -154,6 +154,7 @@ async def run(system: System, plan: Plan, tell: Callable[[str], None]) -> Report
             await editor.restore()
             entries = await _settle(world, chaos, system, tell)
             await healing.settled(but=("lose snapshots",))
+            await _read_on(system, entries)
         tell("comparing everything with the log")
         runs = [*world.runs, *processes.stop()]
         runs += [run for path in system.directory.glob("*.diary") for run in read_diary(path)]
@@ -228,6 +229,16 @@ async def _settle(world: World, chaos: Chaos, system: System, tell: Callable[[st
         if await chaos.probe.until(folder, lambda a, pids=pids: leader(a, pids) is not None, 10) is None:
             chaos.wrong.append(f"{folder}: no leader at the end")
     return entries
+
+
+async def _read_on(system: System, entries: list[Entry]) -> None:
+    """Add what has come since, as from executors that were away for longer than any job took."""
+    log = await JetStreamLog(system.url, name="fault-read-on").open()
+    try:
+        while entries[-1].seq < await _still_end(log):
+            entries += await asyncio.to_thread(live.read_log, system.url, entries[-1].seq + 1)
+    finally:
+        await log.close()
 
 
 def _parts(entries: list[Entry]) -> Iterator[list[Entry]]:

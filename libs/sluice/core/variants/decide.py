@@ -38,7 +38,7 @@ from sluice.events.variants import (
 )
 
 from .membership import NO_VARIANT, delete, evict, membership, shared_metadata
-from .state import Family, Policy, State, Variant
+from .state import Family, Policy, State, Variant, Wanted
 
 VARIANT_EVICTED: Final = "VariantEvicted"
 VARIANT_EVICTED_MESSAGE: Final = "Admitted variant was evicted"
@@ -84,8 +84,8 @@ def family_deadline(state: State, family: Family) -> Micros | None:
             continue
         if not variant.active and wanted.create_delay_s:
             times.append(family.since + wanted.create_delay_s * MICROS_PER_S)
-        elif variant.active and wanted.delete_delay_s is not None and family.admitted_at is not None:
-            times.append(family.admitted_at + wanted.delete_delay_s * MICROS_PER_S)
+        elif variant.active and (due := delete_due(family, wanted)) is not None:
+            times.append(due)
     holder = _gate_holder(family)
     if (
         holder is not None
@@ -238,7 +238,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
     wanted = policy.named(variant.name)
     delay_s = wanted.create_delay_s if wanted is not None else 0
     is_due = at >= family.since + delay_s * MICROS_PER_S
-    admitted = next((v for v in family.variants.values() if v.runs), None)
+    admitted = family.admitted
     if admitted is None:
         if not is_due:
             return False, f"createDelaySeconds: {delay_s}"
@@ -252,13 +252,25 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
         return False, f'being below {policy.limit_text} and another Variant admitted "{admitted.key}"'
     if preference > admitted.record.preference:
         return False, f'being lower priority than admitted Variant "{admitted.key}"'
-    delete_s = wanted.delete_delay_s if wanted is not None else None
-    since = family.admitted_at
-    if delete_s is not None and since is not None and at >= since + delete_s * MICROS_PER_S:
+    delete_at = delete_due(family, wanted)
+    if wanted is not None and delete_at is not None and at >= delete_at:
+        delete_s = wanted.delete_delay_s
         return False, f'deleteDelaySeconds: {delete_s} after Variant "{admitted.key}" was admitted'
     if not is_due:
         return False, f"createDelaySeconds: {delay_s}"
     return True, f'being preferred to admitted Variant "{admitted.key}"'
+
+
+def delete_due(family: Family, wanted: Wanted | None) -> Micros | None:
+    """Return when this variant has to be given up if another one runs on, None without such a time (CA12).
+
+    It counts from the admission of the variant that runs, so whatever has stopped the job, a move included,
+    starts it anew with the next admission.
+    """
+    admitted = family.admitted
+    if wanted is None or wanted.delete_delay_s is None or admitted is None or admitted.admitted_at is None:
+        return None
+    return admitted.admitted_at + wanted.delete_delay_s * MICROS_PER_S
 
 
 # The parent
@@ -267,7 +279,7 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
 def _admit(family: Family) -> list[Event]:
     if family.running is not None or not family.active:
         return []
-    admitted = next((variant for variant in family.variants.values() if variant.runs), None)
+    admitted = family.admitted
     if admitted is None or admitted.assignment is None:
         return []
     return [
@@ -417,4 +429,4 @@ def first_candidate(variants: Sequence[Variant]) -> Variant | None:
     return None
 
 
-__all__ = ["desired", "family_deadline", "family_events", "first_candidate"]
+__all__ = ["delete_due", "desired", "family_deadline", "family_events", "first_candidate"]

@@ -108,7 +108,7 @@ class Family:
     running: WorkloadKey | None = None
     """The variant that the parent is admitted as."""
     admitted_at: Micros | None = None
-    """When a variant was admitted first since the latest reset; delete delays count from here."""
+    """When the parent was admitted first since the latest reset."""
     leaving: bool = False
     """ParentEvicted was said; the job has not stopped yet."""
     leaving_reason: str = ""
@@ -135,6 +135,11 @@ class Family:
         """Bring the variants into order, after one has come or has got another preference."""
         ranked = sorted(self.variants.values(), key=_rank)
         self.variants = {variant.key: variant for variant in ranked}
+
+    @property
+    def admitted(self) -> Variant | None:
+        """The variant that the parent runs as, or may be admitted as; None while it has none."""
+        return next((variant for variant in self.variants.values() if variant.runs), None)
 
     def named(self, name: str) -> Variant | None:
         return next((v for v in self.variants.values() if v.name == name), None)

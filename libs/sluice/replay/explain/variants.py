@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.variants.decide import desired
+from sluice.core.variants.decide import delete_due, desired
 from sluice.core.variants.state import Family, Policy, State, Variant
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
@@ -54,10 +54,8 @@ def _note(
             due = family.since + wanted.create_delay_s * MICROS_PER_S
             if due > at:
                 found.next = f"It is let into the race at {rfc3339(due)} (createDelaySeconds)."
-    elif wanted is not None and wanted.delete_delay_s is not None and family.admitted_at is not None:
-        due = family.admitted_at + wanted.delete_delay_s * MICROS_PER_S
-        if due > at and family.running not in (None, variant.key):
-            found.next = f"It gives up at {rfc3339(due)} (deleteDelaySeconds)."
+    elif family.running not in (None, variant.key) and (until := delete_due(family, wanted) or 0) > at:
+        found.next = f"It gives up at {rfc3339(until)} (deleteDelaySeconds)."
     found.gate = _gate(family, variant, timeout)
     return found
 

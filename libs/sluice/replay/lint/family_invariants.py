@@ -4,6 +4,7 @@ It answers what others write: the scheduler admits a variant, and only then can 
 judged when the controller has gone on to later inputs, twice, as one leader may have crashed in between.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from sluice.api.features import enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.timing import MICROS_PER_S
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
 from sluice.core.variants.state import Family, State, restricted, within
@@ -27,6 +29,7 @@ from sluice.events.variants import (
     ParentMarked,
     ParentUnmarked,
     VariantCreated,
+    VariantDeactivated,
     VariantStopped,
 )
 
@@ -326,6 +329,31 @@ class TurnObserver(Observer):
                 yield f"{workload.key} has quota, and {other.key}, which is better, has not had its turn"
 
 
+class DelayObserver(Observer):
+    """Who gives up for its deleteDelaySeconds has had them since the admission that it names (CA12)."""
+
+    name: ClassVar[str] = "delays-had"
+    decider = VariantController
+
+    _said = re.compile(r'deleteDelaySeconds: (\d+) after Variant "([^"]+)" was admitted')
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {VariantDeactivated: self._deactivated}
+
+    def _deactivated(self, state: State, event: VariantDeactivated) -> Iterator[str]:
+        said = self._said.search(event.message)
+        family = state.families.get(event.parent)
+        if said is None or family is None:
+            return
+        named = next((variant for variant in family.variants.values() if variant.key == said[2]), None)
+        since = named.admitted_at if named is not None else None
+        if since is None:
+            yield f"{event.workload} gave up after {said[2]} was admitted, which is not"
+        elif state.at < since + int(said[1]) * MICROS_PER_S:
+            had = (state.at - since) // MICROS_PER_S
+            yield f"{event.workload} gave up {had} s after {said[2]} was admitted, not {said[1]} s"
+
+
 FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     ParentObserver,
     OrphanObserver,
@@ -337,6 +365,7 @@ FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
     StopObserver,
     OpenGateObserver,
     TurnObserver,
+    DelayObserver,
 )
 
 __all__ = ["FAMILY_OBSERVERS"]

@@ -409,6 +409,31 @@ def moved() -> list[Entry]:
     return world.log
 
 
+def delayed() -> list[Entry]:
+    """A better variant gives up 50 s after another one was admitted."""
+    policy = {
+        "migration": {"mode": "TryPreferredFlavors"},
+        "explicitVariants": [
+            {"name": "best", "allowedResourceFlavors": ["res"], "deleteDelaySeconds": 50},
+            {"name": "rest", "allowedResourceFlavors": ["od"]},
+        ],
+    }
+    world = cell(cluster_queue({"res": 0, "od": 1}, policy))
+    world.submit("a")
+    world.settle_all()
+    world.run_until(60)
+    return world.log
+
+
+def longer_delay(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """It was to have had ten times that."""
+    seq, event = first(entries, VariantDeactivated)
+    said = event.message.replace("deleteDelaySeconds: 50", "deleteDelaySeconds: 500")
+    assert said != event.message
+    longer = msgspec.structs.replace(event, message=said)
+    return altered(entries, lambda e: (longer,) if e == event else (e,)), seq
+
+
 def turned_round(entries: list[Entry]) -> tuple[list[Entry], int]:
     """The victim has preempted its preemptor before."""
     seq, event = first(entries, Preempted)
@@ -505,6 +530,7 @@ BROKEN = [
     ("one-variant", families, two_variants),
     ("one-gate", families, two_gates),
     ("one-gate", families, closed_gate),
+    ("delays-had", delayed, longer_delay),
     ("no-circles", families, turned_round),
     ("no-circles", families, over_and_over),
     ("two-slices", elastic, three_slices),
@@ -532,7 +558,15 @@ def test_what_breaks_an_invariant_is_found(name, story, damage):
 
 @pytest.mark.parametrize(
     "story",
-    [families, elastic, shrunk, checked, moved, *dict.fromkeys(story for _, story, _ in BROKEN_DECISIONS)],
+    [
+        families,
+        elastic,
+        shrunk,
+        checked,
+        moved,
+        delayed,
+        *dict.fromkeys(story for _, story, _ in BROKEN_DECISIONS),
+    ],
     ids=lambda each: each.__name__,
 )
 def test_sound_logs_break_none(story):

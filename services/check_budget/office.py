@@ -19,7 +19,7 @@ from sluice.core.budgets.budgets import Amounts, Candidate, Refusal, Standing, T
 from sluice.core.budgets.consumption import Consumption
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Admitted, QuotaReleased
+from sluice.events.scheduler import Admitted, QuotaReleased, WorkloadSliceReplaced
 from sluice.events.slices import WorkloadDeleted, WorkloadFinished
 from sluice.sdk.checks import Pending, Ready, Request, Retry, Verdict
 
@@ -27,7 +27,7 @@ SECOND_US = 1_000_000
 HOUR_S = 3600.0
 KIND = "Budget"
 
-_FREES = (QuotaReleased, WorkloadFinished, WorkloadDeleted, Admitted)
+_FREES = (QuotaReleased, WorkloadSliceReplaced, WorkloadFinished, WorkloadDeleted, Admitted)
 """Events after which what is committed may be less, or is counted elsewhere."""
 
 
@@ -187,22 +187,38 @@ class Office:
         return Candidate(case.key, request.workload.priority, request.reserved_at, request.uid, wants)
 
     def _wants(self, account: Account, case: Case, now: Micros) -> Amounts:
-        """Return the estimate for a request: its usage for as long as it may run in this period."""
-        request = case.request
-        known = case.rates.get(account.name)
-        if known is None or known[0] != account.generation:
-            known = case.rates[account.name] = (account.generation, account.terms.rate(_usage(request)))
+        """Return the estimate for a request: its usage for as long as it may run in this period.
+
+        Of a growth, or a variant beside another one, what it needs more than what runs of its job.
+        """
+        request, terms = case.request, account.terms
+        assumed_s = account.budget.spec.assumed_seconds
         seconds = request.workload.max_execution_time_s
-        held = self.consumption.workloads.get(request.key)
-        if seconds is None:
-            seconds = account.budget.spec.assumed_seconds
-        elif held is not None:
-            seconds = max(0, seconds - held.ran_us // SECOND_US)
         try:
             end = self.period(account, now).end
         except (ValueError, OSError, LookupError):
             end = now
-        return budgets.estimate(known[1], seconds, now, end)
+        held = self.consumption.workloads.get(request.key)
+        before = self.consumption.predecessor(held) if held is not None else None
+        own_s = assumed_s
+        if seconds is not None:
+            own_s = max(0, seconds - (held.ran_us // SECOND_US if held is not None else 0))
+        if held is None or before is None:
+            return budgets.estimate(self._rate(account, case), own_s, now, end)
+        # Of pods that have ended while it waits the successor is never charged.
+        per_us = terms.rate(self.consumption.charge(held)) if held.assignment else self._rate(account, case)
+        if held.replaces:
+            ends_at = budgets.successor_ends_at(before, seconds, assumed_s, now)
+        else:
+            ends_at = None if own_s is None else now + own_s * SECOND_US
+        return budgets.growth(terms, per_us, ends_at, before, assumed_s, now, end)
+
+    def _rate(self, account: Account, case: Case) -> Amounts:
+        known = case.rates.get(account.name)
+        if known is None or known[0] != account.generation:
+            rate = account.terms.rate(_usage(case.request))
+            known = case.rates[account.name] = (account.generation, rate)
+        return known[1]
 
     def _outdated(self, case: Case, now: Micros) -> bool:
         """Tell whether a case's answer is news. Amounts alone are seldom: each answer is kept in the log."""

@@ -6,7 +6,7 @@ import msgspec
 
 from sluice.events.base import PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Admitted, QuotaReserved
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord
 from sluice.sdk.checks import Request, Verdict
 from sluice.sdk.checks.testing import make_request
@@ -46,18 +46,19 @@ class World:
         self.seq += 1
         self.office.apply(ObjectDeleted(cause=0, kind="Budget", name=name), self.seq, self.now)
 
-    def reserve(self, name: str, cores: int = 1, max_s: int | None = None) -> None:
+    def reserve(self, name: str, cores: int = 1, max_s: int | None = None, **fields: Any) -> None:
         record = WorkloadRecord(
             namespace="a",
             name=name,
             uid=name,
             queue_name="queue",
             created_at=self.now,
-            pod_sets=[PodSet(name="main", count=1)],
+            pod_sets=[PodSet(name="main", count=cores)],
             maximum_execution_time_s=max_s,
+            **fields,
         )
         usage = PodSetAssignment(
-            name="main", count=1, flavors={"cpu": "default"}, usage={"cpu": cores * 1000}
+            name="main", count=cores, flavors={"cpu": "default"}, usage={"cpu": cores * 1000}
         )
         self.office.apply(WorkloadCreated(cause=0, workload=record), 1, self.now)
         key = WorkloadKey(f"a/{name}")
@@ -68,9 +69,17 @@ class World:
     def admit(self, name: str) -> None:
         self.office.apply(Admitted(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)
 
-    def start(self, name: str, cores: int = 1, max_s: int | None = None) -> None:
-        self.reserve(name, cores, max_s)
+    def start(self, name: str, cores: int = 1, max_s: int | None = None, **fields: Any) -> None:
+        self.reserve(name, cores, max_s, **fields)
         self.admit(name)
+
+    def replace(self, old: str, new: str) -> None:
+        """The slice *new* is admitted, and takes over."""
+        self.admit(new)
+        event = WorkloadSliceReplaced(
+            cause=0, workload=WorkloadKey(f"a/{old}"), by=WorkloadKey(f"a/{new}"), message=""
+        )
+        self.office.apply(event, 1, self.now)
 
     def finish(self, name: str) -> None:
         self.office.apply(WorkloadFinished(cause=0, workload=WorkloadKey(f"a/{name}")), 1, self.now)

@@ -9,7 +9,9 @@ import pytest
 from sluice.api.check_parameters import BudgetPeriod
 from sluice.api.kueue import AdmissionCheckParametersReference
 from sluice.api.periods import period_at
-from sluice.sdk.checks import Pending, Ready, Retry
+from sluice.events.base import WorkloadKey
+from sluice.events.slices import ReclaimablePodsUpdated
+from sluice.sdk.checks import Pending, Ready, Request, Retry, Verdict
 from sluice.services.check_budget.books import dump, load
 from sluice.services.check_budget.office import Office, Reading
 from sluice.services.check_budget.prometheus import ReadingError, filled_in, number_in
@@ -151,6 +153,99 @@ def test_another_attempt_is_asked_anew() -> None:
     world.now += HOUR
 
     assert isinstance(world.ask(world.request("w", attempt=2)), Pending)
+
+
+HOURS_10 = 36_000
+
+
+def grown(world: World, to: int, max_s: int | None = HOURS_10) -> tuple[Verdict, Request[Any]]:
+    """Let a slice of *to* cores wait that is to replace `w1`; return the answer, and what was asked."""
+    world.reserve("w2", cores=to, max_s=max_s, replaces=WorkloadKey("a/w1"))
+    request = world.request("w2", cores=to, max_execution_time_s=max_s)
+    return world.ask(request), request
+
+
+def committed(world: World) -> Fraction:
+    standings, problems = world.office.standings(world.now)
+    assert not problems
+    return standings["team-a"].committed[0]
+
+
+@pytest.mark.parametrize("hours", [0, 1, 9])
+@pytest.mark.parametrize("let_in", [True, False])
+def test_a_growth_is_charged_what_it_adds(hours: int, let_in: bool) -> None:
+    """Whose end state fits is not held: the job's time goes on, and what runs is committed already."""
+    world = World()
+    used, before, after = 2 * hours, 2 * (10 - hours), 4 * (10 - hours)
+    world.budget(cost=used + after - (0 if let_in else 1))
+    world.start("w1", cores=2, max_s=HOURS_10)
+    world.now += hours * HOUR
+    assert committed(world) == before
+
+    answer, _ = grown(world, to=4)
+
+    assert (answer == Ready()) is let_in
+    assert committed(world) == (after if let_in else before)
+
+
+@pytest.mark.parametrize("assumed_s", [None, HOURS_10])
+@pytest.mark.parametrize("size", [3, 4])
+def test_what_is_committed_is_the_same_before_and_after_a_slice_takes_over(
+    size: int, assumed_s: int | None
+) -> None:
+    """No pod is counted for both slices, while the new one waits for others either."""
+    world = World()
+    assumed: dict[str, Any] = {"assumedSeconds": assumed_s} if assumed_s else {}
+    world.budget(cost=200, **assumed)
+    max_s = None if assumed_s else HOURS_10
+    world.start("w1", cores=2, max_s=max_s)
+    world.now += 3 * HOUR
+
+    answer, request = grown(world, size, max_s)
+
+    assert answer == Ready()
+    assert committed(world) == size * 7
+    world.now += HOUR
+    assert committed(world) == size * 6
+    world.replace("w1", "w2")
+    world.office.leave(request)
+    assert committed(world) == size * 6
+
+
+def test_a_growth_whose_slice_has_gone_is_charged_in_full() -> None:
+    """What it was to take over is not committed any more."""
+    world = World()
+    world.budget(cost=40)
+    world.start("w1", cores=2, max_s=HOURS_10)
+    assert grown(world, to=4)[0] == Ready()
+    world.finish("w1")
+
+    assert committed(world) == 40
+
+
+def test_a_growth_counts_no_pods_that_have_ended() -> None:
+    """An Indexed job's: they are not charged once it is admitted either."""
+    world = World()
+    world.budget(cost=21)
+    world.start("w1", cores=2, max_s=HOURS_10)
+    world.reserve("w2", cores=4, max_s=HOURS_10, replaces=WorkloadKey("a/w1"))
+    key = WorkloadKey("a/w2")
+    world.office.apply(ReclaimablePodsUpdated(cause=0, workload=key, pods={"main": 2}), 1, world.now)
+
+    assert world.ask(world.request("w2", cores=4, max_execution_time_s=HOURS_10)) == Ready()
+    assert committed(world) == 20
+
+
+def test_a_variant_is_charged_what_it_costs_more_than_the_one_that_runs() -> None:
+    """At most one of them is admitted: when it is, the other one has ended (CA2)."""
+    world = World()
+    world.budget(cost=30)
+    parent = WorkloadKey("a/w")
+    world.start("w-spot", cores=2, max_s=HOURS_10, parent=parent)
+    world.reserve("w-fixed", cores=3, max_s=HOURS_10, parent=parent)
+
+    assert world.ask(world.request("w-fixed", cores=3, max_execution_time_s=HOURS_10)) == Ready()
+    assert committed(world) == 30
 
 
 def test_assumed_time_of_workloads_without_a_maximum() -> None:

@@ -5,7 +5,7 @@ A limit weighs consumption: what a base unit of a resource of a flavor counts fo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from sluice.api.check_parameters import BudgetScope, BudgetSpec
 from sluice.api.quantity import parse
 from sluice.events.base import Micros
 
-from .consumption import Account, Consumption, Series
+from .consumption import Account, Consumption, Held, Series
 
 HOUR_US = 3600 * 1_000_000
 GIB = 1 << 30
@@ -144,10 +144,14 @@ def committed(
         (key, amount * left_us)
         for held in state.running.values()
         if terms.concerns(held.namespace, held.local_queue, held.cluster_queue)
-        and (ends_at := held.ends_at(assumed_s)) is not None
-        and (left_us := min(ends_at, period_end) - now) > 0
+        and (left_us := _left_us(held.ends_at(assumed_s), now, period_end)) > 0
         for key, amount in held.charge.items()
     )
+
+
+def _left_us(ends_at: Micros | None, now: Micros, period_end: Micros) -> Micros:
+    """Return for how long what ends then may consume in the period; 0 if nobody knows when it ends."""
+    return 0 if ends_at is None else max(0, min(ends_at, period_end) - now)
 
 
 def estimate(per_us: Amounts, seconds: int | None, now: Micros, period_end: Micros) -> Amounts:
@@ -155,8 +159,39 @@ def estimate(per_us: Amounts, seconds: int | None, now: Micros, period_end: Micr
 
     *per_us*: what it consumes per microsecond (`Terms.rate`).
     """
-    left_us = 0 if seconds is None else max(0, min(seconds * 1_000_000, period_end - now))
+    left_us = _left_us(None if seconds is None else now + seconds * 1_000_000, now, period_end)
     return tuple(each * left_us for each in per_us)
+
+
+def successor_ends_at(before: Held, seconds: int | None, assumed_s: int | None, now: Micros) -> Micros | None:
+    """Return when a slice ends that takes over from *before*: its job's time goes on.
+
+    *seconds*: its maximum execution time.
+    """
+    taken_over = replace(before, max_s=seconds)
+    ends_at = taken_over.ends_at(assumed_s)
+    return None if ends_at is None else max(now, ends_at)
+
+
+def growth(
+    terms: Terms,
+    per_us: Amounts,
+    ends_at: Micros | None,
+    before: Held,
+    assumed_s: int | None,
+    now: Micros,
+    period_end: Micros,
+) -> Amounts:
+    """Return what a workload may consume beyond what *before* has committed, which ends when it starts.
+
+    With what others have committed it comes to what will be committed then: nothing counts twice.
+    """
+    wants = [each * _left_us(ends_at, now, period_end) for each in per_us]
+    if terms.concerns(before.namespace, before.local_queue, before.cluster_queue):
+        left_us = _left_us(before.ends_at(assumed_s), now, period_end)
+        had = (each * left_us for each in terms.rate(before.charge))
+        wants = [max(Fraction(0), more - less) for more, less in zip(wants, had, strict=True)]
+    return tuple(wants)
 
 
 def reached_at(now: Micros, used: Amounts, rate: Amounts, limits: Sequence[Limit]) -> Micros | None:
@@ -288,11 +323,13 @@ __all__ = [
     "Usage",
     "committed",
     "estimate",
+    "growth",
     "judge",
     "rate",
     "reached_at",
     "rounded",
     "scale",
+    "successor_ends_at",
     "terms",
     "used",
 ]

@@ -114,14 +114,21 @@ class Held:
     """How long it ran before it was evicted, which counts against `max_s`."""
     charge: dict[tuple[str, str], int] = field(default_factory=dict)
     """(flavor, resource) -> what it consumes at present."""
+    replaces: str = ""
+    """The slice whose pods it takes over, when it is admitted (WS4)."""
+    began: Micros | None = None
+    """Since when its job has run without a stop, in whichever slice."""
 
     def ends_at(self, assumed_s: int | None) -> Micros | None:
         """Return when it has run as long as it may, or is assumed to; None: nobody knows."""
-        seconds = assumed_s if self.max_s is None else self.max_s
-        if seconds is None or self.admitted_at is None:
+        if self.admitted_at is None:
             return None
-        ran_us = 0 if self.max_s is None else self.ran_us
-        return self.admitted_at + max(0, seconds * 1_000_000 - ran_us)
+        if self.max_s is not None:
+            return self.admitted_at + max(0, self.max_s * 1_000_000 - self.ran_us)
+        if assumed_s is None:
+            return None
+        began = self.admitted_at if self.began is None else self.began
+        return max(self.admitted_at, began + assumed_s * 1_000_000)
 
 
 @dataclass(slots=True)
@@ -149,6 +156,19 @@ class Consumption:
         if fold is not None:
             fold(self, event, at)
 
+    def predecessor(self, held: Held) -> Held | None:
+        """Return what runs of its job, and ends when *held* is admitted: the slice before, or a variant."""
+        if held.replaces:
+            return self.running.get(held.replaces)
+        if held.parent:
+            siblings = (self.running.get(key) for key in self.variants.get(held.parent, ()))
+            return next((one for one in siblings if one is not None and one is not held), None)
+        return None
+
+    def charge(self, held: Held) -> dict[tuple[str, str], int]:
+        """Return what it consumes when admitted: nothing of pods that have ended, if they give back."""
+        return charge(held.assignment, held.pods, held.reclaimable if self.gives_back else {})
+
     def level(self, key: str, held: Held, at: Micros, charged: dict[tuple[str, str], int]) -> None:
         """Let a workload consume *charged* from *at* on."""
         before, held.charge = held.charge, charged
@@ -175,6 +195,7 @@ def _created(state: Consumption, event: WorkloadCreated, at: Micros) -> None:
         counts(record.pod_sets),
         record.maximum_execution_time_s,
         record.parent or "",
+        replaces=record.replaces or "",
     )
     if record.parent is not None:
         state.variants.setdefault(record.parent, {})[record.key] = None
@@ -214,6 +235,7 @@ def _admitted(state: Consumption, event: Admitted, at: Micros) -> None:
         return
     if held.admitted_at is None:
         held.admitted_at = at
+        held.began = at if held.began is None else held.began
     _recharge(state, event.workload, held, at)
 
 
@@ -226,8 +248,7 @@ def _reclaimed(state: Consumption, event: ReclaimablePodsUpdated, at: Micros) ->
 
 def _recharge(state: Consumption, key: str, held: Held, at: Micros) -> None:
     if held.admitted_at is not None:
-        ended = held.reclaimable if state.gives_back else {}
-        state.level(key, held, at, charge(held.assignment, held.pods, ended))
+        state.level(key, held, at, state.charge(held))
 
 
 def _applied(state: Consumption, event: ObjectApplied, at: Micros) -> None:
@@ -259,7 +280,7 @@ def _released(state: Consumption, event: QuotaReleased, at: Micros) -> None:
 def _stop(state: Consumption, key: str, held: Held, at: Micros) -> None:
     if held.admitted_at is not None:
         held.ran_us += max(0, at - held.admitted_at)
-        held.admitted_at = None
+        held.admitted_at = held.began = None
         held.reclaimable = {}  # else it was said of a slice that waits, and stays so (WS3)
         state.level(key, held, at, {})
     held.cluster_queue, held.assignment = "", ()
@@ -267,10 +288,12 @@ def _stop(state: Consumption, key: str, held: Held, at: Micros) -> None:
 
 def _replaced(state: Consumption, event: WorkloadSliceReplaced, at: Micros) -> None:
     old, new = state.workloads.get(event.workload), state.workloads.get(event.by)
+    began = None if old is None else old.began
     _gone(state, event.workload, at)
     if old is not None and new is not None:
         # The job's time, not the slice's, is limited.
         new.ran_us = old.ran_us
+        new.began = new.began if began is None else began
 
 
 def _over(state: Consumption, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
@@ -316,7 +339,7 @@ class _Dump(msgspec.Struct, frozen=True, array_like=True):
     gives_back: bool
 
 
-VERSION = 3
+VERSION = 4
 """Goes up when old dumps cannot be loaded, or when the same events fold to another state."""
 
 _decoder = msgspec.msgpack.Decoder(_Dump)

@@ -145,6 +145,29 @@ def test_a_slice_takes_over_and_the_time_the_job_has_run() -> None:
     assert state.running["a/w2"].ends_at(None) == 100_000_000
 
 
+def test_the_assumed_time_is_the_jobs_too() -> None:
+    """Growing does not begin it anew; a stop does."""
+    state = play(
+        (0, created()),
+        (0, reserved()),
+        (0, admitted()),
+        (5, created(name="w2", pods=6)),
+        (9, reserved("a/w2", 6)),
+        (9_000_000, admitted("a/w2")),
+        (9_000_000, WorkloadSliceReplaced(cause=0, workload=KEY, by=WorkloadKey("a/w2"), message="")),
+    )
+    assert state.running["a/w2"].ends_at(100) == 100_000_000
+    assert load(dump(state)).running["a/w2"].ends_at(100) == 100_000_000
+
+    for at, event in (
+        (20_000_000, QuotaReleased(cause=0, workload=WorkloadKey("a/w2"))),
+        (30_000_000, reserved("a/w2", 6)),
+        (30_000_000, admitted("a/w2")),
+    ):
+        state.apply(event, at)
+    assert state.running["a/w2"].ends_at(100) == 130_000_000
+
+
 def test_time_ran_before_an_eviction_counts_against_the_maximum() -> None:
     state = play(
         (0, created(max_s=100)),

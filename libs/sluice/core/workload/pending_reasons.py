@@ -5,6 +5,7 @@ from typing import Final
 __all__ = [
     "ADMISSION_GATED",
     "BEHIND",
+    "BEHIND_HEAD",
     "CIRCLE",
     "DEFERRED",
     "EXCEEDS_MAX_QUOTA",
@@ -39,6 +40,7 @@ PENDING_EVALUATION: Final = "PendingEvaluation"
 
 
 PENDING_EVALUATION_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
+BEHIND_HEAD: Final = "ClusterQueue {} is StrictFIFO, and nobody overtakes its head"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"

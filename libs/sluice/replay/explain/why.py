@@ -385,8 +385,10 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     """
     assert workload.peers is not None
     queue = state.pending.queues[workload.cluster_queue]
+    it = "It"
     if report.position > 1 and queue.strict:
-        report.rule = "StrictFIFO"
+        # The reason of its status: nobody looks at it (any more), whatever would be said of it now.
+        report.rule, it = workload.peers.reason or PENDING_EVALUATION, workload.key
         report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
     entry = Entry(workload, queue, cq)
     asked = nominate(state.world, entry, may_defer=False)
@@ -397,16 +399,17 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     if entry.targets:
         victims = ", ".join(t.workload.key for t in entry.targets)
         reason = reason or "WaitingForPreemptedWorkloads"
-        message = f"It needs the preemption of {victims}."
+        message = f"{it} needs the preemption of {victims}."
         gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
         if gates:
             reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
             but = f"the pending workload's gate {gates[0]} is closed"
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
-        reason, message = PENDING_EVALUATION, f"It would fit by itself, and has not had its turn{ahead}."
+        reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."
     else:
         message = (found.message if found is not None else entry.message) or recorded.message
+        message = f"{it} by itself: {message}" if report.rule and message else message
     if report.rule:
         report.message += f" {message}" if message else ""
         return but

@@ -225,3 +225,42 @@ def test_a_verdict_that_names_a_preemption_says_when_it_was_so() -> None:
         view.apply(event, seq, world.now)
     (two,) = view.jobs[JobKey("default/two")].workloads.values()
     assert why_pending(view, two)[1] == f"{BEHIND} (said at {timestamp(world.now)})"
+
+
+def test_who_is_behind_a_strict_head_is_told_so_everywhere() -> None:
+    """The reason of its status is that of `why`; what is said of itself has its name."""
+    preempts = {"withinClusterQueue": "LowerPriority"}
+    world = cell(cluster_queue({"res": 2}, {}, queueingStrategy="StrictFIFO", preemption=preempts), *CLASSES)
+    for name, cpu, level in (("low", 1, "low"), ("high", 1, "high"), ("head", 2, "high")):
+        world.submit(name, cpu, priority_class=level)
+        world.settle_all()
+    # The head could have one of the two only, and so preempts nobody.
+    world.submit("behind", priority_class="high")
+    world.settle_all()
+    shown = world.view()
+    report = explained(world, "behind")
+    status = why_pending(shown, shown.workloads[WorkloadKey(report.workload)])
+    assert (report.rule, status[0]) == ("PendingEvaluation", "PendingEvaluation")
+    assert status[1].endswith("; ClusterQueue main is StrictFIFO, and nobody overtakes its head")
+    head, low = explained(world, "head").workload, explained(world, "low").workload
+    assert report.message == (
+        f"The queue is StrictFIFO, and {head} is at its head. "
+        f"{report.workload} needs the preemption of {low}."
+    )
+    assert explained(world, "head").rule not in ("", "PendingEvaluation")
+
+
+def test_what_a_job_behind_a_strict_head_lacks_is_said_of_it() -> None:
+    """Its reason is that of its status: of one like the head, or that was looked at before, what was said."""
+    world = cell(cluster_queue({"res": 1}, {}, queueingStrategy="StrictFIFO"), *CLASSES)
+    for name in ("runs", "head", "alike", "first", "second"):
+        world.submit(name, priority_class="high" if name == "first" else "low")
+        world.settle_all()
+    shown = world.view()
+    for name in ("head", "alike", "second"):
+        report = explained(world, name)
+        assert report.rule == why_pending(shown, shown.workloads[WorkloadKey(report.workload)])[0]
+        assert f"is at its head. {report.workload} by itself: couldn't assign" in report.message
+    world.report("runs", "JobFinished", success=True)
+    world.settle_all()
+    assert "is at its head" not in explained(world, "head").message

@@ -9,6 +9,7 @@ from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
     BEHIND,
+    BEHIND_HEAD,
     MISCONFIGURED,
     ON_HOLD,
     PENDING_EVALUATION,
@@ -54,11 +55,19 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
             return (recorded.reason, recorded.message)
         return _delayed(view, workload) or derived
     if recorded is None or recorded.reason in _ALWAYS_DERIVED:
-        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+        return _pending_evaluation(workload)
     if recorded.message == BEHIND:
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
+
+
+def _pending_evaluation(workload: WorkloadView) -> Reason:
+    """It has not been looked at: in a StrictFIFO queue that lasts as long as its head waits (SC2)."""
+    queue = workload.local_queue.cluster_queue
+    if queue is None or queue.spec is None or queue.spec.queueing_strategy != "StrictFIFO":
+        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    return (PENDING_EVALUATION, f"{PENDING_EVALUATION_MESSAGE}; {BEHIND_HEAD.format(queue.name)}")
 
 
 def _family_pending(view: State, parent: WorkloadView) -> Reason:

@@ -30,6 +30,7 @@ from .dispatch import key_text, key_token
 
 __all__ = [
     "CONTROLLER",
+    "DELAY_MOST_S",
     "VERDICT_MOST",
     "CheckRequest",
     "CheckVerdict",
@@ -44,6 +45,9 @@ CONTROLLER = "controller"
 
 VERDICT_MOST = 64 * 1024
 """Bytes of the largest verdict that is taken: those of all 64 checks of a workload must fit into one step."""
+
+DELAY_MOST_S = 10 * 366 * 86_400
+"""Seconds of the longest delay that a Retry may ask for."""
 
 
 class CheckedWorkload(Value, frozen=True, kw_only=True):
@@ -112,7 +116,8 @@ class CheckVerdict(JobEvent, frozen=True, kw_only=True):
     """With Pending only: the check could pass if the pending preemptions were done (AC6)."""
     message: str = ""
     requeue_after_seconds: Seconds | None = None
-    """With Retry only: not to be tried again before; without it the backoff of the service applies."""
+    """With Retry only: not to be tried again before, 0 to ten years; without it the backoff of the service
+    applies. A check that says Retry over and over waits at least 1, 2, 4 ... s."""
     pod_set_updates: Sequence[PodSetUpdate] = ()
     """With Ready only: added to the pods; what contradicts the job or another check fails the admission."""
 

@@ -308,11 +308,15 @@ def _late_retry(state: State, tracked: Tracked, verdict: Verdict, at: Micros) ->
 
 
 def _delay_s(state: State, data: CheckVerdict, count: int) -> int:
-    """Return the delay that a Retry asks for, by default the backoff after *count* earlier ones."""
-    if data.requeue_after_seconds is not None:
-        return data.requeue_after_seconds
+    """Return the delay that a Retry asks for, by default the backoff after *count* earlier ones.
+
+    Over and over it is no less than 1, 2, 4 ... s, up to the backoff's base: each attempt stays in the log.
+    """
     settings = state.config.admission_checks
-    return backoff_s(count + 1, settings.backoff_base_seconds, settings.backoff_max_seconds)
+    if data.requeue_after_seconds is None:
+        return backoff_s(count + 1, settings.backoff_base_seconds, settings.backoff_max_seconds)
+    least_s = backoff_s(count, 1, max(1, settings.backoff_base_seconds)) if count else 0
+    return max(data.requeue_after_seconds, least_s)
 
 
 def _silences(

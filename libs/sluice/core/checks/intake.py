@@ -11,14 +11,12 @@ from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, me
 from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Seen
-from sluice.protocol.checks import VERDICT_MOST, CheckVerdict
+from sluice.protocol.checks import DELAY_MOST_S, VERDICT_MOST, CheckVerdict
 
 from .state import Presence, Verdict
 
 MAX_MESSAGE = 1024
 """Characters kept of a verdict's message."""
-
-MAX_DELAY_S = 10 * 366 * 86_400
 
 _DECODE: dict[str, Callable[[Any], JobEvent]] = {
     CheckVerdict.__name__: msgspec.json.Decoder(CheckVerdict).decode
@@ -70,8 +68,8 @@ def _check(workload: object, delay: object) -> tuple[FieldError, ...]:
     found = []
     if isinstance(workload, str) and "/" not in workload:
         found.append(invalid("workload", short(workload), "want <namespace>/<name>"))
-    if isinstance(delay, int) and not isinstance(delay, bool) and not 0 <= delay <= MAX_DELAY_S:
-        found.append(invalid("requeueAfterSeconds", delay, f"must be between 0 and {MAX_DELAY_S}"))
+    if isinstance(delay, int) and not isinstance(delay, bool) and not 0 <= delay <= DELAY_MOST_S:
+        found.append(invalid("requeueAfterSeconds", delay, f"must be between 0 and {DELAY_MOST_S}"))
     return tuple(found)
 
 

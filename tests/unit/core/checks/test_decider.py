@@ -188,6 +188,40 @@ def test_retry_backs_off() -> None:
     cell.verify()
 
 
+@pytest.mark.parametrize(
+    ("asked", "delays"),
+    [
+        (0, [0, 1, 2, 4, 8, 16, 32, 60, 60]),
+        (5, [5, 5, 5, 5, 8, 16, 32, 60, 60]),
+        (90, [90] * 9),
+    ],
+)
+def test_who_says_retry_over_and_over_is_asked_less_and_less_often(asked: int, delays: list[int]) -> None:
+    """Whatever it asks for: every attempt stays in the log, and nothing else is a brake (AC3)."""
+    cell = world("a")
+    key = cell.create("w")
+    found = []
+    for attempt in range(1, 10):
+        cell.reserve(key)
+        cell.settle()
+        cell.say(key, "a", "Ready", attempt)
+        cell.say(key, "a", "Retry", attempt, requeueAfterSeconds=asked)
+        events = cell.settle()
+        changed = [event for event in events if isinstance(event, CheckStateChanged)]
+        found.append(changed[-1].requeue_after_s)
+        delay = changed[-1].requeue_after_s or 0
+        assert one(events, ChecksRetry).requeue_at == cell.now - 1000 + delay * SECOND
+        cell.evict(key)
+        cell.settle()
+    assert found == delays
+    cell.apply(configuration(admissionChecks={"backoffBaseSeconds": 0, "backoffMaxSeconds": 0}))
+    cell.reserve(key)
+    cell.settle()
+    cell.say(key, "a", "Retry", 10, requeueAfterSeconds=0)
+    assert one(cell.settle(), CheckStateChanged).requeue_after_s == 1
+    cell.verify()
+
+
 def test_a_check_that_is_never_answered_is_tried_again() -> None:
     """After the timeout the attempt ends as Retry, with backoff, and says why (AC3)."""
     cell = world("a", "b")

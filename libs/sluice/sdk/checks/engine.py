@@ -52,8 +52,8 @@ Send = Callable[[str, CheckVerdict, float | None], Awaitable[Stored]]
 
 Raises RefusedError; or EventLogError, ConnectionError, TimeoutError when there is no answer.
 """
-Unheard = Callable[[str, Said], Awaitable[bool]]
-"""Tells whether the service has looked at a verdict, and the request still stands as it did."""
+Unheard = Callable[[str, Said], Awaitable[bool | str]]
+"""Tells whether the service has passed over a verdict; a text says why."""
 
 TURN = 200
 """Requests taken in before others have their turn, the heartbeat first of all."""
@@ -283,7 +283,8 @@ class Engine:
 
     async def _ask_fate(self, action: AskFate) -> None:
         unheard = await self._unheard(action.key, action.said)
-        self._do(self._machine.fate(action.number, self._moment(), unheard=unheard))
+        why = unheard if isinstance(unheard, str) else ""
+        self._do(self._machine.fate(action.number, self._moment(), unheard=bool(unheard), why=why))
 
 
 def _made(request: CheckRequest, check: Check) -> Request[Any]:

@@ -8,6 +8,8 @@ subject, from the oldest reservation on.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sluice.events.checks import CheckInputRejected, VerdictIgnored
+from sluice.events.commit import Commit
 from sluice.log.contract import Entry
 from sluice.protocol.checks import CheckRequest
 
@@ -23,6 +25,19 @@ class Past:
 
     number: int = 0
     said: Said | None = None
+
+
+def against(seq: int, commit: Commit) -> str | None:
+    """Return what a commit of the service says against the verdict at *seq*; None: it is not about that."""
+    for step in commit.steps:
+        for event in step.events:
+            if event.cause != seq:
+                continue
+            if isinstance(event, CheckInputRejected):
+                return "; ".join(str(error) for error in event.errors)
+            if isinstance(event, VerdictIgnored):
+                return "" if event.reason == "Duplicate" else f"{event.reason}: {event.message}"
+    return None
 
 
 class History:

@@ -113,16 +113,25 @@ class Machine:
         self._telling.published(number, answer)
         return self._turn()
 
-    def fate(self, number: int, moment: Moment, *, unheard: bool) -> list[Action]:
-        """The answer to `AskFate(number, ...)`: *unheard* if the service passed over the verdict."""
+    def fate(self, number: int, moment: Moment, *, unheard: bool, why: str = "") -> list[Action]:
+        """The answer to `AskFate(number, ...)`: *unheard* if the service passed over the verdict.
+
+        *why*: what the service has said against it, if that can be found; then the call has failed.
+        """
         self._desk.at(moment)
         held, said = self._fates.pop(number, (None, None))
         if held is not None and held.said is said and said is not None:
             if unheard:
                 log.warning(
-                    "verdict had no effect, performing the check again", request=held.key, seq=said.seq
+                    "verdict had no effect, performing the check again",
+                    request=held.key,
+                    seq=said.seq,
+                    why=why or "not known",
                 )
                 held.said, held.due = None, self._desk.now
+                if why:
+                    self._fail(held, f"the cell did not take its verdict: {why}")
+                    return self._turn()
             self._consider(held)
         return self._turn()
 
@@ -324,14 +333,15 @@ class Machine:
 
     def _conclude(self, held: Held, answer: Verdict | None) -> None:
         """Say what came of a call, if it is anything new, and arrange for the next one."""
-        held.failures = 0
         after_s = self._next_call(held, answer)
         held.due = None if after_s is None else self._desk.now + after_s
         if held.changed and held.due is not None:
             held.due = self._desk.now
         if answer is None:
+            held.failures = 0
             self._consider(held)
         else:
+            # It has come to nothing if the log refuses it: `failures` ends when the log has it.
             self._telling.say(held, answer, after_s)
 
     def _next_call(self, held: Held, answer: Verdict | None) -> float | None:

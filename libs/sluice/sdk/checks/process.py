@@ -32,7 +32,7 @@ from .check import call
 from .clock import LoopClock
 from .engine import Engine
 from .health import Health
-from .history import History
+from .history import History, against
 from .lease import HeartbeatLease, Unavailable
 from .metrics import Numbers, instrument
 from .outbox import Outbox
@@ -44,6 +44,8 @@ from .verdict_messages import Said
 log = structlog.get_logger("sluice.sdk.checks")
 
 RETRY_S = 0.2
+READ_S = 10.0
+"""For finding out what the service has said against a verdict."""
 
 
 class Process:
@@ -183,16 +185,27 @@ class Process:
                 high = middle
         return low
 
-    async def _unheard(self, key: str, said: Said) -> bool:
+    async def _unheard(self, key: str, said: Said) -> bool | str:
         """Tell whether the service has seen the verdict, and asks as before: see `Engine`."""
         try:
             last = await self.client.log.last("checks")
-            if last is None:
+            if last is None or not decode_commit(last.payload).steps[-1].upto >= said.seq > 0:
                 return False
-            return decode_commit(last.payload).steps[-1].upto >= said.seq > 0
+            async with asyncio.timeout(READ_S):
+                return await self._refused(said.seq) or True
         except (*Unavailable, CommitDecodeError) as error:
             log.info("not known what became of a verdict", request=key, error=str(error))
             return False
+
+    async def _refused(self, seq: int) -> str:
+        """Return what the service has said against the verdict at *seq*, "" if nothing."""
+        with contextlib.suppress(*Unavailable, CommitDecodeError):
+            async for entries in self.client.log.read(seq + 1, ("checks",)):
+                for entry in entries:
+                    found = against(seq, decode_commit(entry.payload))
+                    if found is not None:
+                        return found
+        return ""
 
 
 async def _serve(process: Process) -> None:

@@ -44,9 +44,15 @@ class Telling:
         if said is not None and same(said.verdict, verdict):
             held.said = Said(said.verdict, said.at, said.seq, after_s)
             held.work = None
-            self._done(held)
+            self._said(held, of_failure=of_failure)
         else:
             self._send(held, verdict, after_s, of_failure)
+
+    def _said(self, held: Held, *, of_failure: bool) -> None:
+        """The log has it. A final verdict is not over before it has had its effect."""
+        if not of_failure and held.next() != "settle":
+            held.failures = 0
+        self._done(held)
 
     def _send(self, held: Held, verdict: CheckVerdict, after_s: float | None, of_failure: bool) -> None:
         # Before it is sent: whatever becomes of it, the id is used up.
@@ -96,7 +102,7 @@ class Telling:
                 seq=found.seq,
                 **about(held),
             )
-            self._done(held)
+            self._said(held, of_failure=sending.of_failure)
             return
         # A predecessor's, that was on its way when this process took over. It was first.
         self._numbers.repeated += 1

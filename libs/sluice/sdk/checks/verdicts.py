@@ -1,5 +1,10 @@
-"""What a check may answer (AC2). Delays are seconds, or a `timedelta`."""
+"""What a check may answer (AC2).
 
+Delays are seconds, or a `timedelta`, up to ten years. Shorter than a second is a second, also when it is
+negative: `deadline - now` of a deadline that has passed means soon.
+"""
+
+import math
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -7,6 +12,10 @@ import msgspec
 
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate
+from sluice.protocol.checks import DELAY_MOST_S
+
+DELAY_LEAST_S = 1.0
+"""What is less would ask without a pause."""
 
 Delay = float | timedelta
 
@@ -57,10 +66,22 @@ class VerdictError(TypeError):
 
 
 def seconds(delay: Delay | None) -> float | None:
-    """Return a delay in seconds, not below zero."""
+    """Return a delay in seconds, a second at least.
+
+    Raises:
+        VerdictError: it is no number, or of more than ten years.
+    """
     if delay is None:
         return None
-    return max(0.0, delay.total_seconds() if isinstance(delay, timedelta) else float(delay))
+    if isinstance(delay, timedelta):
+        found = delay.total_seconds()
+    elif isinstance(delay, int | float):
+        found = delay
+    else:
+        raise VerdictError(f"a delay must be seconds or a timedelta, not {type(delay).__name__}")
+    if not math.isfinite(found) or found > DELAY_MOST_S:
+        raise VerdictError(f"a delay must be a number of seconds, at most {DELAY_MOST_S}, not {found:g}")
+    return max(DELAY_LEAST_S, float(found))
 
 
 def pod_set_update(
@@ -87,6 +108,10 @@ def checked(result: object) -> Verdict:
     Raises:
         VerdictError: it is not; says what is wrong.
     """
+    if isinstance(result, Retry):
+        seconds(result.after)
+    elif isinstance(result, Ready | Pending | PreemptionRequired):
+        seconds(result.recheck_after)
     if isinstance(result, Ready):
         updates = result.updates
         many = (updates,) if isinstance(updates, PodSetUpdate) else tuple(updates)

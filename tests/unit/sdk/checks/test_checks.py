@@ -3,12 +3,16 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 import structlog
 
+from sluice.core.checks.intake import verdict as read_verdict
+from sluice.events.envelope import Message
+from sluice.protocol.checks import DELAY_MOST_S
 from sluice.sdk.checks import (
     Controller,
     DuplicateCheckError,
@@ -22,6 +26,7 @@ from sluice.sdk.checks import (
     Verdict,
 )
 from sluice.sdk.checks.testing import CheckTester, call_check, make_request
+from sluice.sdk.checks.verdict_messages import encode, to_verdict
 
 NAME = "example.com/controller"
 
@@ -126,6 +131,64 @@ async def test_pending_is_asked_again_and_told_once() -> None:
         await tester.advance(300)
         assert calls == [0, 10, 20, 80]
         assert [verdict.state for verdict in tester.verdicts] == ["Pending", "Ready"]
+
+
+IMPOSSIBLE: list[Any] = [
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    1e15,
+    DELAY_MOST_S + 1,
+    timedelta(days=900_000),
+    "60",
+]
+
+
+@pytest.mark.parametrize("delay", IMPOSSIBLE)
+@pytest.mark.parametrize("kind", [Retry, Ready, Pending, PreemptionRequired])
+async def test_a_delay_that_is_none_is_a_failure_that_is_shown(kind: Any, delay: Any) -> None:
+    """Pending with its text, tried again later and later; nothing is published that the cell refuses."""
+    controller = app()
+    calls: list[float] = []
+
+    @controller.check
+    async def check(request: Request[Any]) -> Verdict:
+        calls.append(tester.clock.now())
+        found: Verdict = kind(after=delay) if kind is Retry else kind(recheck_after=delay)
+        return found
+
+    async with CheckTester(controller) as tester:
+        await tester.ask(make_request())
+        await tester.advance(20)
+        assert calls == [0, 1, 3, 7, 15]
+        (verdict,) = tester.verdicts
+        assert (verdict.state, "a delay must be" in verdict.message) == ("Pending", True)
+
+
+@pytest.mark.parametrize("delay", [0, 0.01, -5, timedelta(seconds=-1), -1e300])
+async def test_a_deadline_that_has_passed_means_in_a_second(delay: Any) -> None:
+    """At once would be without a pause."""
+    controller = app()
+    calls: list[float] = []
+
+    @controller.check
+    async def check(request: Request[Any]) -> Verdict:
+        calls.append(tester.clock.now())
+        return Pending("wait", delay) if len(calls) < 10 else Retry(delay)
+
+    async with CheckTester(controller) as tester:
+        await tester.ask(make_request())
+        await tester.advance(20)
+        assert calls == list(range(10))
+        assert [verdict.requeue_after_seconds for verdict in tester.verdicts] == [None, 1]
+
+
+@pytest.mark.parametrize("delay", [1, DELAY_MOST_S, timedelta(days=3660), 0, -5])
+def test_what_a_retry_asks_for_is_taken_by_the_service(delay: Any) -> None:
+    """The limits are the same where it is made and where it is read."""
+    payload = encode("controller/c", "id", 0, to_verdict(make_request(), Retry(delay)), None)
+    _, found = read_verdict(Message(subject="verdict.c", payload=payload), 1)
+    assert not found.errors
 
 
 async def test_failures_are_shown_and_tried_again_later_and_later() -> None:

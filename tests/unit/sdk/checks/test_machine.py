@@ -187,6 +187,53 @@ def test_what_a_predecessor_said_counts(past: Any, unheard: bool, calls: list[fl
         assert drive.of(Publish)[0].ident.endswith(".1" if past is None else ".2")
 
 
+def test_refused_answers_are_tried_later_and_later() -> None:
+    """However they are refused, by the log or by the service: 1, 2, 4 ... s, until one has its effect."""
+    drive, request = Drive(), make_request()
+    drive.tell(request)
+    called: list[float] = []
+    for _ in range(6):
+        called.append(drive.now)
+        drive.end(Answered(Ready(message="x" * 9000)))
+        drive.published(Refused("RefusedError: too large"))
+        if len(called) == 1:
+            drive.stored()  # that it has failed; it is said once
+        while len(drive.of(Call)) == len(called):
+            drive.wait(0.5)
+    assert called == [0, 1, 3, 7, 15, 31]
+    drive.end(Answered(Ready()))
+    drive.stored()
+    drive.tell(ready(request))
+    drive.tell(request)
+    drive.end(Failed("boom"))
+    drive.stored()
+    before = drive.now
+    while len(drive.of(Call)) == 8:
+        drive.wait(0.5)
+    assert drive.now - before == 1
+
+
+def test_what_the_service_refuses_is_shown_and_tried_later_and_later() -> None:
+    """With its reason, while the workload waits."""
+    drive = Drive()
+    drive.tell(make_request())
+    gaps = []
+    for number in range(1, 5):
+        drive.end(Answered(Ready()))
+        drive.stored()
+        while len(drive.of(AskFate)) < number:
+            drive.wait(1)
+        ask = drive.of(AskFate)[-1]
+        drive.done += drive.machine.fate(ask.number, drive.moment, unheard=True, why="too long")
+        assert drive.of(Publish)[-1].verdict.message.endswith("the cell did not take its verdict: too long")
+        drive.stored()
+        before = drive.now
+        while len(drive.of(Call)) == number:
+            drive.wait(0.5)
+        gaps.append(drive.now - before)
+    assert gaps == [1, 2, 4, 8]
+
+
 def test_an_attempt_ends_before_the_next_begins() -> None:
     """Cancelled, released, and only then the successor is called."""
     drive, request = Drive(stops=True), make_request()

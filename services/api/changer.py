@@ -8,6 +8,7 @@ import structlog
 
 from sluice.core.config.objects import Clock, Draft, plan_finalize
 from sluice.core.config.plan import plan_apply, plan_delete, status
+from sluice.core.step_size import Room
 from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
 from sluice.log.contract import Log
@@ -66,7 +67,8 @@ class Changer:
             return
 
         def plan(draft: Draft) -> list[Result]:
-            draft.events += plan_finalize(world.objects, world.view, self._clock())
+            # Those that are left have their turn with the next entry of the log.
+            draft.events += Room().part(plan_finalize(world.objects, world.view, self._clock()))
             return []
 
         await self._change(plan, dry_run=False)
@@ -87,7 +89,7 @@ class Changer:
                     await self.writer.find_head()
                     continue
                 except MessageTooLargeError as error:
-                    return ChangeAnswer(seq=world.seq, results=_too_large(results, str(error)))
+                    return ChangeAnswer(seq=world.seq, results=_too_large(results, error))
                 # The answer's reader may ask at once for what was written.
                 await self.follower.at_least(seq)
                 return ChangeAnswer(seq=seq, results=results)
@@ -107,8 +109,9 @@ class Changer:
         return Clock(at=self._at, upto=self.follower.world.seq)
 
 
-def _too_large(results: Sequence[Result], detail: str) -> list[Result]:
-    refused: Status = status("BadRequest", f"the request is too large: {detail}; apply fewer objects at once")
+def _too_large(results: Sequence[Result], error: MessageTooLargeError) -> list[Result]:
+    text = f"the request makes {error.size} bytes, the server takes at most {error.limit}"
+    refused: Status = status("BadRequest", f"{text}; apply fewer objects at once")
     return [
         result
         if result.status is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from sluice.core import step_size
 from sluice.log.fold import FoldError
 
 from .actions import Actions, prepare
@@ -24,6 +25,8 @@ ENCODED_EVERY = 20
 """Every so many seeds everything is written and read as bytes."""
 LIMITED_EVERY = 8
 """Every so many seeds have limit ranges; the others are what they were before there were any."""
+SMALL_EVERY, SMALL = 16, 1500
+"""Every so many seeds no step has more bytes of events than this, but for what cannot be split."""
 
 
 def quiet() -> None:
@@ -72,6 +75,16 @@ class Run:
     actions: Actions = field(init=False)
 
     def play(self) -> Outcome:
+        """Play it, its deciders in small steps if the seed says so."""
+        most = step_size.MOST
+        if self.seed % SMALL_EVERY == SMALL_EVERY - 4:
+            step_size.MOST = SMALL
+        try:
+            return self._whole()
+        finally:
+            step_size.MOST = most
+
+    def _whole(self) -> Outcome:
         outcome = Outcome(self.seed, run=self)
         began = time.process_time()
         choices = Choices(self.seed, self.script)

@@ -16,6 +16,7 @@ __all__ = [
     "scheduler",
     "settle",
     "slices",
+    "step_size",
     "timing",
     "variants",
     "views",

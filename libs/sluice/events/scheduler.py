@@ -48,7 +48,7 @@ class QuotaReserved(Event, frozen=True, kw_only=True):
 
 
 class PendingPreemptionsIssued(Event, frozen=True, kw_only=True):
-    """The preemptions that a reservation waited with have begun, all in this step (AC6).
+    """The preemptions that a reservation waited with have begun, all by this step (AC6).
 
     The workload is not admitted before `victims` have given up their quota. There are none if it fits by now.
     """
@@ -175,6 +175,8 @@ class PreemptionIssued(Event, frozen=True, kw_only=True):
     borrowing: int = 0
     reason: str = "WaitingForPreemptedWorkloads"
     message: str = ""
+    more: bool = False
+    """They are too many for one step: some are told in the next ones, and this is said again."""
 
 
 class PreemptionWaitEnded(Event, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ __all__ = [
     "SequenceGapError",
     "ServerError",
     "StaleSequenceError",
+    "StepTooLargeError",
     "StreamMismatchError",
     "UnansweredError",
 ]
@@ -34,6 +35,18 @@ class MessageTooLargeError(EventLogError):
     def __init__(self, subject: str, size: int, limit: int) -> None:
         super().__init__(f"{subject}: message of {size} bytes, the server takes at most {limit}")
         self.subject, self.size, self.limit = subject, size, limit
+
+
+class StepTooLargeError(MessageTooLargeError):
+    """What was decided at once is more than a message holds; `about`: the largest event, and whose it is."""
+
+    def __init__(self, writer: str, upto: int, size: int, limit: int, about: str) -> None:
+        super().__init__(writer, size, limit)
+        self.args = (
+            f"{writer}: the step decided at seq {upto} has {size} bytes, the server takes {limit} at most. "
+            f"Its largest event is {about}: delete that, or make it smaller, and {writer} goes on",
+        )
+        self.upto, self.about = upto, about
 
 
 class UnansweredError(EventLogError):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from sluice.events.codec import encode_step, envelope, message_id_of
@@ -16,7 +17,7 @@ from sluice.events.commit import Step
 
 from .commit_chain import Chain
 from .contract import Entry, Log
-from .errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
+from .errors import LogUnavailableError, StaleSequenceError, StepTooLargeError, UnansweredError
 
 __all__ = ["CommitWriter", "Written"]
 
@@ -48,6 +49,19 @@ def split(sizes: Sequence[int], limit: int) -> list[int]:
         used += size + 1
     ends.append(len(sizes))
     return ends
+
+
+def _largest(step: Step) -> str:
+    """Name the largest event of a step, and what it is about."""
+    size, event = max(
+        ((len(encode_step(Step(upto=0, at=0, events=(event,)))), event) for event in step.events),
+        key=lambda found: found[0],
+    )
+    plain = msgspec.to_builtins(event)
+    about = plain.get("workload") or plain.get("job") or plain.get("name") or ""
+    if isinstance(about, dict):
+        about = f"{about['namespace']}/{about['name']}"
+    return f"{plain['type']} of {about or 'nobody'}, {size} bytes"
 
 
 class CommitWriter:
@@ -83,7 +97,7 @@ class CommitWriter:
 
         Raises:
             StaleSequenceError: another leader wrote; the steps not yet reported as written are void.
-            MessageTooLargeError: a single step is larger than a message; neither it nor a later one is in.
+            StepTooLargeError: a single step is larger than a message; neither it nor a later one is in.
         """
         encoded = [encode_step(step) for step in steps]
         limit = self.log.max_payload - ENVELOPE_ROOM
@@ -91,7 +105,9 @@ class CommitWriter:
         for end in split([len(step) for step in encoded], limit):
             part = encoded[begin:end]
             if len(part) == 1 and len(part[0]) > limit:
-                raise MessageTooLargeError(self.writer, len(part[0]), limit)
+                raise StepTooLargeError(
+                    self.writer, steps[begin].upto, len(part[0]), limit, _largest(steps[begin])
+                )
             started = time.perf_counter()
             await self._write_one(part, steps[end - 1].at)
             written(Written(self.head, steps[begin:end], time.perf_counter() - started))

@@ -5,7 +5,7 @@ import pytest
 from sluice.events.codec import decode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted
-from sluice.log.errors import LogUnavailableError, MessageTooLargeError, StaleSequenceError, UnansweredError
+from sluice.log.errors import LogUnavailableError, StaleSequenceError, StepTooLargeError, UnansweredError
 from sluice.log.memory import MemoryLog
 from sluice.log.writer import ENVELOPE_ROOM, CommitWriter, split
 
@@ -71,10 +71,11 @@ async def test_step_larger_than_a_message_is_refused():
     log = MemoryLog(max_payload=ENVELOPE_ROOM + 1000)
     wanted = steps(10, 2000, 10)
 
-    with pytest.raises(MessageTooLargeError) as caught:
+    with pytest.raises(StepTooLargeError) as caught:
         await CommitWriter(log, "scheduler").write(wanted, lambda _: None)
 
     assert caught.value.limit == 1000
+    assert "Admitted of www" in str(caught.value), "it does not say what is so large"
     assert await committed(log) == wanted[:1]
 
 

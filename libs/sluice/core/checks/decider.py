@@ -15,6 +15,7 @@ snapshots in `checks_snapshot`.
 from collections.abc import Sequence
 from typing import ClassVar
 
+from sluice.core.step_size import Room
 from sluice.events.base import Event, Micros
 
 from . import snapshot
@@ -25,7 +26,7 @@ from .timeouts import ends, overdue
 
 MAX_EVENTS = 2000
 MAX_INPUT_BYTES = 1024 * 1024
-"""Bounds of one `decide`, so that its step fits into one message of the log."""
+"""After so much, the next workload has its turn in another step."""
 
 
 class AdmissionChecks:
@@ -56,9 +57,13 @@ class AdmissionChecks:
         if state.presence:
             return presence_events(state.presence[0])
         events: list[Event] = []
+        room = Room()
         late = {name: None for name, end in grace_ends(state).items() if end <= at}
         for name in sorted(late | state.watched):
-            events += check_events(state, name, at)
+            found = check_events(state, name, at)
+            if found and not room.takes(found):
+                break
+            events += found
         if events:
             return events
         state.watched.clear()
@@ -69,9 +74,10 @@ class AdmissionChecks:
                 # Settled: what is looked at again without a change says the same.
                 state.todo.pop(key, None)
                 continue
-            events += found
+            taken = room.part(found)
+            events += taken
             size += sum(len(verdict.payload) for verdict in state.verdicts.get(key, {}).values())
-            if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
+            if len(taken) < len(found) or len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
                 break
         return events
 

@@ -2,10 +2,16 @@
 
 Order within a step: what settled, what was set aside, then per entry, in the order of the cycle, and last
 what is blocked on its gates.
+
+Of what is more than a step holds, the first entries are decided now: the cycle might have ended there, and
+the next one goes on. What one entry preempts can be too much by itself, see `in_parts`.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Final
 
+from sluice.core import step_size
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
@@ -27,27 +33,58 @@ from sluice.events.scheduler import (
 
 from .cycle import Cycle
 from .entry import Entry, Outcome
-from .pending_preemptions import preempt
+from .pending_preemptions import in_parts, preempt
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
+
+_EACH: Final = 8192
+"""More bytes than anything has that `_weight` counts as one."""
 
 _Parked = dict[tuple[str, str, bool, bool, bool], tuple[list[WorkloadKey], int]]
 
 
 def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> list[Event]:
     """Return the events of one decision, over the cycles of all trees that had something to decide."""
+    whole = sum(len(cycle.entries) + 1 for _, cycle in cycles)
+    events = _of_first(world, cycles, whole)
+    if _weight(cycles) * _EACH <= step_size.MOST or step_size.fits(events):
+        return events
+    count = bisect_left(range(whole), True, key=lambda n: not step_size.fits(_of_first(world, cycles, n + 1)))
+    return _of_first(world, cycles, count) or in_parts(_of_first(world, cycles, count + 1))
+
+
+def _weight(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> int:
+    """Return how many things are said, each of which takes less than `_EACH` bytes.
+
+    They are names, victims with their messages, amounts of one resource in one of at most eight pod sets, and
+    pages of a reason. Counting them is much faster than to measure every decision.
+    """
+    return sum(
+        1 + len(entry.victims) + len(entry.targets) + 8 * len(entry.usage) + (len(entry.message) >> 12)
+        for _, cycle in cycles
+        for entry in cycle.entries
+    ) + sum(1 + len(cycle.open) for _, cycle in cycles)
+
+
+def _of_first(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]], count: int) -> list[Event]:
+    """Return the events of the first *count* entries; that a tree has settled counts as one more of it."""
     parked: _Parked = {}
     events: list[Event] = []
     evicted: set[WorkloadKey] = set()
+    whole: list[tuple[CohortQueues, Cycle]] = []
     for tree, cycle in cycles:
         progress = False
-        for entry in cycle.entries:
+        for entry in cycle.entries[:count]:
             progress |= _decide(world, tree, entry, events, parked, evicted)
+        count -= len(cycle.entries) + 1
+        if count < 0:
+            break
+        whole.append((tree, cycle))
         if not progress:
             _give_up_skipped(tree, cycle, parked)
             cycle.open.clear()
     first: list[Event] = []
-    settled = _settled(cycles)
+    settled = _settled(whole)
     if settled is not None:
         first.append(settled)
     last: list[Event] = []

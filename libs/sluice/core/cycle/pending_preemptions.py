@@ -5,12 +5,16 @@ computed anew against what there is now. One claimant at a time, as each changes
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
 
 from sluice.api.features import enabled
 from sluice.core.preemption.targets import Target, get_targets, preemption_message
 from sluice.core.queueing.manager import QueueManager
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
 from sluice.core.queueing.pending_queue import CohortQueues
+from sluice.core.step_size import Room, fits
 from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
@@ -23,8 +27,12 @@ from sluice.events.scheduler import (
     PendingPreemptionsIssued,
     PendingReasonChanged,
     Preempted,
+    PreemptionIssued,
     QuotaReleased,
 )
+
+_PAIR: Final = 2
+"""Of events for each victim: Evicted and Preempted."""
 
 
 def issue(world: World, pending: QueueManager) -> list[Event]:
@@ -58,7 +66,7 @@ def _issued(world: World, pending: QueueManager, claimant: Workload, cause: int)
     events = preempt(world, claimant, queue, targets, cause, set())
     victims = sorted(target.workload.key for target in targets)
     events.append(PendingPreemptionsIssued(cause=cause, workload=claimant.key, victims=victims))
-    return events
+    return in_parts(events)
 
 
 def preempt(
@@ -96,6 +104,29 @@ def preempt(
             )
         )
     return events
+
+
+def in_parts(events: list[Event]) -> list[Event]:
+    """Return what of one workload's preemptions, and of what is said of them last, comes into this step.
+
+    With so many victims that a step does not hold them all, the first of them are told now. Then targets are
+    looked for again, and those that leave already are found first. Who waits for victims waits for all of
+    them from now on; quota is reserved, and pending preemptions are issued, with the last of them.
+    """
+    if fits(events) or not isinstance(events[0], Evicted):
+        return events
+    *preempted, last = events
+    room = Room()
+    if isinstance(last, PreemptionIssued):
+        last = msgspec.structs.replace(last, more=True)
+        room.takes((last,))
+    found: list[Event] = []
+    for begin in range(0, len(preempted), _PAIR):
+        pair = preempted[begin : begin + _PAIR]
+        if not room.takes(pair) and found:
+            break
+        found += pair
+    return [*found, last] if isinstance(last, PreemptionIssued) else found
 
 
 def _choose(
@@ -138,4 +169,4 @@ def _rank(claimant: Workload) -> tuple[int, int, str]:
     return (-claimant.priority, claimant.reserved_at or 0, claimant.uid)
 
 
-__all__ = ["issue", "preempt"]
+__all__ = ["in_parts", "issue", "preempt"]

@@ -11,6 +11,7 @@ The scheduler folds an event into the world first (`lifecycle.fold` has the fiel
 from collections.abc import Iterable
 
 from sluice.core.deadlines import Deadlines
+from sluice.core.step_size import Room
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import READY
 from sluice.core.world.model import World
@@ -47,7 +48,10 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
 
 
 def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
-    """Return what is due at *at*, in uid order, of siblings for the most preferred first; [] when settled."""
+    """Return what is due at *at*, in uid order, of siblings for the most preferred first; [] when settled.
+
+    What does not fit into one step is due in the next.
+    """
     late = lc.deadlines.due(at)
     if not lc.due and not late:
         return []
@@ -59,6 +63,7 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
     # preferred to one that came before (CA10).
     workloads.sort(key=queue_identity)
     events: list[Event] = []
+    room = Room()
     moved: dict[WorkloadKey, None] = {}
     gave_up = False
     for workload in workloads:
@@ -73,6 +78,8 @@ def decide(world: World, lc: Lifecycle, at: Micros) -> list[Event]:
         found = transitions(world, workload, at, causes[workload.key])
         if not found:
             continue
+        if not room.takes(found):
+            break
         events += found
         if parent is not None:
             moved[parent] = None

@@ -13,6 +13,7 @@ from sluice.core.cycle.events import decisions
 from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.lifecycle import due as lifecycle
 from sluice.core.queueing.pending_queue import CohortQueues
+from sluice.core.step_size import Room
 from sluice.events.base import Event, Micros
 
 from . import queue_status
@@ -41,7 +42,7 @@ class Scheduler:
         if state.world.claims.due and (issued := issue(state.world, state.pending)):
             return issued
         if state.statuses_due or state.local_statuses_due:
-            return tuple(queue_status.changes(state))
+            return Room().part(tuple(queue_status.changes(state)))
         if not state.pending.busy:
             return ()
         return decisions(state.world, run_cycles(state))

@@ -13,6 +13,7 @@ the rules in `slices_decide`, the published projection in `slices_dispatch`, sna
 from collections.abc import Sequence
 from typing import ClassVar
 
+from sluice.core.step_size import Room
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
@@ -33,14 +34,14 @@ from .fold import HANDLERS
 from .intake import Presence
 from .limits import adjusted
 from .reports import stopped
-from .responses import DUPLICATE, forgotten
+from .responses import DUPLICATE, Events, forgotten
 from .state import Finished, Job, State, Todo
 
 __all__ = ["SliceAggregator"]
 
 MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
-"""Bounds of one `decide`, so that its step fits into one message of the log."""
+"""After so much, the next message has its turn in another step."""
 
 _COMES_FIRST = (Todo.RESIZE, Todo.GROW, Todo.FORGET_SLICE)
 """What decides which of a job's slices the next message is about."""
@@ -75,24 +76,21 @@ class SliceAggregator:
         """
         events: list[Event] = []
         busy: set[JobKey] = set()
-        if state.inbox:
-            _answer_messages(state, at, events, busy)
+        room = Room()
+        if state.inbox and not _answer_messages(state, at, events, busy, room):
+            return events
         if state.todo:
             for key in state.todo:
-                if key not in busy:
-                    events += turn(state, state.jobs[key], at)
-                    if _full(events):
-                        return events
+                if key not in busy and not _add(turn(state, state.jobs[key], at), events, room):
+                    return events
         if state.adjusting:
             for key in state.adjusting:
-                if key not in busy and key not in state.todo:
-                    events += adjusted(state, key)
-                    if _full(events):
-                        return events
+                if key not in busy and key not in state.todo and not _add(adjusted(state, key), events, room):
+                    return events
         if events:
             return events
         if state.presence:
-            _answer_presence(state, state.presence[0], at, events)
+            _answer_presence(state, state.presence[0], at, events, room)
         elif state.finished:
             _forget_finished(state, at, events)
         return events or _forget_slices(state, at)
@@ -116,12 +114,17 @@ class SliceAggregator:
         return snapshot.load(data)
 
 
-def _full(events: list[Event]) -> bool:
-    """Tell whether the step is large enough. One workload may be as large as a message."""
-    return len(events) >= MAX_EVENTS or any(isinstance(event, WorkloadCreated) for event in events[-2:])
+def _add(found: Events, events: list[Event], room: Room) -> bool:
+    """Add what was found if there is room for it; tell whether there is room for more."""
+    if found:
+        if not room.takes(found):
+            return False
+        events += found
+    return len(events) < MAX_EVENTS and not any(isinstance(event, WorkloadCreated) for event in events[-2:])
 
 
-def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey]) -> None:
+def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey], room: Room) -> bool:
+    """Answer messages; tell whether there is room for anything else in the step."""
     size = 0
     # What an agent says after it was lost is not over with its loss.
     before = state.presence[0].seq if state.presence else None
@@ -134,15 +137,18 @@ def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[Jo
                 break
             answers = answer(state, key, inbound, at)
             if answers:
+                if not room.takes(answers):
+                    return False
                 events += answers
                 busy.add(key)
                 size += len(inbound.payload)
                 break
         if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
-            return
+            break
+    return True
 
 
-def _answer_presence(state: State, presence: Presence, at: Micros, events: list[Event]) -> None:
+def _answer_presence(state: State, presence: Presence, at: Micros, events: list[Event], room: Room) -> None:
     cause, executor = presence.seq, presence.executor
     if presence.data is None:
         events.append(
@@ -162,8 +168,7 @@ def _answer_presence(state: State, presence: Presence, at: Micros, events: list[
         return
     message = f'The agent "{executor}" was lost'
     for key in state.claimed.get(executor, ()):
-        events += stopped(state, state.jobs[key], cause, at, NODE_FAILURES, message)
-        if _full(events):
+        if not _add(stopped(state, state.jobs[key], cause, at, NODE_FAILURES, message), events, room):
             return
     if events or state.executors.get(executor):
         events.append(ExecutorLost(cause=cause, executor=executor))

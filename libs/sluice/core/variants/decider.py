@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
+from sluice.core.step_size import Room
 from sluice.events.base import Event, Micros
 from sluice.events.variants import VariantCreated
 
@@ -23,7 +24,7 @@ from .fold import HANDLERS
 from .state import Family, State
 
 MAX_EVENTS = 2000
-"""Bound of one `decide`, so that its step fits into one message of the log."""
+"""After so many, the next family has its turn in another step."""
 
 
 class VariantController:
@@ -44,7 +45,11 @@ class VariantController:
             handler(state, event, seq, at)
 
     def decide(self, state: State, at: Micros) -> Sequence[Event]:
-        """Return the next events of every family that has changed, oldest parent first."""
+        """Return the next events of every family that has changed, oldest parent first.
+
+        What copies a parent to its variants, new ones or those that it has changed for, may be more than a
+        step holds: then the others come next, before anything else of the family is judged.
+        """
         for key in state.deadlines.due(at):
             state.deadlines.set(key, None)
             state.todo[key] = None
@@ -53,7 +58,7 @@ class VariantController:
         families = [state.families[key] for key in state.todo]
         families.sort(key=lambda family: family.record.uid)
         events: list[Event] = []
-        made = state.made
+        made, room = state.made, Room()
         for family in families:
             found = family_events(state, family, at)
             if not found:
@@ -61,9 +66,10 @@ class VariantController:
                 del state.todo[family.key]
                 state.deadlines.set(family.key, family_deadline(state, family))
                 continue
-            events += _caused(state, family, found, at)
-            state.made += sum(isinstance(event, VariantCreated) for event in found)
-            if len(events) >= MAX_EVENTS:
+            taken = room.part(found)
+            events += _caused(state, family, taken, at)
+            state.made += sum(isinstance(event, VariantCreated) for event in taken)
+            if len(taken) < len(found) or len(events) >= MAX_EVENTS:
                 break
         state.made = made
         return events
@@ -81,7 +87,7 @@ class VariantController:
         return snapshot.load(data)
 
 
-def _caused(state: State, family: Family, found: list[Event], at: Micros) -> list[Event]:
+def _caused(state: State, family: Family, found: Sequence[Event], at: Micros) -> Sequence[Event]:
     """Return the events, without a cause if nothing has happened but that a time has come (DB1)."""
     moment = family_deadline(state, family)
     if moment is None or not family.changed_at < moment <= at:

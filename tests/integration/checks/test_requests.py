@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.api.errors import invalid
 from sluice.contract.examples import example
 from sluice.events.catalogue import WRITERS
+from sluice.events.checks import CheckInputRejected
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.protocol.checks import CheckVerdict
@@ -175,6 +177,29 @@ async def test_a_verdict_without_effect_is_given_again(cell: Cell) -> None:
         step = Step(upto=await cell.client.log.end(), at=1, events=(example(WRITERS["checks"][0]),))
         await cell.client.log.append("checks", encode_commit("main", "checks", "c1", [step]))
         await eventually(lambda: cell.did().count(("begin", "a", 1)) == 2)
+
+
+async def test_what_the_service_has_against_a_verdict_is_shown(cell: Cell) -> None:
+    """The check's message names the reason, which stands in the log, while it is tried again."""
+    await cell.ask("a")
+    async with cell.running(cell.controller(overdue_s=0.3)):
+        await eventually(lambda: cell.said("a"))
+        seq = await cell.client.log.end()
+        wrong = CheckInputRejected(
+            cause=seq, subject="verdict.x", errors=(invalid("requeueAfterSeconds", 1, "far too long"),)
+        )
+        other = CheckInputRejected(cause=seq - 1, subject="verdict.y")
+        for number, event in enumerate((other, wrong)):
+            step = Step(upto=seq, at=1, events=(event,))
+            await cell.client.log.append("checks", encode_commit("main", "checks", f"c{number}", [step]))
+        await eventually(lambda: _states(cell, "a", ["Ready", "Pending", "Ready"]))
+    shown = (await cell.verdicts("a"))[1].message
+    assert "the cell did not take its verdict: requeueAfterSeconds" in shown
+    assert shown.endswith("far too long")
+
+
+async def _states(cell: Cell, name: str, states: list[str]) -> bool:
+    return await cell.said(name) == states
 
 
 async def test_a_bucket_made_anew(cell: Cell) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sluice.api.features import enabled
-from sluice.api.kueue import ClusterQueuePreemption, ConfigurationSpec
+from sluice.api.kueue import ClusterQueuePreemption
 from sluice.core.flavors.assignment import Mode, pending_flavors
 from sluice.core.preemption.targets import get_targets
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
@@ -12,6 +12,8 @@ from sluice.core.queueing.request_index import Least
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.workload import pending_reasons as texts
 from sluice.core.workload.admission_checks import checks_for
+from sluice.core.workload.admission_constraints import may_borrow
+from sluice.core.world.activity import blocks_admission
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import IN_VAIN, actor
 from sluice.core.world.preemption_rules import waits_for_checks
@@ -441,11 +443,8 @@ class Admission:
         promises = self.promises
         if promises is None or promises.have_all_gone(gone):
             return True
-        gates = self._world.config.feature_gates
-        may_borrow = not (
-            entry.workload.record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")  # AX6
-        )
-        return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may_borrow)
+        may = may_borrow(self._world.config, entry.workload.record)
+        return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may)
 
     # Reservations for those that wait
 
@@ -491,15 +490,9 @@ def _set_aside(entry: Entry, reason: str) -> None:
     entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
 
 
-def blocks_admission(config: ConfigurationSpec) -> bool:
-    """Must the pods of one workload be ready before the next one is admitted?"""
-    settings = config.wait_for_pods_ready
-    return settings.enable and settings.block_admission
-
-
 def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
     """Can the queue be sure to get back what it lends?"""
     return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
 
 
-__all__ = ["Admission", "always_reclaims", "blocks_admission"]
+__all__ = ["Admission", "always_reclaims"]

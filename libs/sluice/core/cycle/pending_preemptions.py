@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from sluice.api.features import enabled
 from sluice.core.preemption.targets import Target, get_targets, preemption_message
 from sluice.core.queueing.manager import QueueManager
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.step_size import Room, fits
+from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.workload.pending_reasons import IMPOSSIBLE, WAITING_FOR_QUOTA
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.model import ClusterQueue, World
@@ -153,8 +153,7 @@ def _choose(
 
 def _targets(world: World, claimant: Workload, queue: ClusterQueue) -> Sequence[Target] | None:
     node = queue.node
-    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-    nominal_only = constrained and claimant.record.cannot_borrow  # AX6
+    nominal_only = not may_borrow(world.config, claimant.record)
     short = [
         fr
         for fr, amount in claimant.usage.items()

@@ -11,6 +11,7 @@ from typing import Protocol
 from sluice.api.features import enabled
 from sluice.core.preemption.targets import Possibility
 from sluice.core.quota.tree import FlavorResource, find_height_of_lowest_subtree_that_fits
+from sluice.core.workload.admission_constraints import may_borrow, may_preempt
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.variants import allowed_flavors, family_usage
 from sluice.core.world.workload import Workload
@@ -123,9 +124,8 @@ class Search:
         """What siblings of a variant are charged for already: that much is not needed again (CA10)."""
         self.usage: dict[FlavorResource, int] = {}
         """Of pod sets that have got flavors already."""
-        constrained = enabled(gates, "WorkloadAdmissionConstraints")
-        self._cannot_borrow = record.cannot_borrow and constrained
-        self._cannot_preempt = record.cannot_preempt and constrained
+        self._cannot_borrow = not may_borrow(world.config, record)
+        self._cannot_preempt = not may_preempt(world.config, record)
         self._fungible = enabled(gates, "FlavorFungibility")
         """Else the first flavor that fits is taken, or the first that could after preemption."""
         self._allowed = allowed_flavors(config, record) if record.allowed_flavors else ()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final, Literal
 
-from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueuePreemption
 from sluice.core.quota.tree import Cell, FlavorResource, Node, cell_of
+from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import actor
 from sluice.core.world.queue_order import queue_order_timestamp
@@ -83,8 +83,7 @@ class Search:
         self.workload = workload
         self.usage = usage
         self.frs = tuple(frs)
-        constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-        self.may_borrow = not (constrained and workload.record.cannot_borrow)
+        self.may_borrow = may_borrow(world.config, workload.record)
         """AX1, AX6: else only what leaves it within its queue's own quota helps."""
         self.policy = queue.spec.preemption or _NO_PREEMPTION
         self._queued_at: int | None = None

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
-from sluice.api.features import enabled
 from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from sluice.core.workload.admission_constraints import may_preempt
 from sluice.core.world.charging import inherited
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
@@ -145,8 +145,7 @@ def _search(
     usage: Mapping[FlavorResource, int],
     frs: Collection[FlavorResource],
 ) -> list[Target]:
-    gates = world.config.feature_gates
-    if not frs or (workload.record.cannot_preempt and enabled(gates, "WorkloadAdmissionConstraints")):
+    if not frs or not may_preempt(world.config, workload.record):
         return []
     own = workload.record.replaces
     if own is None or own not in world.workloads or own in world.absent:

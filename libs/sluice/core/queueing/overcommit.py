@@ -14,8 +14,8 @@ to take what is promised, is judged against the overdrawn tree: what fits there,
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sluice.api.features import enabled
 from sluice.core.quota.tree import Cell, FlavorResource, Node, cell_of
+from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.workload.charges import beyond
 from sluice.core.world.charging import added
 from sluice.core.world.model import World
@@ -290,8 +290,7 @@ def still_fits(world: World, workload: Workload) -> bool:
     """
     tree, node = world.tree, world.cluster_queues[workload.cluster_queue].node
     more = [fr for fr, amount in added(world, workload).items() if amount]
-    constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-    if constrained and workload.record.cannot_borrow and _borrows(world, workload, more):
+    if not may_borrow(world.config, workload.record) and _borrows(world, workload, more):
         return False
     if _within_quota(more, node):
         return True

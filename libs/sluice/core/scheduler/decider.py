@@ -7,13 +7,13 @@ the status of queues; else one cycle in every cohort tree with something to deci
 from collections.abc import Sequence
 from typing import ClassVar
 
-from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.cycle import Cycle
 from sluice.core.cycle.events import decisions
 from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.lifecycle import due as lifecycle
 from sluice.core.queueing.pending_queue import CohortQueues
 from sluice.core.step_size import Room
+from sluice.core.world.activity import blocks_admission
 from sluice.events.base import Event, Micros
 
 from . import queue_status

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from sluice.core.cycle.admission import blocks_admission
 from sluice.core.lifecycle.due import look_at_object
 from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import scaled
 from sluice.core.workload.variant_events import updated_as_workload
+from sluice.core.world.activity import blocks_admission
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.reservations import reorder
 from sluice.core.world.variants import siblings

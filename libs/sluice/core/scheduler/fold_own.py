@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.requeue_filter import is_hopeless
 from sluice.core.lifecycle.due import may_be_due
 from sluice.core.lifecycle.fold import fold_lifecycle
@@ -10,6 +9,7 @@ from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, P
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.charges import beyond
 from sluice.core.workload.reasons import PREEMPTED
+from sluice.core.world.activity import blocks_admission
 from sluice.core.world.charging import charge, needs
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import change_usage, release, reorder, reserve

@@ -3,6 +3,7 @@
 __all__ = [
     "additions",
     "admission_checks",
+    "admission_constraints",
     "charges",
     "equivalence",
     "inputs",

@@ -1,4 +1,4 @@
-"""Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8)."""
+"""Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8); who blocks whom."""
 
 from typing import Final
 
@@ -59,4 +59,10 @@ def admits_what_is_ready(world: World, cq: ClusterQueue) -> bool:
     return cq.active or [reason for reason, _ in why_inactive(world, cq)] == [CHECK_INACTIVE]
 
 
-__all__ = ["CHECK_INACTIVE", "admits_what_is_ready", "check_names", "why_inactive"]
+def blocks_admission(config: kueue.ConfigurationSpec) -> bool:
+    """Must the pods of one workload be ready before the next one is admitted?"""
+    settings = config.wait_for_pods_ready
+    return settings.enable and settings.block_admission
+
+
+__all__ = ["CHECK_INACTIVE", "admits_what_is_ready", "blocks_admission", "check_names", "why_inactive"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from sluice.api.features import enabled
 from sluice.api.kueue import ClusterQueueSpec
 from sluice.core.workload.admission_checks import READY, checks_for
+from sluice.core.workload.admission_constraints import may_borrow
 from sluice.events.base import PodSetAssignment
 
 from .model import World
@@ -45,16 +45,10 @@ def needs_nobody(world: World, claimant: Workload) -> bool:
     if queue is None:
         return False
     node = queue.node
-    nominal_only = _must_not_borrow(world, claimant)
+    nominal_only = not may_borrow(world.config, claimant.record)
     return not claimant.victims or all(
         node.available(fr) >= 0 and not (nominal_only and node.used(fr) > node.nominal(fr))
         for fr in claimant.usage
-    )
-
-
-def _must_not_borrow(world: World, workload: Workload) -> bool:
-    return workload.record.cannot_borrow and enabled(
-        world.config.feature_gates, "WorkloadAdmissionConstraints"
     )
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from sluice.api.features import enabled
-from sluice.core.cycle.admission import blocks_admission
 from sluice.core.cycle.nomination import matches_namespace
 from sluice.core.flavors.eligibility import FlavorRule
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_constraints import may_borrow
+from sluice.core.world.activity import blocks_admission
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_rules import may_issue
 from sluice.core.world.variants import Standing, standing, yields
@@ -149,8 +150,7 @@ def _fits(
     taken: Mapping[FlavorResource, int],
 ) -> bool:
     record, node = workload.record, cq.node
-    gates = world.config.feature_gates
-    cannot_borrow = record.cannot_borrow and enabled(gates, "WorkloadAdmissionConstraints")
+    cannot_borrow = not may_borrow(world.config, record)
     for resource, part in wanted.items():
         fr = (flavor, resource)
         amount = part + taken.get(fr, 0)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sluice.api.features import enabled
 from sluice.core.cycle.nomination import Oracle
 from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.flavors.assigner import assign
@@ -14,6 +13,7 @@ from sluice.core.flavors.assignment import Mode
 from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import without
@@ -117,9 +117,7 @@ class NeededObserver(Observer):
             victims.append(preemptor)  # out of the tree, as it is to be tried
         with without(world, victims):
             within = _fits(queue.node, usage, borrowing=False)
-        constrained = enabled(world.config.feature_gates, "WorkloadAdmissionConstraints")
-        may_borrow = not (constrained and record.cannot_borrow)
-        borrowing = may_borrow and (world.config.fair_sharing.enable or not within)
+        borrowing = may_borrow(world.config, record) and (world.config.fair_sharing.enable or not within)
         for name in mine:
             with without(world, [other for other in victims if other.key != name]):
                 if _fits(queue.node, usage, borrowing=borrowing):

@@ -6,11 +6,11 @@ Three can ask: who has such a reservation, whose preemption is pending, and who 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sluice.api.features import enabled
 from sluice.api.quantity import format_value
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_checks import READY, checks_for
+from sluice.core.workload.admission_constraints import may_borrow, may_preempt
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ISSUED, PENDING
 from sluice.core.world.reservations import Trial
@@ -20,10 +20,9 @@ from sluice.events.slices import WorkloadRecord
 
 def imposed(state: SchedulerState, record: WorkloadRecord) -> list[str]:
     """Return the constraints that a job imposes on itself, while their gate is on (AX1)."""
-    if not enabled(state.world.config.feature_gates, "WorkloadAdmissionConstraints"):
-        return []
-    named = (("cannot-borrow", record.cannot_borrow), ("cannot-preempt", record.cannot_preempt))
-    return [name for name, on in named if on]
+    config = state.world.config
+    named = (("cannot-borrow", may_borrow(config, record)), ("cannot-preempt", may_preempt(config, record)))
+    return [name for name, allowed in named if not allowed]
 
 
 @dataclass

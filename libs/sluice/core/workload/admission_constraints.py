@@ -1,0 +1,22 @@
+"""What a job forbids itself for its admission, if the gate WorkloadAdmissionConstraints is on (AX1, AX6)."""
+
+from sluice.api.features import enabled
+from sluice.api.kueue import ConfigurationSpec
+from sluice.events.slices import WorkloadRecord
+
+
+def may_borrow(config: ConfigurationSpec, record: WorkloadRecord) -> bool:
+    """May the workload have more than its queue's own quota?"""
+    return not (record.cannot_borrow and _count(config))
+
+
+def may_preempt(config: ConfigurationSpec, record: WorkloadRecord) -> bool:
+    """May the workload preempt others?"""
+    return not (record.cannot_preempt and _count(config))
+
+
+def _count(config: ConfigurationSpec) -> bool:
+    return enabled(config.feature_gates, "WorkloadAdmissionConstraints")
+
+
+__all__ = ["may_borrow", "may_preempt"]

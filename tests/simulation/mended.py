@@ -144,8 +144,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/charging.py",
-                "    if parent is not None:\n        return _beyond_siblings(world, workload, parent, usage)\n",
-                "",
+                "        return next(usage for each, usage in family if each is workload)\n",
+                "        return needs(world, workload)\n",
             ),
             (
                 "libs/sluice/core/world/charging.py",

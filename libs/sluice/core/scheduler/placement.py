@@ -9,6 +9,7 @@ from sluice.core.world.variants import backs_off, is_parent, parent_holds, sibli
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import must_wait
 
+from .marks import Mark
 from .state import SchedulerState, is_barred
 
 
@@ -85,8 +86,7 @@ def _ask_again(state: SchedulerState, workload: Workload) -> None:
     for other in siblings(state.world, workload):
         if other.blocked_on_gates and other.record.preference > workload.record.preference:
             other.blocked_on_gates = False
-            place(state, other)
-            place_siblings(state, other)
+            state.touched.append((other, Mark.QUEUES | Mark.TURN, 0))
 
 
 def place_siblings(state: SchedulerState, workload: Workload) -> None:

@@ -1,7 +1,7 @@
 """What a reservation charges: the pods that are left; of slices that overlap, and of the variants of a
 family, what either of them needs (WS3, CA10)."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.charges import add, beyond, given_back, usage_of
@@ -21,10 +21,11 @@ def charge(world: World, workload: Workload) -> dict[FlavorResource, int]:
     either of them needs. So the job is one to those who could preempt it (WS6). A claim (AC6) is charged to
     who made it: the new slice has only what it needs beyond the old one.
     """
-    usage = needs(world, workload)
     parent = workload.record.parent
     if parent is not None:
-        return _beyond_siblings(world, workload, parent, usage)
+        family = _shares(world, parent, workload.cluster_queue)
+        return next(usage for each, usage in family if each is workload)
+    usage = needs(world, workload)
     if workload.delta and (old := replaced_slice(world, workload)) is not None:
         return beyond(usage, needs(world, old)) if workload.preemptions else {}
     after = successor(world, workload.key) if world.replacements else None
@@ -74,29 +75,13 @@ def recharge(world: World, workload: Workload) -> bool:
     return freed
 
 
-def _beyond_siblings(
-    world: World, workload: Workload, parent: WorkloadKey, usage: dict[FlavorResource, int]
-) -> dict[FlavorResource, int]:
-    """Return what a variant needs beyond the siblings that are charged before it (CA10)."""
-    charged: dict[FlavorResource, int] = {}
-    for other in holders(world, parent, workload.cluster_queue):
-        if other is workload:
-            break
-        add(charged, beyond(needs(world, other), charged))
-    return beyond(usage, charged) if charged else usage
-
-
 def _recharge_family(world: World, workload: Workload, parent: WorkloadKey) -> bool:
     """What a variant needs may be charged to another one now; return whether anything became free."""
     before: dict[FlavorResource, int] = {}
     after: dict[FlavorResource, int] = {}
-    charged: dict[FlavorResource, int] = {}
-    for each in holders(world, parent, workload.cluster_queue):
-        whole = needs(world, each)
-        usage = beyond(whole, charged) if charged else whole
+    for each, usage in _shares(world, parent, workload.cluster_queue):
         add(before, each.usage)
         add(after, usage)
-        add(charged, beyond(whole, charged))
         if usage != each.usage:
             change_usage(world, each, usage)
     return bool(beyond(before, after))
@@ -107,16 +92,25 @@ def inherited(world: World, variant: Workload) -> list[tuple[Workload, dict[Flav
     parent = variant.record.parent
     if parent is None or variant.assignment is None:
         return []
-    found: list[tuple[Workload, dict[FlavorResource, int]]] = []
+    return [
+        (each, more)
+        for each, usage in _shares(world, parent, variant.cluster_queue, world.absent)
+        if (more := beyond(usage, each.usage))
+    ]
+
+
+def _shares(
+    world: World, parent: WorkloadKey, cluster_queue: str, without: Container[WorkloadKey] = ()
+) -> Iterator[tuple[Workload, dict[FlavorResource, int]]]:
+    """Yield each variant with quota of the queue, and what it needs beyond those before it (CA10)."""
     charged: dict[FlavorResource, int] = {}
-    for each in holders(world, parent, variant.cluster_queue):
-        if each.key in world.absent:
-            continue
-        usage = beyond(needs(world, each), charged)
-        add(charged, usage)
-        if more := beyond(usage, each.usage):
-            found.append((each, more))
-    return found
+    for each in holders(world, parent, cluster_queue):
+        if each.key not in without:
+            usage = needs(world, each)
+            if charged:
+                usage = beyond(usage, charged)
+            add(charged, usage)
+            yield each, usage
 
 
 def needs(world: World, workload: Workload) -> dict[FlavorResource, int]:

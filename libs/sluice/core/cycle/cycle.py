@@ -1,13 +1,8 @@
 """One scheduling cycle over one tree of cohorts (SC1).
 
-1. Heads: of every queue with something to look at. What preemptors wait for is kept for them meanwhile, and
-   those of them that can be served now come first (`promises`).
-2. Nomination: flavors for each head; victims where quota is short.
-3. Order: see `entry.Ordering`, or `tournament` with fair sharing.
-4. One by one against the changing tree: admit, issue preemptions, skip, or set aside (`processing`).
-
-Nothing is copied: the cycle charges what it decides to the quota tree itself, in a trial that is rolled
-back at the end; `decisions` turns the finished entries into events.
+`Cycle.run` shows Kueue's six phases: heads, snapshot, nomination, order, admission, requeueing. Nothing is copied:
+the cycle charges what it decides to the quota tree itself, in a trial that is rolled back at the end;
+`events.decisions` turns the finished entries into events.
 
 Classes that were parked before and woken by freed capacity are treated lazily: they are looked at when
 their turn comes, and only if arithmetic says that they could still fit then (`wake`). When one proves
@@ -129,17 +124,27 @@ class Cycle:
     def run(self) -> None:
         """Process all heads of the tree. The world is as before when it returns."""
         tree = self._tree
+        # 1. Heads: of every queue with something to look at (`_eager`). Those that wait for victims come before
+        #    them, and what they wait for is kept for them.
         waiting = self._to_serve() if tree.waiting else []
+        # 2. Snapshot: in its place, whatever is tried is taken back in the end.
         with self._process.trial:
             first = waiting[0][1] if waiting else None
             self._process.begin(tree, but=first if first is not None and first.is_due() else None)
+            # 3. Nomination: flavors for each head, victims where quota is short (`_nominate`). Here of those
+            #    that wait for victims, who are served at once where that is possible; of others as their turn
+            #    comes, if arithmetic says that they could still fit then.
             again = self._serve(waiting) if waiting else []
             if tree.dirty:
                 update_hopeful(self._world, tree)
+            # 4. Order: see `entry.Ordering`, or the tournament of fair sharing.
+            # 5. Admission: one by one, against the changing tree: admit, preempt, skip or set aside (`_take`).
             if self._world.config.fair_sharing.enable:
                 self._run_fair(again)
             else:
                 self._run_classical(again)
+            # 6. Requeueing: who has got nothing stays in its queue, and is parked by `events.decisions`. Queues
+            #    that lost their head and have more to consider are left open for the next cycle.
             self._find_open()
         self._world.circles.planned.clear()
 

@@ -1,7 +1,7 @@
 """One scheduling cycle over one tree of cohorts (SC1).
 
-`Cycle.run` shows Kueue's six phases: heads, snapshot, nomination, order, admission, requeueing. Nothing is copied:
-the cycle charges what it decides to the quota tree itself, in a trial that is rolled back at the end;
+`Cycle.run` shows Kueue's six phases: heads, snapshot, nomination, order, admission, requeueing. Nothing is
+copied: the cycle charges what it decides to the quota tree itself, in a trial that is rolled back at the end;
 `events.decisions` turns the finished entries into events.
 
 Classes that were parked before and woken by freed capacity are treated lazily: they are looked at when
@@ -124,8 +124,8 @@ class Cycle:
     def run(self) -> None:
         """Process all heads of the tree. The world is as before when it returns."""
         tree = self._tree
-        # 1. Heads: of every queue with something to look at (`_eager`). Those that wait for victims come before
-        #    them, and what they wait for is kept for them.
+        # 1. Heads: of every queue with something to look at (`_eager`). Those that wait for victims come
+        #    before them, and what they wait for is kept for them.
         waiting = self._to_serve() if tree.waiting else []
         # 2. Snapshot: in its place, whatever is tried is taken back in the end.
         with self._process.trial:
@@ -138,13 +138,13 @@ class Cycle:
             if tree.dirty:
                 update_hopeful(self._world, tree)
             # 4. Order: see `entry.Ordering`, or the tournament of fair sharing.
-            # 5. Admission: one by one, against the changing tree: admit, preempt, skip or set aside (`_take`).
+            # 5. Admission: one by one against the changing tree: admit, preempt, skip, set aside (`_take`).
             if self._world.config.fair_sharing.enable:
                 self._run_fair(again)
             else:
                 self._run_classical(again)
-            # 6. Requeueing: who has got nothing stays in its queue, and is parked by `events.decisions`. Queues
-            #    that lost their head and have more to consider are left open for the next cycle.
+            # 6. Requeueing: who has got nothing stays in its queue, and is parked by `events.decisions`.
+            #    Queues that lost their head and have more to consider are left open for the next cycle.
             self._find_open()
         self._world.circles.planned.clear()
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable
 
-from sluice.core.lifecycle.due import look
 from sluice.core.world.charging import recharge
 from sluice.core.world.pending_preemptions import ISSUED, PENDING
 from sluice.core.world.preemption_rules import may_issue, needs_nobody
@@ -12,7 +11,7 @@ from sluice.events.base import Micros, WorkloadKey
 from sluice.events.checks import PreemptionsAllowed
 from sluice.events.scheduler import PendingPreemptionsIssued, QuotaReserved
 
-from .placement import place, place_siblings
+from .marks import Mark
 from .state import SchedulerState
 
 
@@ -47,12 +46,10 @@ def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
     world = state.world
     world.claims.discard(claimant)
     recharge(world, claimant)
-    if claimant.record.parent is not None:
-        place_siblings(state, claimant)
-    look(world, state.lifecycle, claimant, cause, state.at)
+    state.touched.append((claimant, Mark.DUE | Mark.TURN, cause))
     after = successor(world, claimant.key) if world.replacements else None
-    if after is not None and after.assignment is None:
-        place(state, after)
+    if after is not None:
+        state.touched.append((after, Mark.QUEUES, cause))
 
 
 def quota_freed(state: SchedulerState, queues: Container[str], cause: int) -> None:
@@ -78,7 +75,7 @@ def fold_allowed(state: SchedulerState, event: PreemptionsAllowed, seq: int, _at
     workload = state.world.workloads.get(event.workload)
     if workload is not None and workload.preemptions and event.attempt in (0, workload.reservations):
         workload.preemptions_allowed = True
-        refresh_due(state, workload, seq)
+        state.touched.append((workload, Mark.CLAIMS, seq))
 
 
 def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: int, _at: Micros) -> None:

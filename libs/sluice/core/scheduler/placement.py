@@ -89,12 +89,6 @@ def _ask_again(state: SchedulerState, workload: Workload) -> None:
             state.touched.append((other, Mark.QUEUES | Mark.TURN, 0))
 
 
-def place_siblings(state: SchedulerState, workload: Workload) -> None:
-    """Something has happened to a variant that its siblings' place, or what is due for them, depends on."""
-    for other in siblings(state.world, workload):
-        place(state, other)
-
-
 def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
     """Move *workloads* to where configuration wants them; what becomes of those that move, it has caused."""
     for workload in workloads:
@@ -104,4 +98,4 @@ def place_all(state: SchedulerState, workloads: Iterable[Workload]) -> None:
             workload.changed_by = max(workload.changed_by, state.config_seq)
 
 
-__all__ = ["place", "place_all", "place_siblings", "put_back", "queue_for"]
+__all__ = ["place", "place_all", "put_back", "queue_for"]

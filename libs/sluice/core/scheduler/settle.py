@@ -30,7 +30,7 @@ from sluice.events.base import Micros
 from . import fold_preemption_history
 from .fold_pending_preemptions import quota_freed, refresh_due, unclaim, victim_gone
 from .marks import Mark
-from .placement import place, place_all, place_siblings
+from .placement import place, place_all
 from .state import SchedulerState, leave_members
 
 _OWN_CHARGE: Final = Mark.RELEASED | Mark.RESIZED | Mark.FREED | Mark.LOWERED
@@ -162,9 +162,10 @@ def _move_family(state: SchedulerState, workload: Workload, what: int, cause: in
     if variants is not None and what & Mark.VARIANTS:
         place_all(state, variants.values())
     if workload.record.parent is not None and what & (Mark.TURN | Mark.STANDS):
-        place_siblings(state, workload)
+        others = siblings(world, workload)
+        place_all(state, others)
         if what & Mark.STANDS:
-            for other in siblings(world, workload):
+            for other in others:
                 if other.assignment is not None:
                     look(world, state.lifecycle, other, cause, at)
 

@@ -183,8 +183,21 @@ class Office:
 
     def _candidate(self, case: Case, now: Micros) -> Candidate:
         request = case.request
-        wants = {account.name: self._wants(account, case, now) for account in self.concerning(request)}
+        wants = {
+            account.name: self._wants(account, case, now)
+            for account in self.concerning(request)
+            if not self._adds_nothing(account, case)
+        }
         return Candidate(case.key, request.workload.priority, request.reserved_at, request.uid, wants)
+
+    def _adds_nothing(self, account: Account, case: Case) -> bool:
+        """Tell whether a case consumes no more than what it takes over from: no budget is in its way."""
+        held = self.consumption.workloads.get(case.request.key)
+        before = self.consumption.predecessor(held) if held is not None else None
+        if held is None or before is None or not held.assignment:
+            return False
+        after = account.terms.rate(self.consumption.charge(held))
+        return all(more <= had for more, had in zip(after, account.terms.rate(before.charge), strict=True))
 
     def _wants(self, account: Account, case: Case, now: Micros) -> Amounts:
         """Return the estimate for a request: its usage for as long as it may run in this period.

@@ -226,7 +226,7 @@ def test_a_growth_whose_slice_has_gone_is_charged_in_full() -> None:
 def test_a_growth_counts_no_pods_that_have_ended() -> None:
     """An Indexed job's: they are not charged once it is admitted either."""
     world = World()
-    world.budget(cost=21)
+    world.budget(cost=20)
     world.start("w1", cores=2, max_s=HOURS_10)
     world.reserve("w2", cores=4, max_s=HOURS_10, replaces=WorkloadKey("a/w1"))
     key = WorkloadKey("a/w2")

@@ -358,12 +358,12 @@ def moving_when_the_queue_is_edited() -> FamilyWorld:
 
 
 def test_a_variant_that_has_to_stop_says_why_and_not_that_it_has_quota() -> None:
-    """And those that are switched off say for what they were, whatever has been edited since."""
+    """And those that are switched off say what keeps them off, whatever has been edited since."""
     world = moving_when_the_queue_is_edited()
     lines = {line.split()[1].rpartition("-variant-")[2].split("-")[0]: line for line in tree_of(world, "a")}
     assert "Evicted  being stopped: Evicted to accommodate" in lines["od"]
     assert "Quota reserved" not in lines["od"]
-    assert "Inactive  Variant Workload deactivated due to being lower priority than" in lines["spot"]
+    assert "Inactive  Variant Workload deactivated due to od, which ran, not having" in lines["spot"]
     world.settle_all()
     after = [line for line in tree_of(world, "a") if "Inactive" in line]
     assert after

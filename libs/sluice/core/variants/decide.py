@@ -261,6 +261,20 @@ def desired(family: Family, policy: Policy, variant: Variant, at: Micros) -> tup
     return True, f'being preferred to admitted Variant "{admitted.key}"'
 
 
+def why_inactive(family: Family, policy: Policy, variant: Variant, at: Micros) -> str:
+    """Return what keeps a variant that is switched off from racing at *at*, whatever it was switched off for;
+    '' if nothing does, and the controller is about to say so.
+    """
+    if variant.failed:
+        return f"{variant.failed}: {variant.failed_message}"
+    active, why = desired(family, policy, variant, at)
+    if not active:
+        return why
+    # A reason to switch it on, and none for being off: whether it races again is decided when that is over.
+    settling = [other.name for other in family.ordered() if other.is_settling]
+    return f"{' and '.join(settling)}, which ran, not having stopped yet" if settling else ""
+
+
 def delete_due(family: Family, wanted: Wanted | None) -> Micros | None:
     """Return when this variant has to be given up if another one runs on, None without such a time (CA12).
 
@@ -429,4 +443,4 @@ def first_candidate(variants: Sequence[Variant]) -> Variant | None:
     return None
 
 
-__all__ = ["delete_due", "desired", "family_deadline", "family_events", "first_candidate"]
+__all__ = ["delete_due", "desired", "family_deadline", "family_events", "first_candidate", "why_inactive"]

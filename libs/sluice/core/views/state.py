@@ -1,7 +1,7 @@
 """All objects that the view knows, by key."""
 
 from sluice.api import kueue
-from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
 from .totals import Totals
@@ -27,6 +27,8 @@ class State:
         """What is counted for operators, see `totals`."""
         self.seq = 0
         """Of the last event folded."""
+        self.at: Micros = 0
+        """When it was decided."""
 
     def live(self, key: WorkloadKey) -> WorkloadView | None:
         """Return a workload that is not over: what services that lag say of others changes nothing."""

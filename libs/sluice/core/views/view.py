@@ -56,7 +56,7 @@ class View(State):
 
     def apply(self, event: Event, seq: int, at: Micros) -> None:
         """Fold *event*, of the message at *seq*, decided at *at*. What no object is known for is ignored."""
-        self.seq = seq
+        self.seq, self.at = seq, at
         found = _OF.get(type(event))
         if found is None:
             return

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.variants.decide import delete_due, desired
+from sluice.core.variants.decide import delete_due, why_inactive
 from sluice.core.variants.state import Family, Policy, State, Variant
 from sluice.events.base import Micros
 from sluice.events.codec import rfc3339
@@ -39,17 +39,7 @@ def _note(
     found = VariantNote(variant.name, list(variant.record.allowed_flavors), variant.active)
     wanted = next((w for w in policy.wanted if w.name == variant.name), None) if policy is not None else None
     if not variant.active and policy is not None:
-        active, found.inactive_because = desired(family, policy, variant, at)
-        if active:
-            # A reason to switch it on, and none for being off: it is looked at again when that is over.
-            settling = [other.name for other in family.ordered() if other.is_settling]
-            found.inactive_because = (
-                f"whether it races again is decided when {' and '.join(settling)} has stopped"
-                if settling
-                else "it is about to be activated"
-            )
-        if variant.failed:
-            found.inactive_because = f"{variant.failed}: {variant.failed_message}"
+        found.inactive_because = why_inactive(family, policy, variant, at) or "it is about to be activated"
         if wanted is not None and wanted.create_delay_s and family.running is None:
             due = family.since + wanted.create_delay_s * MICROS_PER_S
             if due > at:

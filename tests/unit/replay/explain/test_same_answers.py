@@ -207,7 +207,7 @@ def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> Non
     world.settle()
     *_, od, spot = explained(world, "a").variants
     assert (od.phase, spot.phase) == ("Evicted", "Deactivated")
-    assert spot.message == "It is not active: whether it races again is decided when od has stopped."
+    assert spot.message == "It is not active: od, which ran, not having stopped yet."
     assert "no other Variant" not in text_of(explained(world, "a"))
 
 
@@ -225,6 +225,64 @@ def test_a_verdict_that_names_a_preemption_says_when_it_was_so() -> None:
         view.apply(event, seq, world.now)
     (two,) = view.jobs[JobKey("default/two")].workloads.values()
     assert why_pending(view, two)[1] == f"{BEHIND} (said at {timestamp(world.now)})"
+
+
+def test_why_a_variant_is_off_is_said_the_same_everywhere() -> None:
+    """What keeps it off now, whatever it was switched off for: a delay, a sibling that moved, its parent."""
+    names = {"best": "res", "mid": "od", "last": "spot"}
+
+    def queue(**quota: int) -> dict[str, Any]:
+        variants: list[dict[str, Any]] = [
+            {"name": name, "allowedResourceFlavors": [flavor]} for name, flavor in names.items()
+        ]
+        variants[0]["createDelaySeconds"] = 60
+        variants[1]["deleteDelaySeconds"] = 40
+        policy = {"migration": {"mode": "TryPreferredFlavors"}, "explicitVariants": variants}
+        return cluster_queue({"res": 1, "od": 0, "spot": 1, **quota}, policy)
+
+    world = cell(queue())
+
+    def check(**expected: str) -> None:
+        """Both say of each variant that is off what is expected, and of no other one anything."""
+        view, report = world.view(), explained(world, "a")
+        found = {}
+        for variant in report.variants:
+            assert variant.note is not None
+            if not variant.note.active:
+                reason, said = why_pending(view, view.workloads[WorkloadKey(variant.workload)])
+                assert (variant.rule, reason) == ("Deactivated", "Deactivated")
+                off = said.removeprefix("Variant Workload deactivated due to ")
+                off = off.removeprefix("Variant Workload is activated after ")
+                assert variant.message == f"It is not active: {off}."
+                found[variant.note.name] = off
+        assert found.keys() == expected.keys()
+        for name, words in expected.items():
+            assert words in found[name]
+
+    world.submit("a")
+    world.step("slices")
+    world.step("variants")
+    check(best="createDelaySeconds: 60")
+    world.settle_all()
+    check(best="createDelaySeconds: 60")
+    world.run_until(50)
+    check(best="createDelaySeconds: 60", mid="deleteDelaySeconds: 40 after Variant")
+    world.run_until(1)
+    world.apply(queue(res=0, od=1))
+    world.settle_all()
+    world.run_until(20)
+    check(mid="deleteDelaySeconds: 40 after Variant")
+    world.apply(queue(res=1, od=1))
+    world.settle()
+    check(mid="last, which ran, not having stopped yet")
+    world.settle_all()
+    check(mid="lower priority than admitted Variant", last="lower priority than admitted Variant")
+    world.apply({**queue(), "spec": {**queue()["spec"], "stopPolicy": "HoldAndDrain"}})
+    world.settle_all()
+    world.message("job.default.a", "JobDeactivated", {})
+    world.settle_all()
+    not_active = 'Parent Workload "'
+    check(best=not_active, mid=not_active, last=not_active)
 
 
 def test_who_is_behind_a_strict_head_is_told_so_everywhere() -> None:

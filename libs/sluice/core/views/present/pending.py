@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from sluice.core.variants.state import policy_of, restricted
+from sluice.core.variants.decide import why_inactive
+from sluice.core.variants.state import Family, Variant, policy_of, restricted
 from sluice.core.views.peers import peers_of, why_barred
 from sluice.core.views.records import PendingReason, WorkloadView
 from sluice.core.views.state import State
@@ -19,6 +20,7 @@ from sluice.core.workload.pending_reasons import (
 from sluice.core.workload.reasons import DEACTIVATED, deactivation_message
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
+from sluice.core.world.variants import policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 
 from .phase import WorkloadPhase, workload_phase
@@ -46,6 +48,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return (PENDING_EVALUATION, why)
     if workload.parent and derived is None:
         return _family_pending(view, workload)
+    if derived is not None and derived[0] == DEACTIVATED and (off := _why_inactive(view, workload)):
+        return (DEACTIVATED, off)
     if derived is not None:
         own = workload.pending
         if derived[0] == DEACTIVATED and own is not None and own.reason == DEACTIVATED:
@@ -136,6 +140,31 @@ def _derived(workload: WorkloadView) -> Reason | None:
         # Whatever opens its gates: its resources are inadmissible.
         return (MISCONFIGURED, workload.record.misconfigured)
     return found
+
+
+def _why_inactive(view: State, variant: WorkloadView) -> str:
+    """Return what keeps a variant off now, as `sluice why` has it: it may have been switched off for others.
+
+    '' for what is no variant, was switched off for good, or is about to race.
+    """
+    parent = view.workloads.get(variant.record.parent) if variant.record.parent is not None else None
+    queue = variant.local_queue.cluster_queue
+    if parent is None or queue is None or queue.spec is None or "DeactivationTarget" in variant.conditions:
+        return ""
+    policy = policy_of(queue.spec) if policy_in_force(view.config, queue.spec) is not None else None
+    if policy is None:
+        return ""
+    family = Family(parent.record, parent.key, parent.created_at, active=parent.active)
+    for key, each in parent.variants.items():
+        admitted_at = each.admitted_at
+        family.variants[key] = Variant(
+            each.record, each.variant, each.active, admitted_at=admitted_at, evicted=each.evicted
+        )
+    family.arrange()
+    why = why_inactive(family, policy, family.variants[variant.key], view.at)
+    if why.startswith("createDelaySeconds") and (later := _delayed(view, variant)):
+        return later[1]
+    return f"Variant Workload deactivated due to {why}" if why else ""
 
 
 def _delayed(view: State, variant: WorkloadView) -> Reason | None:

@@ -1,9 +1,11 @@
 """Why a workload, or its queue, is switched off."""
 
+from collections.abc import Iterator
+
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.pending_reasons import SUSPENDED
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
-from sluice.core.world.inadmissible import stopped, why_not_queued
+from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, stopped, why_not_queued
 from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
 
@@ -35,16 +37,52 @@ def activate_command(workload: Workload) -> str:
 def queue_words(state: SchedulerState, record: WorkloadRecord) -> tuple[str, str] | None:
     """Return (rule, message) of what keeps it out of its queue, None when nothing does.
 
-    Rule and message are those of its status (G6); of an inactive queue it is said why it is.
+    The rule is that of its status (G6), which names one obstacle; the message names all of them, and of an
+    inactive queue why it is.
     """
-    found = why_not_queued(state.world, record)
-    if found is None or found[0] != SUSPENDED:
-        return found
-    local = state.world.local_queues[f"{record.namespace}/{record.queue_name}"]
+    found = list(_obstacles(state, record))
+    if not found:
+        return None
+    if record.misconfigured:
+        # Whatever opens its gates: its resources are inadmissible.
+        found.insert(
+            0 if found[0][0] == ADMISSION_GATED else len(found), (MISCONFIGURED, record.misconfigured)
+        )
+    return found[0][0], "; besides, ".join(message for _, message in found)
+
+
+def _obstacles(state: SchedulerState, record: WorkloadRecord) -> Iterator[Reason]:
+    """Yield what keeps it out of its queue, the highest reason first."""
+    first = why_not_queued(state.world, record)
+    local = state.world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    if first is None or local is None:
+        yield from (first,) if first is not None else ()
+        return
     if stopped(local.stop_policy):
-        return SUSPENDED, f"{found[1]}: its stopPolicy is {local.stop_policy}"
-    _, reason, message = state.statuses.get(local.cluster_queue, (False, "", ""))
-    return SUSPENDED, f"{found[1]}: {reason} {message}".rstrip(" :")
+        message = f"LocalQueue {record.queue_name} is inactive: its stopPolicy is {local.stop_policy}"
+        yield SUSPENDED, message
+    name = local.cluster_queue
+    queue = state.world.cluster_queues.get(name)
+    gates = record.annotations.get(GATED_BY_ANNOTATION, "")
+    behind = reason_of(
+        record.queue_name,
+        gates,
+        local_stop_policy="None",
+        cluster_queue=name,
+        spec=queue.spec if queue is not None else None,
+        terminating=queue is not None and queue.terminating,
+        queue_active=queue is not None and queue.active,
+    )
+    if behind is None or queue is None or behind[0] == MISCONFIGURED:
+        yield from (behind,) if behind is not None else ()
+        return
+    if behind[0] == ADMISSION_GATED:
+        yield behind
+    if stopped(queue.spec.stop_policy) or not queue.active:
+        _, reason, message = state.statuses.get(name, (False, "", ""))
+        yield SUSPENDED, f"ClusterQueue {name} is inactive: {reason} {message}".rstrip(" :")
+    if gates and behind[0] != ADMISSION_GATED:
+        yield ADMISSION_GATED, f"Admission is gated by: {gates}"
 
 
 __all__ = ["activate_command", "deactivated_words", "queue_words"]

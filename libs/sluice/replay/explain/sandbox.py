@@ -70,6 +70,12 @@ class Laboratory:
             return process_pool.in_copy(lambda: self._attempt(self._state, events, key))
         return self._attempt(self.scheduler.load(self._data), events, key)
 
+    def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Laboratory]":
+        """Return what is there when nothing more follows from *events*, and the laboratory of that."""
+        state = self.scheduler.load(self._data or self.scheduler.dump(self._state))
+        self._attempt(state, events, "")
+        return state, Laboratory(state, self.seq, self.at)
+
     def apart[T](self, searches: Sequence[Callable[[], T]]) -> list[T]:
         """Return what searches come to that do not depend on each other; at once where that is quicker."""
         if not self._forks:

@@ -47,25 +47,25 @@ class Remedy:
     """The least change of its kind, and the first to be considered."""
     amounts: dict[str, int] | None = None
     preempts: int = 0
+    parts: int = 1
+    """How many changes it takes, all of them together."""
 
 
-def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
-    """Return the changes that were found to admit the workload, the smallest first."""
+def remedies(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, *, combine: bool = True
+) -> list[Remedy]:
+    """Return the changes that were found to admit the workload, the smallest first.
+
+    *combine*: where no change alone does, all that keeps it out of its queue is lifted at once.
+    """
     key = workload.key
     now = laboratory.attempt((), key)
     if now.reserved is not None:
         names = ", ".join(event.workload for event in now.preempted)
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
         return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
-    leaving = _leaving(state, workload)
-    if leaving:
-        stops = [WorkloadStopped(cause=0, workload=holder.key) for holder in leaving]
-        names = ", ".join(holder.key for holder in leaving[:SHOWN])
-        rest = f" and {len(leaving) - SHOWN} more" if len(leaving) > SHOWN else ""
-        waiting = _if(laboratory, key, "stop", f"nothing but time: {names}{rest} must stop first", *stops)
-        if waiting:
-            waiting[0].smallest = True
-            return waiting
+    if waiting := _stops(laboratory, state, workload):
+        return waiting
     found: list[Remedy] = []
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is not None:
@@ -93,6 +93,72 @@ def remedies(laboratory: Laboratory, state: SchedulerState, workload: Workload) 
             ]
         ):
             found += more
+    if not found and combine:
+        found = _together(laboratory, state, workload, meant)
+    if found:
+        found[0].smallest = True
+    return found
+
+
+def _together(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, meant: ClusterQueue | None
+) -> list[Remedy]:
+    """Lift all that keeps it out at once, and try what it takes beyond that."""
+    key = workload.key
+    parts: dict[str, tuple[str, tuple[Event, ...]]] = {}
+    if not workload.active:
+        text = activate_command(workload) or "setting spec.active to true"
+        parts["active"] = (text, (_updated(key, active=True),))
+    for kind, text, events in outside_changes(state, workload, meant):
+        if kind != "turn":  # of variants in an open queue
+            parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
+    if not parts:
+        return []
+    for name in [*parts] if len(parts) > 1 else ():
+        fewer = [part for other, part in parts.items() if other != name]
+        if len(fewer) > 1 and _admits(laboratory, key, fewer):
+            del parts[name]
+    lifted = [event for _, events in parts.values() for event in events]
+    texts = [text for text, _ in parts.values()]
+    outcome = laboratory.attempt(lifted, key)
+    preempts = len(outcome.preempted)
+    if outcome.reserved is None:
+        then, inner = laboratory.after(lifted)
+        more = remedies(inner, then, then.world.workloads[key], combine=False)
+        laboratory.trials += inner.trials
+        if not more:
+            return []
+        texts.append(more[0].text)
+        preempts = 0
+    text = "all of these together: " + "; ".join(texts)
+    suffix = f" (it would preempt {preempts})" if preempts else ""
+    return [Remedy("together", text + suffix, preempts=preempts, parts=len(texts))]
+
+
+def _admits(laboratory: Laboratory, key: str, parts: Sequence[tuple[str, tuple[Event, ...]]]) -> bool:
+    events = [event for _, found in parts for event in found]
+    return laboratory.attempt(events, key).reserved is not None
+
+
+def _stops(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+    """Return that it has to wait for some who leave, and for whom: not for those who make room for others."""
+    leaving = _leaving(state, workload)
+    if not leaving:
+        return []
+
+    def waiting(holders: Sequence[Workload]) -> list[Remedy]:
+        names = ", ".join(holder.key for holder in holders[:SHOWN])
+        rest = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
+        stops = [WorkloadStopped(cause=0, workload=holder.key) for holder in holders]
+        text = f"nothing but time: {names}{rest} must stop first"
+        return _if(laboratory, workload.key, "stop", text, *stops)
+
+    found = waiting(leaving)
+    for holder in leaving if found and len(leaving) <= HOLDERS else ():
+        fewer = [other for other in leaving if other is not holder]
+        tried = waiting(fewer) if fewer else []
+        if tried and tried[0].preempts <= found[0].preempts:
+            leaving, found = fewer, tried
     if found:
         found[0].smallest = True
     return found

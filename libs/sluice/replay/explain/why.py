@@ -15,7 +15,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
-from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import backs_off, parent_holds
@@ -182,11 +182,11 @@ def _collect(report: Report, variants: Sequence[Report]) -> None:
         report.remedies[0].smallest = True
 
 
-def _effort(remedy: Remedy) -> tuple[int, int, int]:
-    """Nothing at all, nothing but time, then changes: of quota, the smaller one."""
+def _effort(remedy: Remedy) -> tuple[int, int, int, int]:
+    """Nothing at all, nothing but time, then changes, the fewest first: of quota, the smaller one."""
     rank = {"none": 0, "stop": 1, "turn": 1, "time": 1}.get(remedy.kind, 2)
     amounts = (remedy.amounts or {}).values()
-    return (rank, len(amounts), sum(amounts))
+    return (rank, remedy.parts, len(amounts), sum(amounts))
 
 
 def _called(variant: Report) -> str:
@@ -327,8 +327,6 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return "OnHold", f"{held} until {rfc3339(workload.requeue_at)}."
     closed = queue_words(state, record)
     if closed is not None:
-        if record.misconfigured and closed[0] == ADMISSION_GATED:
-            return MISCONFIGURED, record.misconfigured
         return closed
     if workload.held_for:
         return "OnHold", f"{held}."

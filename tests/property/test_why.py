@@ -86,7 +86,7 @@ def growth() -> ListSource:
 def test_the_smallest_change_admits_and_a_smaller_one_does_not(name, least):
     """For a hundred states and workloads: decided on copies of the state, with one base unit less too.
 
-    Every third state: neighbours differ little, and each question plays the state on. `make fuzz` asks of all.
+    Every third state: neighbours differ little, and each question plays on. `make fuzz` asks of all.
     Variants are each asked for by themselves, slices for what they want beyond the ones that run.
     """
     source = {"busy": busy, "races": races, "growth": growth}[name]()

@@ -1,7 +1,7 @@
 """Services as forks of a process that has all their modules: starting an interpreter for each takes a second.
 
-`tests/conftest.py` makes whatever a `System` starts a fork. Processes as users start them are those of
-`sluice up` (`tests/e2e/test_up.py`), of the wheel and of the permissions (`tests/integration/deploy`).
+`tests/conftest.py` makes whatever a `System` starts a fork. Interpreters of their own, as users start them,
+have the services of `sluice up` (`tests/e2e/test_up.py`), of the demo, and of the wheel (`test_wheel.py`).
 """
 
 import multiprocessing
@@ -17,7 +17,17 @@ from pathlib import Path
 from .system import ROOT, Process
 from .system import spawn as start
 
-_SERVICES = ("api", "slice_aggregator", "variant_controller", "scheduler", "admission_check", "agent")
+_SERVICES = (
+    "api",
+    "slice_aggregator",
+    "variant_controller",
+    "scheduler",
+    "admission_check",
+    "agent",
+    "check_budget",
+    "check_provisioning",
+    "check_webhook",
+)
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [

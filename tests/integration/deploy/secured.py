@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from sluice.local.processes import service_command
 from sluice.local.server import find_binary
+from tests.support import system
+from tests.support.command import Said, sluice
 from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +29,7 @@ class SecuredCell:
 
     directory: Path
     port: int = 0
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[system.Process] = field(default_factory=list)
     controllers: Sequence[str] = ()
     """Of admission checks: they get users, too, `check_<name>`."""
 
@@ -63,12 +65,8 @@ class SecuredCell:
             (self.directory / "users.conf").write_text(made)
             users = re.findall(r"user: (\w+)", made)
         passwords = {f"SLUICE_{user.upper()}_PASSWORD": f"secret-{user}" for user in users}
-        with self.server_log.open("ab") as log:
-            self._start(
-                [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")],
-                {**os.environ, **passwords},
-                log,
-            )
+        command = [str(find_binary(os.environ)), "-c", str(self.directory / "nats-server.conf")]
+        self._start(command, {**os.environ, **passwords}, self.server_log)
         self._await_ready()
         return self
 
@@ -84,15 +82,8 @@ class SecuredCell:
                 process.kill()
                 process.wait()
 
-    def _start(self, command: list[str], env: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    def _start(self, command: list[str], env: dict[str, str], log: Path) -> system.Process:
+        process = system.spawn(command, env, log)
         self.processes.append(process)
         return process
 
@@ -103,11 +94,10 @@ class SecuredCell:
         assert found is not None, text
         self.port = int(found[1])
 
-    def service(self, name: str, user: str = "", **env: str) -> subprocess.Popen[bytes]:
+    def service(self, name: str, user: str = "", **env: str) -> system.Process:
         """Start one replica of a service as *user*, that of its name by default; its instance is its name."""
         more = {"SLUICE_NATS_URL": self.url(user or name), **env}
-        with (self.directory / f"{name}.log").open("ab") as log:
-            return self._start(service_command(name), self.env(name, **more), log)
+        return self._start(service_command(name), self.env(name, **more), self.directory / f"{name}.log")
 
     def env(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a service's container."""
@@ -130,16 +120,9 @@ class SecuredCell:
             timeout=PATIENCE_S,
         )
 
-    def sluice(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def sluice(self, user: str, *arguments: str) -> Said:
         """Run the `sluice` command as a user."""
-        return subprocess.run(
-            [sys.executable, "-m", "sluice.cli.main", "--server", self.url(user), *arguments],
-            cwd=ROOT,
-            env={**os.environ, "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        return sluice("--server", self.url(user), *arguments, env={"COLUMNS": "200"})
 
     def violations(self) -> list[str]:
         """Return what the server refused, as `user: verb subject`."""

@@ -45,14 +45,14 @@ def test_a_controller_does_its_work(
     before = len(cell.violations())
     project, cache = tmp_path / language, pytestconfig.cache
     made = cell.sluice("admin", "check", "new", language, "--language", language, "--directory", str(project))
-    assert made.returncode == 0, made.stderr
+    assert made.code == 0, made.err
     if language == "javascript":
         if reason := why_not():
             pytest.skip(reason)
         assert cache is not None
         installed(project, Path(cache.mkdir("javascript")))
     applied = cell.sluice("admin", "apply", "-f", str(project / "manifests.yaml"))
-    assert applied.returncode == 0, applied.stderr
+    assert applied.code == 0, applied.err
     with (cell.directory / f"{language}.log").open("ab") as log:
         controller = subprocess.Popen(
             [sys.executable, "check.py"] if language == "python" else ["node", "index.js"],
@@ -67,10 +67,10 @@ def test_a_controller_does_its_work(
         )
     cell.processes.append(controller)
     submitted = cell.sluice("admin", "submit", "-f", str(project / "job.yaml"))
-    assert submitted.returncode == 0, submitted.stderr
+    assert submitted.code == 0, submitted.err
     job = ("get", "job", f"{language}-job", "-o", "{.status.phase}")
-    wait_until(lambda: cell.sluice("viewer", *job).stdout.strip() == "Admitted", 60)
-    assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).stdout
+    wait_until(lambda: cell.sluice("viewer", *job).out.strip() == "Admitted")
+    assert "0 pending, 1 approved" in cell.sluice("viewer", "check", "describe", language).out
     controller.terminate()
     assert controller.wait(PATIENCE_S) == 0, (cell.directory / f"{language}.log").read_text()
     assert cell.violations()[before:] == []

@@ -87,20 +87,20 @@ def test_each_works_as_its_own_user(tmp_path: Path) -> None:
         manifests = tmp_path / "q.yaml"
         manifests.write_text(MANIFESTS)
         deadline = time.monotonic() + PATIENCE_S
-        while (applied := cell.sluice("admin", "apply", "-f", str(manifests))).returncode:
-            assert time.monotonic() < deadline, applied.stderr
+        while (applied := cell.sluice("admin", "apply", "-f", str(manifests))).code:
+            assert time.monotonic() < deadline, applied.err
         job = ("submit", "-q", "q", "--name", "held", "--cpu", "1", "--", "true")
-        assert cell.sluice("admin", *job).returncode == 0
+        assert cell.sluice("admin", *job).code == 0
 
         def message() -> bool:
-            found = json.loads(cell.sluice("viewer", "get", "workloads", "-o", "json").stdout)
+            found = json.loads(cell.sluice("viewer", "get", "workloads", "-o", "json").out)
             return "Budget 'all' is used up: 0.000 of 0.000 h of cpu used" in json.dumps(found)
 
-        wait_until(message, 60)
-        wait_until(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text(), 60)
-        budget = json.loads(cell.sluice("viewer", "get", "budget", "all", "-o", "json").stdout)
+        wait_until(message)
+        wait_until(lambda: "snapshot stored" in (cell.directory / "check_budget.log").read_text())
+        budget = json.loads(cell.sluice("viewer", "get", "budget", "all", "-o", "json").out)
         assert budget["status"]["usedUp"] is True
         assert budget["status"]["held"] == 1
         for check in CONTROLLERS:
-            wait_until(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text(), 60)
+            wait_until(lambda c=check: '"active"' in (cell.directory / f"check_{c}.log").read_text())
         assert [line for line in cell.violations() if line.startswith("check_")] == []

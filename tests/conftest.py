@@ -29,6 +29,11 @@ def _services_are_forks() -> Iterator[None]:
         yield
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long; apart from that the order is the random one of the commit."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say in which order tests ran, also with `-q`: who wants that order again gives the number."""
     seed = config.getoption("randomly_seed", None)

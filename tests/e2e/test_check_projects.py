@@ -12,7 +12,7 @@ import yaml
 from tests.support.command import Sluice
 from tests.support.node import installed
 from tests.support.system import ROOT, System
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.nats
 
@@ -89,7 +89,7 @@ def test_a_new_check_holds_and_releases(
     wait_until(lambda: _listed(run, name)["pending"] == 0)
 
     controller.terminate()
-    assert controller.wait(10) == 0
+    assert controller.wait(PATIENCE_S) == 0
 
 
 WATCHED = """

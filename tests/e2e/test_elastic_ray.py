@@ -13,7 +13,7 @@ import pytest
 from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
 from tests.support.command import Sluice
 from tests.support.system import System
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.nats
 
@@ -33,7 +33,7 @@ class Ray:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._up.wait(30)
+        assert self._up.wait(PATIENCE_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._executor.stop)

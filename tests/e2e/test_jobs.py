@@ -10,7 +10,7 @@ import nats
 import pytest
 
 from tests.support.command import sluice
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 from .conftest import queue_yaml
 
@@ -78,10 +78,10 @@ def test_wait_comes_back_when_it_is_over(run, cell):
         target=lambda: done.update(code=sluice("wait", "job/j3-b", env={"SLUICE_NATS_URL": cell.url}).code)
     )
     run("job", "finish", "j3-a").ok()
-    assert run("wait", "job", "j3-a", "--timeout", "10s").ok().out == ""
+    assert run("wait", "job", "j3-a", "--timeout", "150s").ok().out == ""
     run("job", "finish", "j3-b", "--failed").ok()
     waiting.start()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert done == {"code": 1}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.command import Said, sluice
 from tests.support.system import ROOT, System
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.nats
 
@@ -63,7 +63,7 @@ class Shop:
     def http(self, port: int, path: str, body: Any = None) -> bytes:
         """Ask one of our two servers; GET without a body."""
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", data, timeout=PATIENCE_S) as answer:
             found: bytes = answer.read()
             return found
 

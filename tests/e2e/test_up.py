@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 from .conftest import queue_yaml
 
-pytestmark = pytest.mark.nats
+pytestmark = [pytest.mark.nats, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.support.system import System
 from .checks import check_plan
 from .run import ENV, run
 
-pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.nats, pytest.mark.long, pytest.mark.timeout(400)]
 
 
 async def test_every_job_has_one_end_whoever_is_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from .chaos import DECK
 from .run import ENV, Plan, run
 from .staff import OF_STAFF
 
-pytestmark = [pytest.mark.nats, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.nats, pytest.mark.long, pytest.mark.timeout(400)]
 
 LONG_ONES = (
     "kill leader and server",

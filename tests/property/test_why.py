@@ -24,6 +24,8 @@ from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.support.log_check import wrong_with
 from tests.unit.replay.lint.test_invariants import CLASSES
 
+pytestmark = pytest.mark.long
+
 STEP = 1 if FACTOR else 3
 
 BUSY = Scenario(

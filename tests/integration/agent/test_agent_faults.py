@@ -15,7 +15,7 @@ from sluice.sdk import Change
 from tests.integration.agent.conftest import Cluster
 from tests.support.waiting import PATIENCE_S, eventually, stays
 
-pytestmark = pytest.mark.nats
+pytestmark = [pytest.mark.nats, pytest.mark.long]
 
 FOREVER = "echo began; while :; do sleep 0.05; done"
 ONCE = "echo began; n=0; while [ $n -lt 40 ]; do sleep 0.05; n=$((n+1)); done"

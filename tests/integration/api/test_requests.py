@@ -17,6 +17,7 @@ from sluice.protocol.query import (
     WatchAnswer,
     WatchRequest,
 )
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import connected
 
@@ -94,7 +95,7 @@ async def test_unchanged_leaves_no_trace(system):
 async def test_bad_requests_are_answered_with_a_status(system, subject, payload, reason):
     """Whatever comes, an answer says what is wrong, and the service lives on."""
     async with connected(system) as api:
-        reply = await api.connection.request(f"sluice.main.{subject}", payload, timeout_s=5)
+        reply = await api.connection.request(f"sluice.main.{subject}", payload, timeout_s=PATIENCE_S)
         status = json.loads(reply.payload)
 
         assert (status["kind"], status["status"], status["reason"]) == ("Status", "Failure", reason)
@@ -187,7 +188,7 @@ async def test_a_request_whose_commit_is_too_large(system):
         room = api.max_payload // 8 - 200
         objects = [priority(f"bulky-{number}", "x" * room) for number in range(8)]
         reply = await api.connection.request(
-            "sluice.main.api.apply", msgspec.json.encode(ApplyRequest(objects=objects)), timeout_s=10
+            "sluice.main.api.apply", msgspec.json.encode(ApplyRequest(objects=objects)), timeout_s=PATIENCE_S
         )
         results = json.loads(reply.payload)["results"]
         assert {result["outcome"] for result in results} == {"refused"}

@@ -15,7 +15,7 @@ from sluice.log.nats.kv import Bucket
 from tests.support.nats import nats_server
 from tests.support.node import installed
 from tests.support.system import ROOT
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 from .conftest import Cell
 
@@ -95,7 +95,7 @@ async def test_requests_are_answered(cell: Cell, start: Callable[[], subprocess.
     ]
     assert {v.uid for v in verdicts} == {"uid-early", "uid-big", "u2"}
     replica.terminate()
-    assert replica.wait(10) == 0
+    assert replica.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.nats
@@ -121,7 +121,7 @@ async def test_an_approval_is_taken_back(
     verdicts = await eventually(lambda: _states(cell, 4))
     assert [(v.workload, v.state) for v in verdicts[3:]] == [("default/other", "Retry")]
     replica.terminate()
-    assert replica.wait(10) == 0
+    assert replica.wait(PATIENCE_S) == 0
 
 
 async def _states(cell: Cell, number: int) -> list[object] | None:

@@ -8,7 +8,7 @@ import pytest
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.checks import ControllerHeartbeat
 from tests.support.nats import nats_server
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 from .conftest import Cell
 
@@ -71,13 +71,13 @@ async def test_a_stopped_replica_hands_over(cell: Cell) -> None:
     await eventually(lambda: '"stopping"' in (cell.directory / "replicas.log").read_text())
     await cell.ask("b")
     cell.gate.touch()
-    assert first.wait(10) == 0
+    assert first.wait(PATIENCE_S) == 0
     await eventually(lambda: cell.said("b"))
     assert await cell.said("a") == ["Ready"]
     # Who stands still for long is taken for dead, and what it was at is done again.
     assert (cell.pids()[0], cell.pids()[-1]) == (first.pid, second.pid)
     second.terminate()
-    assert second.wait(10) == 0
+    assert second.wait(PATIENCE_S) == 0
 
 
 async def test_one_of_three_is_active(cell: Cell) -> None:

@@ -284,7 +284,7 @@ async def test_many_requests_at_the_start(cell: Cell) -> None:
         request = await _frame(cell, number)
         connection.publish(*request)
     async with cell.running(cell.controller(ttl_s=10)) as process:
-        await eventually(lambda: process.numbers.verdicts["Ready"] == 3000, 60)
+        await eventually(lambda: process.numbers.verdicts["Ready"] == 3000)
     verdicts: list[CheckVerdict] = await cell.verdicts()
     assert len({verdict.workload for verdict in verdicts}) == len(verdicts) == 3000
 

@@ -15,6 +15,7 @@ from sluice import __version__
 from .secured import ROOT
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.nats,
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")),

@@ -226,14 +226,14 @@ async def test_projection_is_repaired_after_it_was_lost(bank, open_log):
 
     await eventually(shown)
     first.terminate()
-    first.wait(5)
+    first.wait(PATIENCE_S)
     bucket = log.cell.bucket("accounts")
     connection = await log.connection()
     assert (await connection.ask(f"$JS.API.STREAM.DELETE.KV_{bucket}"))["success"]
     second = bank.start("two")
     await eventually(shown)
     second.terminate()
-    second.wait(5)
+    second.wait(PATIENCE_S)
 
     await connection.request(f"$KV.{bucket}.stray", b'{"seq":0,"times":9}')
     third = bank.start("three")

@@ -191,10 +191,12 @@ class Office:
         return Candidate(case.key, request.workload.priority, request.reserved_at, request.uid, wants)
 
     def _adds_nothing(self, account: Account, case: Case) -> bool:
-        """Tell whether a case consumes no more than what it takes over from: no budget is in its way."""
+        """Tell whether a slice consumes no more than the one that it replaces: no budget is in its way."""
         held = self.consumption.workloads.get(case.request.key)
-        before = self.consumption.predecessor(held) if held is not None else None
+        before = self.consumption.predecessor(held) if held is not None and held.replaces else None
         if held is None or before is None or not held.assignment:
+            return False
+        if not account.terms.concerns(before.namespace, before.local_queue, before.cluster_queue):
             return False
         after = account.terms.rate(self.consumption.charge(held))
         return all(more <= had for more, had in zip(after, account.terms.rate(before.charge), strict=True))

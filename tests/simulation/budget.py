@@ -63,7 +63,8 @@ class Ledger:
         return office.answer(case, self.now)
 
     def _within(self, approved: list[Any]) -> None:
-        """Nobody is let in for whom a budget has no room."""
+        """Nobody is let in for whom a budget has no room, but slices that use no more than runs already."""
+        approved = [case for case in approved if not self._adds_nothing(case.request.key)]
         if not approved:
             return
         standings, _ = self.office.standings(self.now)
@@ -74,6 +75,14 @@ class Ledger:
                     if used + promised > limit.amount:
                         text = f"{case.key} was let in, and of {account.name} are {found.describe()}"
                         self.cell.watchman.fail("within-budget", text)
+
+    def _adds_nothing(self, key: str) -> bool:
+        books = self.office.consumption
+        slice_ = books.workloads.get(key)
+        before = books.running.get(slice_.replaces) if slice_ is not None else None
+        if slice_ is None or before is None:
+            return False
+        return all(amount <= before.charge.get(fr, 0) for fr, amount in books.charge(slice_).items())
 
     def withdrawal(self, request: CheckRequest) -> Verdict | None:
         """Return what takes an approval back, None if it stays."""

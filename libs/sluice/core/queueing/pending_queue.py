@@ -112,7 +112,10 @@ class EquivalenceClass:
         self.size -= 1
         heap = self._heap
         # The first entry is always that of a member: `head` is asked far more often than anybody leaves.
-        while heap and (heap[0][1].peers is not self or heap[0][1].rank != heap[0][0]):
+        while heap:
+            rank, first = heap[0]
+            if first.peers is self and first.rank == rank:
+                break
             heappop(heap)
         if len(heap) > 2 * self.size + 32:
             self._heap = [e for e in heap if e[1].peers is self and e[1].rank == e[0]]

@@ -45,6 +45,15 @@ class Cell:
         """See `Node.available`."""
         # available(n) = unused local quota + min(cap - use of the parent, available(parent)), unrolled to
         # the least over all limits on the way up. With u = local - usage: max(0, u) - max(0, -u) = u.
+        parent = self.parent
+        if parent is None:
+            return self.subtree - self.usage
+        if parent.parent is None and not self.local:
+            # As most are: a cluster queue that lends all it has, right below the root.
+            free = parent.subtree - parent.usage
+            if self.cap is None or free < self.cap - self.usage:
+                return free
+            return self.cap - self.usage
         spare = 0
         least: int | None = None
         cell = self

@@ -14,6 +14,7 @@ from sluice.core.world.charging import charge, needs
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
 from sluice.core.world.variants import is_gated, siblings
+from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import inherit, replaced_slice
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
@@ -115,11 +116,16 @@ def _preempted(state: SchedulerState, event: Preempted, _seq: int, at: Micros) -
         workload.preempted_at = at
         preemptor = state.world.workloads.get(event.preemptor)
         if preemptor is not None:
-            beside = any(
-                other.preempted_at == at and other.evicted_at is not None and other.assignment is not None
-                for other in siblings(state.world, workload)
-            )
+            beside = workload.record.parent is not None and _goes_beside_another(state, workload, at)
             state.world.circles.note(preemptor, workload, again=not beside)
+
+
+def _goes_beside_another(state: SchedulerState, variant: Workload, at: Micros) -> bool:
+    """Was a sibling preempted by the same decision?"""
+    return any(
+        other.preempted_at == at and other.evicted_at is not None and other.assignment is not None
+        for other in siblings(state.world, variant)
+    )
 
 
 def _released(state: SchedulerState, event: QuotaReleased, _seq: int, at: Micros) -> None:

@@ -1,6 +1,6 @@
 """Fold of what becomes of pending preemptions (AC6). See `claims`."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 
 from sluice.core.world.charging import recharge
 from sluice.core.world.pending_preemptions import ISSUED, PENDING
@@ -52,12 +52,14 @@ def _end(state: SchedulerState, claimant: Workload, cause: int) -> None:
         state.touched.append((after, Mark.QUEUES, cause))
 
 
-def quota_freed(state: SchedulerState, queues: Container[str], cause: int) -> None:
+def quota_freed(state: SchedulerState, queues: Collection[str], cause: int) -> None:
     """In the tree of *queues* there is more: who waits to preempt there may need nobody's going any more."""
     claims = state.world.claims
-    for name, claimants in claims.by_queue.items():
-        if name in queues:
-            for claimant in claimants.values():
+    by_queue = claims.by_queue
+    # Other trees are no concern of this one: it must not cost more where they have many claims.
+    for name in queues if len(queues) < len(by_queue) else by_queue:
+        if name in by_queue and name in queues:
+            for claimant in by_queue[name].values():
                 if claimant.key not in claims.due or not may_issue(state.world, claimant):
                     refresh_due(state, claimant, cause)
 

@@ -10,10 +10,13 @@ def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
     """An input has changed what the workload holds, or may hold, of its queue."""
     circles = state.world.circles
     key, queue = workload.record.parent or workload.key, workload.cluster_queue
-    concerned = circles.refused and circles and circles.concern(key, queue)
-    circles.changed(queue, key)
-    if concerned:
-        _wake(state, cause)
+    if not circles.refused:
+        circles.changed(queue, key)
+    else:
+        concerned = circles and circles.concern(key, queue)
+        circles.changed(queue, key)
+        if concerned:
+            _wake(state, cause)
 
 
 def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:

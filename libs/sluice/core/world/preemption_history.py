@@ -75,9 +75,9 @@ class PreemptionHistory:
         self._by: dict[WorkloadKey, dict[WorkloadKey, _Edge]] = {}
         """Victim -> who preempted it."""
         self._tries: dict[WorkloadKey, int] = {}
-        """Preemptor -> how often it has got quota since it preempted first."""
+        """Preemptor, or claimant that gave up -> how often it has got quota since it did so first."""
         self.trying: dict[WorkloadKey, None] = {}
-        """Those that have preempted somebody, or given up, since they had quota last."""
+        """Those of them that have preempted somebody, or given up, since they had quota last."""
         self._epochs: dict[str, int] = {}
         """Cluster queue -> how many inputs have changed what is asked of it."""
         self._inputs = 0
@@ -177,6 +177,7 @@ class PreemptionHistory:
         """
         key = actor(claimant)
         self._gave_up[key] = (self.given_up(key) + 1, claimant.cluster_queue, self._inputs)
+        self._tries.setdefault(key, 0)
         self.trying[key] = None
 
     def served(self, preemptor: WorkloadKey) -> None:
@@ -203,15 +204,15 @@ class PreemptionHistory:
         self._inputs += 1
         epochs = self._epochs
         epochs[queue] = epochs.get(queue, 0) + 1
-        if by is not None:
+        if by in self._by or by in self._tries:
             self.forget(by)
 
     def forget(self, key: WorkloadKey) -> None:
         """Forget what was done to one that is over or was edited, and how often it did what."""
         self._by.pop(key, None)
-        self._tries.pop(key, None)
-        self.trying.pop(key, None)
-        self._gave_up.pop(key, None)
+        if self._tries.pop(key, None) is not None:
+            self.trying.pop(key, None)
+            self._gave_up.pop(key, None)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -237,6 +238,7 @@ class PreemptionHistory:
         for preemptor, victim, times, queue, other in remembered:
             if preemptor == victim:
                 self._gave_up[preemptor] = (times, queue, self._inputs)
+                self._tries.setdefault(preemptor, 0)
                 self.trying[preemptor] = None
             else:
                 self._put(preemptor, victim, times, queue, other)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from sluice.core.queueing.request_index import Least, fits
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.workload import Workload
+from tests.bench import core_variants
+from tests.bench.scenario import BASELINE
 from tests.property.test_wake import Preempting
 from tests.support.contended_history import Contended
 
@@ -69,6 +72,13 @@ def test_short_cuts_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 REFUSED_AGAIN = range(100, 140)
+VARIANTS = replace(
+    BASELINE,
+    cohorts=1,
+    classes=tuple(replace(job, count=job.count // 8) for job in BASELINE.classes),
+    flavors=tuple(core_variants.FLAVORS),
+    policy="RetainFirstAdmission",
+)
 
 
 def test_a_look_that_is_left_out_would_have_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,3 +132,28 @@ def test_classes_that_the_root_speaks_for_need_not_be_asked(monkeypatch: pytest.
             logs.append(Borrowing(seed).play(2 * ACTIONS).log)
         assert logs[0] == logs[1]
     assert spoke
+
+
+def test_a_variant_whose_refusal_is_foretold_would_have_been_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, of jobs that borrow, on queues with concurrent admission."""
+    foretold = 0
+
+    def counted(world: World, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
+        nonlocal foretold
+        found = is_refused_again(world, cq, peers)
+        foretold += found and peers.head().record.parent is not None
+        return found
+
+    worlds: list[core_variants.Timed] = []
+
+    class Kept(core_variants.Timed):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            worlds.append(self)
+
+    monkeypatch.setattr(core_variants, "Timed", Kept)
+    for answer in (counted, lambda _world, _cq, _peers: False):
+        monkeypatch.setattr(cycle, "is_refused_again", answer)
+        core_variants.virtual(VARIANTS)
+    assert worlds[0].history == worlds[1].history
+    assert foretold

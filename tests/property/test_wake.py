@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sluice.core.cycle import cycle, woken
-from sluice.core.cycle.admission import always_reclaims
 from sluice.core.cycle.entry import Entry
+from sluice.core.cycle.kept_quota import always_reclaims
 from sluice.core.cycle.nomination import nominate
 from sluice.core.cycle.requeue_filter import may_fit
 from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue

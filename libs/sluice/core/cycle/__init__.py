@@ -1,3 +1,12 @@
 """One scheduling cycle over one tree of cohorts (Kueue: pkg/scheduler)."""
 
-__all__ = ["admission", "cycle", "entry", "events", "nomination", "pending_preemptions", "requeue_filter"]
+__all__ = [
+    "admission",
+    "cycle",
+    "entry",
+    "events",
+    "kept_quota",
+    "nomination",
+    "pending_preemptions",
+    "requeue_filter",
+]

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sluice.api.features import enabled
-from sluice.api.kueue import ClusterQueuePreemption
 from sluice.core.flavors.assignment import Mode, pending_flavors
 from sluice.core.preemption.targets import get_targets
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
@@ -18,14 +17,13 @@ from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_history import IN_VAIN, actor
 from sluice.core.world.preemption_rules import waits_for_checks
 from sluice.core.world.reservations import Trial, without
-from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, standing
+from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings, standing
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
 from .entry import Entry, Outcome
+from .kept_quota import KeptQuota
 from .nomination import propose
-
-ALWAYS_RECLAIMS = "Any"
 
 
 class Admission:
@@ -43,9 +41,9 @@ class Admission:
         "_heirs",
         "_preempted",
         "_recompute_overlaps",
-        "_reserved",
         "_world",
         "blocked",
+        "kept",
         "promises",
         "recomputations",
         "skipped_preemptions",
@@ -72,8 +70,9 @@ class Admission:
         self._heirs: set[WorkloadKey] = set()
         """Of which a variant has got something in this cycle: what siblings share stays with it when they go
         (CA10). How much that is, is charged when it is recorded."""
-        self._reserved: dict[str, dict[FlavorResource, int]] = {}
         self.trial = Trial(world)
+        self.kept = KeptQuota(self.trial)
+        """What is not lent to others, as it is for those that wait."""
         self.promises: Overcommit | None = None
         """What others of the tree wait for, if any do: their victims are out of the tree."""
         self.skipped_preemptions: dict[str, int] = {}
@@ -166,7 +165,7 @@ class Admission:
             return
         if entry.mode is Mode.PREEMPT:
             if not entry.targets:
-                self._reserve(entry)
+                self.kept.keep(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
             if is_gated(entry.workload):
@@ -236,12 +235,12 @@ class Admission:
         What is kept for them makes their queues seem to use more than they do. Else the reservation would be
         given up when its preemptions are to be issued, and be made again, for ever.
         """
-        if not self._reserved or entry.overdrawn:
+        if not self.kept.by_queue or entry.overdrawn:
             return True
         assert entry.assignment is not None
         world = self._world
         mark = world.tree.mark()
-        for name, usage in self._reserved.items():
+        for name, usage in self.kept.by_queue.items():
             world.tree.remove(world.cluster_queues[name].node, usage)
         frs = entry.assignment.needs_preemption()
         found = bool(get_targets(world, entry.workload, entry.usage, frs))
@@ -318,7 +317,7 @@ class Admission:
             name = entry.cq.name
             self.skipped_preemptions[name] = self.skipped_preemptions.get(name, 0) + 1
         # Unless an entry before it was in its way, the next cycle would find the same.
-        outcome = Outcome.SKIPPED if self._changed or self._reserved else Outcome.PARKED
+        outcome = Outcome.SKIPPED if self._changed or self.kept.by_queue else Outcome.PARKED
         entry.finish(outcome, texts.WAITING_FOR_QUOTA, message)
 
     def _plan_is_real(self) -> bool:
@@ -410,6 +409,16 @@ class Admission:
         entry.circling = self._world.circles.stopped
         return False
 
+    def is_apart(self, workload: Workload) -> bool:
+        """Has no variant of its job a part in this cycle, or waits for victims? True of other workloads."""
+        parent = workload.record.parent
+        if parent is None:
+            return True
+        if parent in self._families or parent in self._gated:
+            return False
+        others = siblings(self._world, workload) if self.promises is not None else ()
+        return all(other.peers is None or other.peers.waiting is None for other in others)
+
     def is_in_use(self, cq: ClusterQueue, peers: EquivalenceClass) -> bool:
         """Would a look at this woken class only say once more that others still use what it needs?
 
@@ -436,7 +445,7 @@ class Admission:
 
     def _is_as_it_was(self, promises: Overcommit) -> bool:
         """Has nobody got anything in this cycle, while some wait for others to go?"""
-        return not (promises.pending or self._changed or self._reserved or promises.have_all_gone())
+        return not (promises.pending or self._changed or self.kept.by_queue or promises.have_all_gone())
 
     def is_free(self, entry: Entry, gone: Collection[Workload] = ()) -> bool:
         """Does what fits as planned also fit when *gone* have gone, and nobody else whom others wait for?"""
@@ -445,39 +454,6 @@ class Admission:
             return True
         may = may_borrow(self._world.config, entry.workload.record)
         return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may)
-
-    # Reservations for those that wait
-
-    def _reserve(self, entry: Entry) -> None:
-        """Keep quota from being lent to others that the queue could not get back when it needs it."""
-        if always_reclaims(entry.cq.spec.preemption):
-            return
-        entry.reserves = entry.queue.strict
-        node = entry.cq.node
-        reserved: dict[FlavorResource, int] = {}
-        for fr, amount in entry.usage.items():
-            quota = node.quotas.get(fr)
-            nominal = 0 if quota is None else quota.nominal
-            if entry.borrowing:
-                limit = None if quota is None else quota.borrowing_limit
-                left = amount if limit is None else nominal + limit - node.used(fr)
-                # After a cut the queue may use more than its limit; that is nothing for others to take.
-                reserved[fr] = max(0, min(amount, left))
-            else:
-                reserved[fr] = max(0, min(amount, nominal - node.used(fr)))
-        self.trial.charge(node, reserved)
-        self._reserved[entry.cq.name] = reserved
-
-    def unreserve(self, cq: ClusterQueue) -> None:
-        """What is kept for one class of a queue does not keep the next one out."""
-        reserved = self._reserved.pop(cq.name, None)
-        if reserved is not None:
-            self.trial.discharge(cq.node, reserved)
-
-    def unreserve_all(self) -> None:
-        """Nothing is kept for those that cannot be served any more, as the cycle is over."""
-        for name in list(self._reserved):
-            self.unreserve(self._world.cluster_queues[name])
 
 
 def _set_aside(entry: Entry, reason: str) -> None:
@@ -490,9 +466,4 @@ def _set_aside(entry: Entry, reason: str) -> None:
     entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
 
 
-def always_reclaims(policy: ClusterQueuePreemption | None) -> bool:
-    """Can the queue be sure to get back what it lends?"""
-    return policy is not None and policy.reclaim_within_cohort == ALWAYS_RECLAIMS
-
-
-__all__ = ["Admission", "always_reclaims"]
+__all__ = ["Admission"]

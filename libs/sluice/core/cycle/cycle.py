@@ -324,7 +324,7 @@ class Cycle:
         if self._comes_later(order):
             self._push(order, candidate)
         else:
-            self._look_at(candidate)
+            self._look_or_foretell(candidate)
 
     def _comes_later(self, order: Order) -> bool:
         return bool(self._heap) and self._heap[0][0] < order
@@ -337,7 +337,14 @@ class Cycle:
             self._look_at(candidate)
         elif not self._may_get_in(cq, peers):
             self._push_next(candidate.rest)
-        elif is_refused_again(self._world, cq, peers):
+        else:
+            self._look_or_foretell(candidate)
+
+    def _look_or_foretell(self, candidate: _Candidate) -> None:
+        """Look at a parked class, unless it is known that this would only repeat that it waits."""
+        peers = candidate.peers
+        cq = self._world.cluster_queues[peers.queue.name]
+        if is_refused_again(self._world, cq, peers) and self._process.is_apart(peers.head()):
             entry = Entry(peers.head(), peers.queue, cq)
             entry.finish(Outcome.PARKED, peers.reason, peers.message)
             self.entries.append(entry)
@@ -370,7 +377,7 @@ class Cycle:
     def _push_next(self, candidates: Iterator[EquivalenceClass]) -> None:
         for peers in candidates:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.unreserve(cq)
+            self._process.kept.release(cq)
             order = self._ordering.key(peers.head(), least_borrowing(cq, peers))
             self._push(order, _Candidate(peers, candidates))
             return
@@ -407,7 +414,7 @@ class Cycle:
         """Enter the next woken class of the queue at *node* for the tournament."""
         for peers in rests[node]:
             cq = self._world.cluster_queues[peers.queue.name]
-            self._process.unreserve(cq)
+            self._process.kept.release(cq)
             entry = Entry(peers.head(), peers.queue, cq)
             if self._nominate(entry):
                 entries[node] = entry
@@ -418,7 +425,7 @@ class Cycle:
     def _find_open(self) -> None:
         """Find the queues with more to consider, now that their head has gone or was skipped."""
         # What was kept for those that were looked at is kept while they are, so not in the next cycle.
-        self._process.unreserve_all()
+        self._process.kept.release_all()
         tree = self._tree
         found: dict[str, PendingQueue] = {}
         self._woken.note(self.entries)

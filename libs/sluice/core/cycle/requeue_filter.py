@@ -150,7 +150,8 @@ def is_refused_again(world: World, cq: ClusterQueue, peers: EquivalenceClass) ->
 
     Nobody is preempted for more than the queue's own quota, but where a subtree below the root has room for
     it, or a policy, or fair sharing, lets the preemptor borrow (SC4, as in `flavors.search`). Foretold for
-    the most common kind of class only, of plain workloads with one pod set. False is always right.
+    the most common kind of class only, of plain workloads with one pod set. False is always right, and so is
+    True of variants of whose family nobody holds or gets anything in this cycle (`Admission.is_apart`).
     """
     if len(peers.least) != 1:
         return False
@@ -165,13 +166,14 @@ def is_refused_again(world: World, cq: ClusterQueue, peers: EquivalenceClass) ->
         return False
     head = peers.head()
     record = head.record
-    if record.parent is not None or record.allowed_flavors or len(record.pod_sets) != 1 or not is_plain(head):
+    if len(record.pod_sets) != 1 or not is_plain(head) or record.pod_sets[0].min_count is not None:
         return False
-    if record.pod_sets[0].min_count is not None:
-        return False
+    if record.parent is not None and family_usage(world, head, cq.name):
+        return False  # of what its siblings hold it needs the rest only (CA10)
+    allowed = allowed_flavors(world.config, record)
     group = cq.group_of.get(resource)
     for flavor in group.flavors if group is not None else ():
-        if only not in (ANY, flavor):
+        if only not in (ANY, flavor) or (allowed and flavor not in allowed):
             continue
         fr = (flavor, resource)
         if not node.available(fr) < amount <= node.potential_available(fr):

@@ -12,8 +12,8 @@ from sluice.core.queueing.sorted_map import Rank
 from sluice.core.world.model import ClusterQueue, World
 from sluice.events.base import WorkloadKey
 
-from .admission import ALWAYS_RECLAIMS
 from .entry import Entry, Outcome
+from .kept_quota import ALWAYS_RECLAIMS
 from .requeue_filter import may_be_free, may_fit, queue_bounds
 
 FEW = 4

@@ -13,7 +13,7 @@ from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import resource_value
-from sluice.core.cycle.admission import always_reclaims
+from sluice.core.cycle.kept_quota import always_reclaims
 from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota

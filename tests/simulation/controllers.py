@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate
 from sluice.events.base import Micros
+from sluice.events.checks import CheckInputRejected
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller as App
@@ -62,7 +63,7 @@ def additions(request: CheckRequest, on: Features, choices: Choices) -> tuple[Po
                 labels["team"] = choices.pick(("x", "x", "y"))
         tolerations = [Toleration(key="spot", operator="Exists")] if choices.chance(0.3) else []
         notes = {f"example.com/{request.check}": "yes"} if choices.chance(0.3) else {}
-        if on.large and choices.chance(0.03):
+        if on.large and choices.chance(0.1):
             notes["example.com/data"] = "x" * choices.pick((20_000, 70_000))
         found.append(
             PodSetUpdate(
@@ -333,6 +334,8 @@ class Controller:
     alive: bool = True
     since: Micros = -TTL
     """When the last active replica crashed."""
+    stored: dict[int, None] = field(default_factory=dict)
+    """Sequences of its verdicts."""
     term: Term = field(init=False)
 
     def __post_init__(self) -> None:
@@ -380,6 +383,7 @@ class Controller:
         if not known:
             self.cell.publish(verdict_suffix(self.name), payload, action.ident)
             known = log.end
+            self.stored[known] = None
         found = decode(log.entries[known - 1].payload)
         assert found is not None
         return act.Found(known, found[1])
@@ -412,8 +416,27 @@ class Controller:
         return True
 
 
+def _check_taken(cell: "Cell") -> None:
+    """What the SDK has published is something that the cell can take."""
+    refused = {
+        event.cause
+        for entry in cell.log.entries
+        if entry.suffix == "checks"
+        for step in steps_of(entry)
+        for event in step.events
+        if isinstance(event, CheckInputRejected)
+    }
+    for controller in cell.controllers:
+        for seq in controller.stored:
+            if seq in refused:
+                cell.watchman.fail(
+                    "controllers", f"the cell cannot take what {controller.name} says at {seq}"
+                )
+
+
 def check_settled_controllers(cell: "Cell") -> None:
     """Everything that is asked was answered, and nothing is at work for what is not asked any more."""
+    _check_taken(cell)
     for controller in cell.controllers:
         term = controller.term
         asked = {

@@ -301,7 +301,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if not queue.active:",
             ),
         ),
-        theme="checks",
+        scene="two-retries",
     ),
     Mutant(
         "B14",
@@ -807,7 +807,7 @@ MENDED: tuple[Mutant, ...] = (
                 "    if False:",
             ),
         ),
-        theme="checks",
+        scene="second-thoughts",
     ),
     Mutant(
         "PLACE",

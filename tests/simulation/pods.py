@@ -171,7 +171,7 @@ class Work:
         outcome = None
         if ended.how is not End.STOPPED:
             message = ended.message
-            if cell.on.large and not cell.calm and ended.how is End.FAILED and cell.choices.chance(0.1):
+            if cell.on.large and not cell.calm and ended.how is End.FAILED and cell.choices.chance(0.5):
                 message = LARGE  # all that it has printed
             outcome = Outcome(success=ended.how is End.SUCCEEDED, message=message)
         if ended.how is End.SUCCEEDED:

@@ -403,10 +403,25 @@ def _two_checks(_: Choices) -> list[Manifest]:
 
 
 def _two_retries(stage: Stage) -> None:
-    """Two checks ask to wait, the second for longer, and is heard of when the reservation is over."""
+    """Two checks ask to wait, the second for longer, and is heard of when the reservation is over.
+
+    Or both are Ready, and the scheduler hears of that when one of their controllers is away already.
+    """
     stage.answers = False
     stage.submit("j0", "q0")
     stage.settle()
+    if stage.choices.chance(0.4):
+        with stage.away("scheduler"):
+            for name in ("check-a", "check-b"):
+                stage.answer(name, Ready())
+            stage.settle()
+            stage.choices.pick(stage.cell.controllers).leave()
+            for _ in range(2):  # until it is missed, and then until its checks are inactive
+                stage.wait(stage.choices.pick((40, 40, 12)))
+                stage.settle()
+        stage.settle()
+        stage.answers = True
+        return
     delays = stage.choices.pick(((1, 30), (30, 1), (1, 200)))
     first, second = stage.choices.pick((("check-a", "check-b"), ("check-b", "check-a")))
     stage.answer(first, Retry(delays[0]))
@@ -427,7 +442,10 @@ def _adding(choices: Choices) -> list[Manifest]:
 
 
 def _second_thoughts(stage: Stage) -> None:
-    """A check adds to the pods, and before they start it has second thoughts, or does not count any more."""
+    """A check adds to the pods, and before they start it has second thoughts, or does not count any more.
+
+    Or another one would add more than a verdict may hold.
+    """
     choices = stage.choices
     stage.answers = False
     stage.submit("j0", "q0", choices.between(1, 2), **(ELASTIC if choices.chance(0.3) else {}))
@@ -435,8 +453,11 @@ def _second_thoughts(stage: Stage) -> None:
     selector = {"rack": "r0"} if choices.chance(0.7) else {}
     stage.answer("check-a", Ready((PodSetUpdate(name="main", labels={"by": "a"}, node_selector=selector),)))
     stage.settle()
-    what = choices.below(3)
-    if what == 0:
+    what = choices.below(4)
+    if what == 3:
+        notes = {"example.com/data": "x" * choices.pick((70_000, 70_000, 60_000))}
+        stage.answer("check-b", Ready((PodSetUpdate(name="main", annotations=notes),)))
+    elif what == 0:
         with stage.away("slices", *(("variants",) if choices.chance(0.3) else ())):
             stage.answer("check-b", Ready())
             stage.settle()

@@ -279,11 +279,9 @@ class StopObserver(Observer):
             return
         wanted = policy.named(variant.name)
         allowed = family.record.allowed_flavors
-        if variant.assignment is None or wanted is None:
-            return
-        if within(variant.assignment, wanted.flavors) and (
-            not allowed or within(variant.assignment, allowed)
-        ):
+        flavors = [name for name in wanted.flavors if not allowed or name in allowed] if wanted else []
+        # Without a flavor that both allow there is no such variant, whatever little its pods ask for.
+        if variant.assignment is not None and flavors and within(variant.assignment, flavors):
             yield f"{variant.key} was stopped for its flavors, which are all allowed"
 
     def _stopped(self, _: State, event: VariantStopped) -> Iterator[str]:

@@ -49,8 +49,14 @@ def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> lis
     events = _of_first(world, cycles, whole)
     if _weight(cycles) * _EACH <= step_size.MOST or step_size.fits(events):
         return events
-    count = bisect_left(range(whole), True, key=lambda n: not step_size.fits(_of_first(world, cycles, n + 1)))
-    return _of_first(world, cycles, count) or in_parts(_of_first(world, cycles, count + 1))
+
+    def too_much(n: int) -> bool:
+        return not step_size.fits(_of_first(world, cycles, n + 1, cut=True))
+
+    count = bisect_left(range(whole), True, key=too_much)
+    return _of_first(world, cycles, count, cut=True) or in_parts(
+        _of_first(world, cycles, count + 1, cut=True)
+    )
 
 
 def _weight(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> int:
@@ -66,20 +72,30 @@ def _weight(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> int:
     ) + sum(1 + len(cycle.open) for _, cycle in cycles)
 
 
-def _of_first(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]], count: int) -> list[Event]:
-    """Return the events of the first *count* entries; that a tree has settled counts as one more of it."""
+def _of_first(
+    world: World, cycles: Sequence[tuple[CohortQueues, Cycle]], count: int, *, cut: bool = False
+) -> list[Event]:
+    """Return the events of the first *count* entries; that a tree has settled counts as one more of it.
+
+    `cut`: it is not all. Then those whose search goes on come behind the others, and their tree has settled
+    before: who searches in a tree that has not settled begins anew each time, and the others had no turn.
+    """
     parked: _Parked = {}
     events: list[Event] = []
     evicted: set[WorkloadKey] = set()
-    whole: list[tuple[CohortQueues, Cycle]] = []
+    whole: list[tuple[CohortQueues, Cycle, Sequence[Entry]]] = []
     for tree, cycle in cycles:
+        entries = sorted(cycle.entries, key=_searches) if cut else cycle.entries
+        settles_after = sum(not _searches(entry) for entry in entries) if cut else len(entries)
+        taken = count if count <= settles_after else count - 1
         progress = False
-        for entry in cycle.entries[:count]:
+        for entry in entries[:taken]:
             progress |= _decide(world, tree, entry, events, parked, evicted)
-        count -= len(cycle.entries) + 1
+        if count > settles_after:
+            whole.append((tree, cycle, entries[taken:]))
+        count -= len(entries) + 1
         if count < 0:
             break
-        whole.append((tree, cycle))
         if not progress:
             _give_up_skipped(tree, cycle, parked)
             cycle.open.clear()
@@ -102,6 +118,13 @@ def _of_first(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]], count:
             )
         )
     return first + events + last
+
+
+def _searches(entry: Entry) -> bool:
+    """Does the search for a flavor go on, or has it just come to its end?"""
+    return entry.outcome is Outcome.SCANNING or (
+        entry.outcome is Outcome.PARKED and entry.peers.resumes_at() is not None
+    )
 
 
 def _decide(
@@ -239,20 +262,22 @@ def _give_up_skipped(tree: CohortQueues, cycle: Cycle, parked: _Parked) -> None:
             _park(parked, entry, cause_of(tree, entry))
 
 
-def _settled(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> TreesSettled | None:
+def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> TreesSettled | None:
+    """Return that trees have settled, but for the queues of the entries that are left for the next step."""
     cohorts: list[str] = []
     queues: list[str] = []
     still_open: list[str] = []
     cause = 0
-    for tree, cycle in cycles:
+    for tree, cycle, left in cycles:
         if tree.dirty or tree.open or cycle.open:
             (cohorts if tree.is_cohort else queues).append(tree.name)
-            still_open += [queue.name for queue in cycle.open]
+            names = [queue.name for queue in cycle.open]
+            still_open += sorted({*names, *(entry.queue.name for entry in left)}) if left else names
             cause = max(cause, tree.cause)
     if not cohorts and not queues:
         return None
     # Nothing was freed: the next in line was looked at for what has happened to those before it.
-    cause = cause or max((cause_of(tree, e) for tree, cycle in cycles for e in cycle.entries), default=0)
+    cause = cause or max((cause_of(tree, e) for tree, cycle, _ in cycles for e in cycle.entries), default=0)
     return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 

@@ -16,6 +16,7 @@ from sluice.core.preemption.targets import Target, get_targets, possibility_of
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
 from sluice.core.world.model import ClusterQueue, World
+from sluice.core.world.reservations import without
 from sluice.core.world.variants import family_usage, why_barred
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import charged, replaced_slice
@@ -190,13 +191,23 @@ def _in_part(
         full = [pod_set.count for pod_set in pod_sets] if counts is None else counts
         return full if _possible(asked, free, freely) is not None else None
 
-    if counts_if_possible(None) is not None:
-        return None
-    counts = reduce_counts(pod_sets, counts_if_possible)
-    if counts is None:
-        return None
-    proposed = at(counts)
-    return _possible(oracle, workload, proposed) or (proposed, ())
+    def in_part() -> _Proposal | None:
+        if counts_if_possible(None) is not None:
+            return None
+        counts = reduce_counts(pod_sets, counts_if_possible)
+        if counts is None:
+            return None
+        proposed = at(counts)
+        return _possible(oracle, workload, proposed) or (proposed, ())
+
+    found = in_part()
+    if found is None or not found[1]:
+        return found
+    # What its victims leave can be enough for more without its constraints. Then it would wait when they have
+    # gone, they would come back, and be preempted again, for ever.
+    with without(world, [target.workload for target in found[1]]):
+        then = in_part()
+    return found if then is not None and then[0].mode is Mode.FIT else (found[0], ())
 
 
 def _reducible(world: World, workload: Workload) -> bool:

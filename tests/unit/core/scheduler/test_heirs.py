@@ -2,7 +2,8 @@
 
 import msgspec
 
-from sluice.events.scheduler import QuotaReserved
+from sluice.core.world.variants import MAY_PREEMPT
+from sluice.events.scheduler import QuotaReserved, WorkloadsParked
 from sluice.events.slices import WorkloadDeleted
 from sluice.events.variants import VariantCreated
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, preempting
@@ -45,3 +46,17 @@ def test_nobody_preempts_for_what_a_sibling_has_just_got() -> None:
     assert preempting(events)["second"] == ["best", "rest"]
     cell.stopped("rest")
     assert admitted(cell.settle()) == ["second"]
+
+
+def test_who_is_not_barred_any_more_is_looked_at_again() -> None:
+    """A verdict can be out of date when it is folded: in its own step the other variant gave its turn up."""
+    cell = Cell()
+    policy = {"migration": {"mode": "TryPreferredFlavors"}}
+    cell.queue("racing", cpu=4, concurrentAdmissionPolicy=policy)
+    cell.submit("job", "racing", cpu=4)
+    variant(cell, "rest", 1)
+    verdict = WorkloadsParked(
+        cause=1, workloads=[key("rest")], reason="PendingEvaluation", message=MAY_PREEMPT
+    )
+    cell.put(verdict)
+    assert admitted(cell.settle()) == ["rest"]

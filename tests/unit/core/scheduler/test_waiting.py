@@ -289,3 +289,19 @@ def test_a_blocker_is_refused_as_before_until_something_is_freed(restarted: bool
     cell.finish("runs")
     assert admitted(cell.settle()) == ["blocker"]
     assert [part.flavors["cpu"] for part in cell.workload("blocker").assignment or ()] == ["two", "one"]
+
+
+def test_nobody_is_preempted_by_one_that_waits_when_they_have_gone() -> None:
+    """AX4: with the room that its victim leaves, it would be whole if it could borrow: so it waits then.
+
+    It is not preempted for the part that there is within nominal quota: it would come back, for ever.
+    """
+    cell = Cell()
+    cell.queue("a", cpu=2, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.submit("borrows", "a", cpu=4)
+    cell.settle()
+    cell.submit("partial", "a", cpu=1, count=4, priority=9, pod_set={"min_count": 1}, cannot_borrow=True)
+    assert evicted(cell.settle()) == []
+    cell.finish("borrows")
+    assert admitted(cell.settle()) == []

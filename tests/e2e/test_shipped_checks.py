@@ -124,7 +124,16 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         made = Shop(system)
         with system.logs_of_failures():
             wait_until(lambda: made.run("get", "cq").code == 0)
+            wait_until(lambda: all(map(_is_served, (made.provider, made.webhook))))
         yield made
+
+
+def _is_served(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 AGAIN = 'test "$SLUICE_ATTEMPT" -gt 1 || sleep 600'

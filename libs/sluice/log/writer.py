@@ -57,7 +57,7 @@ def _largest(step: Step) -> str:
         ((len(encode_step(Step(upto=0, at=0, events=(event,)))), event) for event in step.events),
         key=lambda found: found[0],
     )
-    plain = msgspec.to_builtins(event)
+    plain = msgspec.json.decode(msgspec.json.encode(event))
     about = plain.get("workload") or plain.get("job") or plain.get("name") or ""
     if isinstance(about, dict):
         about = f"{about['namespace']}/{about['name']}"

@@ -309,6 +309,7 @@ def queue_time(workload: Workload, at: Micros) -> Micros:
 
 
 __all__ = [
+    "BARS",
     "MAY_PREEMPT",
     "Standing",
     "admitted_sibling",

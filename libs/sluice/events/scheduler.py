@@ -161,6 +161,8 @@ class WorkloadsParked(Event, frozen=True, kw_only=True):
     """StrictFIFO only: what it waits for may not be lent meanwhile, as its queue could not reclaim it."""
     circling: bool = False
     """They could preempt, but it would go round in a circle (decision 0018)."""
+    barred: bool = False
+    """A sibling bars them (CA10, CA11): it counts for as long as that is so, and not if this step ends it."""
 
 
 class PreemptionIssued(Event, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
 
 from sluice.api.features import enabled
 from sluice.core.flavors.assignment import Mode, pending_flavors
@@ -26,6 +27,18 @@ from .kept_quota import KeptQuota
 from .nomination import propose
 
 
+class _Part(IntEnum):
+    """What a family had of a cycle so far: the most that has become of one of its variants."""
+
+    BLOCKED = 1
+    """It was found to be blocked on its gates; whether it goes first is known when that is told (CA11)."""
+    LEAVES = 2
+    """It is to go: what its siblings may do, and are charged for, follows from it."""
+    GETS = 3
+    """It has got something, as above; and what they share stays with it when they go (CA10). How much that
+    is, is charged when it is recorded."""
+
+
 class Admission:
     """Decides on entries one after the other; `trial` must be entered meanwhile.
 
@@ -37,8 +50,6 @@ class Admission:
         "_blocks",
         "_changed",
         "_families",
-        "_gated",
-        "_heirs",
         "_preempted",
         "_recompute_overlaps",
         "_world",
@@ -62,14 +73,8 @@ class Admission:
         """Victims of entries of this cycle."""
         self._changed = False
         """An entry of this cycle has got something, or waits for it."""
-        self._gated: set[WorkloadKey] = set()
-        """Families of which a variant was found to be blocked on its gates in this cycle."""
-        self._families: set[WorkloadKey] = set()
-        """Of which a variant has got something, or is to go, in this cycle: what its siblings may do, and are
-        charged for, follows from it."""
-        self._heirs: set[WorkloadKey] = set()
-        """Of which a variant has got something in this cycle: what siblings share stays with it when they go
-        (CA10). How much that is, is charged when it is recorded."""
+        self._families: dict[WorkloadKey, _Part] = {}
+        """By their parents; those that had a part in this cycle."""
         self.trial = Trial(world)
         self.kept = KeptQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
@@ -142,12 +147,11 @@ class Admission:
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
         parent = entry.workload.record.parent
-        if parent is not None and parent in self._families:
-            self._skip(entry, texts.NO_LONGER_FITS)
-            return
-        if parent is not None and parent in self._gated:
-            # Whether it has to leave it to its sibling is known when that is recorded (CA11).
-            entry.finish(Outcome.SKIPPED, texts.PENDING_EVALUATION, MAY_PREEMPT)
+        if parent is not None and (part := self._families.get(parent)) is not None:
+            if part is _Part.BLOCKED:
+                entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
+            else:
+                self._skip(entry, texts.NO_LONGER_FITS)
             return
         queue = entry.queue
         if queue.waiting and entry.mode is Mode.PREEMPT and queue.is_kept_from(entry.workload, entry.usage):
@@ -171,7 +175,7 @@ class Admission:
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if self._heirs and self._leave_heirs(target.workload for target in entry.targets):
+        if self._families and self._leave_heirs(target.workload for target in entry.targets):
             self._skip(entry, texts.OVERLAPS)
         elif found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
@@ -189,9 +193,7 @@ class Admission:
             self._skip(entry, texts.OVERLAPS)
             return
         self._changed = True
-        if entry.workload.record.parent is not None:
-            self._families.add(entry.workload.record.parent)
-            self._heirs.add(entry.workload.record.parent)
+        self._note(entry.workload, _Part.GETS)
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
@@ -301,16 +303,20 @@ class Admission:
             self.promises = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
-            if victim.record.parent is not None:
-                self._families.add(victim.record.parent)
+            self._note(victim, _Part.LEAVES)
             if victim.preemptions:
                 self.promises.drop((victim,))
         self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
 
     def _block(self, entry: Entry) -> None:
         entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
-        if entry.workload.record.parent is not None and not entry.workload.blocked_on_gates:
-            self._gated.add(entry.workload.record.parent)
+        if not entry.workload.blocked_on_gates:
+            self._note(entry.workload, _Part.BLOCKED)
+
+    def _note(self, workload: Workload, part: _Part) -> None:
+        parent = workload.record.parent
+        if parent is not None and part > self._families.get(parent, 0):
+            self._families[parent] = part
 
     def _skip(self, entry: Entry, message: str) -> None:
         if entry.mode is Mode.PREEMPT:
@@ -327,7 +333,9 @@ class Admission:
 
     def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
         """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?"""
-        return any(victim.record.parent in self._heirs for victim in victims)
+        families = self._families
+        parents = (victim.record.parent for victim in victims)
+        return any(parent is not None and families.get(parent) is _Part.GETS for parent in parents)
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:
@@ -414,7 +422,7 @@ class Admission:
         parent = workload.record.parent
         if parent is None:
             return True
-        if parent in self._families or parent in self._gated:
+        if parent in self._families:
             return False
         others = siblings(self._world, workload) if self.promises is not None else ()
         return all(other.peers is None or other.peers.waiting is None for other in others)

@@ -10,6 +10,7 @@ from sluice.core.flavors.assignment import Assignment, Mode
 from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
 from sluice.core.queueing.pending_queue import EquivalenceClass, PendingQueue
 from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.queue_order import queue_order_timestamp
 from sluice.core.world.workload import Workload
@@ -46,6 +47,7 @@ class Entry:
 
     __slots__ = (
         "assignment",
+        "barred",
         "beside",
         "circling",
         "cq",
@@ -85,6 +87,8 @@ class Entry:
         """It would have targets, but preempting them would go round in a circle (`circles`)."""
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
+        self.barred = False
+        """A sibling bars it, so that the verdict holds for as long as it does (CA10, CA11)."""
         self.beside = False
         """With ADMITTED: it gets quota, but waits for its admitted sibling to go (CA10)."""
         self.migrates: Workload | None = None
@@ -109,6 +113,11 @@ class Entry:
         self.outcome = outcome
         self.reason = reason
         self.message = message
+
+    def finish_barred(self, outcome: Outcome, why: str) -> None:
+        """As `finish`, of a variant that a sibling bars."""
+        self.finish(outcome, PENDING_EVALUATION, why)
+        self.barred = True
 
 
 Order = tuple[int | str, ...]

@@ -40,7 +40,7 @@ _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
 _EACH: Final = 8192
 """More bytes than anything has that `_weight` counts as one."""
 
-_Parked = dict[tuple[str, str, bool, bool, bool], tuple[list[WorkloadKey], int]]
+_Parked = dict[tuple[str, str, bool, bool, bool, bool], tuple[list[WorkloadKey], int]]
 
 
 def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> list[Event]:
@@ -104,7 +104,7 @@ def _of_first(
     if settled is not None:
         first.append(settled)
     last: list[Event] = []
-    for (reason, message, aside, reserves, circling), (keys, cause) in parked.items():
+    for (reason, message, aside, reserves, circling, barred), (keys, cause) in parked.items():
         # What is blocked leaves its class for that of the blocked ones, which is what is parked then.
         (last if reason == ADMISSION_GATED else first).append(
             WorkloadsParked(
@@ -115,6 +115,7 @@ def _of_first(
                 aside=aside,
                 reserves=reserves,
                 circling=circling,
+                barred=barred,
             )
         )
     return first + events + last
@@ -247,7 +248,7 @@ def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], park
 
 
 def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> None:
-    key = (entry.reason, entry.message, aside, entry.reserves, entry.circling)
+    key = (entry.reason, entry.message, aside, entry.reserves, entry.circling, entry.barred)
     keys, newest = parked.get(key, ([], 0))
     keys.append(entry.workload.key)
     parked[key] = (keys, max(newest, cause))

@@ -14,7 +14,7 @@ from sluice.core.flavors.memo import is_plain, remembered
 from sluice.core.flavors.podset_reducer import reduce_counts
 from sluice.core.preemption.targets import Target, get_targets, possibility_of
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import MISCONFIGURED
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.variants import family_usage, why_barred
@@ -91,7 +91,7 @@ def nominate(world: World, entry: Entry, *, may_defer: bool = True) -> bool:
     if workload.record.parent is not None:
         why = why_barred(world, workload)
         if why:
-            entry.finish(Outcome.PARKED, PENDING_EVALUATION, why)
+            entry.finish_barred(Outcome.PARKED, why)
             return False
     propose(world, entry, may_defer=may_defer)
     return True

@@ -13,7 +13,7 @@ from sluice.core.world.activity import blocks_admission
 from sluice.core.world.charging import charge, needs
 from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
-from sluice.core.world.variants import BARS, is_gated, siblings
+from sluice.core.world.variants import is_gated, siblings
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import inherit, replaced_slice
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -195,7 +195,7 @@ def _parked(state: SchedulerState, event: WorkloadsParked, _seq: int, _at: Micro
         workload = state.world.workloads.get(key)
         if workload is None or workload.peers is None:
             continue
-        if event.message in BARS and not is_barred(workload.peers.key):
+        if event.barred and not is_barred(workload.peers.key):
             continue  # what barred it has gone in this very step: it is looked at again
         state.pending.stop_waiting(workload)
         peers = workload.peers

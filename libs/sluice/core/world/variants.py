@@ -26,9 +26,6 @@ RACE_OVER: Final = "Another variant is admitted, and the ClusterQueue has no con
 
 MAY_PREEMPT: Final = "A more favorable variant may preempt first"
 
-BARS: Final = frozenset({BETTER_ADMITTED, BELOW_LIMIT, RETAINED, RACE_OVER, MAY_PREEMPT})
-"""All that `why_barred` says."""
-
 RETAIN_FIRST: Final = "RetainFirstAdmission"
 
 
@@ -309,7 +306,6 @@ def queue_time(workload: Workload, at: Micros) -> Micros:
 
 
 __all__ = [
-    "BARS",
     "MAY_PREEMPT",
     "Standing",
     "admitted_sibling",

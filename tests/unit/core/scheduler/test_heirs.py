@@ -56,7 +56,7 @@ def test_who_is_not_barred_any_more_is_looked_at_again() -> None:
     cell.submit("job", "racing", cpu=4)
     variant(cell, "rest", 1)
     verdict = WorkloadsParked(
-        cause=1, workloads=[key("rest")], reason="PendingEvaluation", message=MAY_PREEMPT
+        cause=1, workloads=[key("rest")], reason="PendingEvaluation", message=MAY_PREEMPT, barred=True
     )
     cell.put(verdict)
     assert admitted(cell.settle()) == ["rest"]

@@ -136,13 +136,27 @@ class Admission:
             return
         if self.is_free(entry):
             return
-        planned = (entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets)
+        planned = entry.proposal()
         with promises.shown():
             propose(self._world, entry)
         if entry.mode is Mode.FIT:
             entry.overdrawn = True
         else:
-            entry.assignment, entry.mode, entry.usage, entry.targets, entry.pod_sets = planned
+            entry.restore(planned)
+
+    def content(self, entry: Entry, promised: Mapping[FlavorResource, int]) -> bool:
+        """Is as much free as *entry* was promised, whose victims have gone? Then that is what it gets (CA6).
+
+        It may want more by now: all its pods, or a better flavor, by preempting once more. While it waited
+        for that, those who went for it would come back, to be preempted again.
+        """
+        planned = entry.proposal()
+        propose(self._world, entry, may_preempt=False)
+        entry.overdrawn = False
+        if entry.mode is Mode.FIT and _is_enough(entry.needed(), promised) and self.is_free(entry):
+            return True
+        entry.restore(planned)
+        return False
 
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
@@ -462,6 +476,16 @@ class Admission:
             return True
         may = may_borrow(self._world.config, entry.workload.record)
         return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may)
+
+
+def _is_enough(usage: Mapping[FlavorResource, int], promised: Mapping[FlavorResource, int]) -> bool:
+    """Is as much of every resource in *usage*, in whatever flavors?"""
+    lacking: dict[str, int] = {}
+    for (_, resource), amount in promised.items():
+        lacking[resource] = lacking.get(resource, 0) + amount
+    for (_, resource), amount in usage.items():
+        lacking[resource] = lacking.get(resource, 0) - amount
+    return all(amount <= 0 for amount in lacking.values())
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

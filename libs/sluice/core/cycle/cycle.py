@@ -177,7 +177,7 @@ class Cycle:
             self._process.lift(one)
             if due and not self._nominate(entry):
                 continue
-            if due and entry.mode is not Mode.FIT:
+            if due and entry.mode is not Mode.FIT and (one.victims or not self._is_content(entry, one)):
                 self._taken.add(queue.name)
                 again.append(entry)
             elif due or self._fits_already(entry):
@@ -185,6 +185,14 @@ class Cycle:
             else:
                 self._process.keep(one, queue.node)
         return again
+
+    def _is_content(self, entry: Entry, one: Preemptor) -> bool:
+        promises = self._process.promises
+        lifted = () if promises is None else self._lift_family(promises, entry)
+        is_content = self._process.content(entry, one.usage)
+        for waiting in lifted:
+            self._keep(waiting, entry)
+        return is_content
 
     def _concerns(self, entry: Entry) -> bool:
         """Was anything freed that a preemptor could do with, although its victims have not gone yet?"""

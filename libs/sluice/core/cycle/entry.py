@@ -42,6 +42,19 @@ class Outcome(Enum):
     """Not all flavors were tried; the next cycle goes on."""
 
 
+Proposal = tuple[
+    Assignment | None,
+    Mode,
+    dict[FlavorResource, int],
+    Sequence[Target],
+    tuple[PodSetAssignment, ...],
+    bool,
+    bool,
+    bool,
+]
+"""Assignment, mode, usage, targets, pod sets, deferred, circling and overdrawn of an entry."""
+
+
 class Entry:
     """A head that takes part in a cycle."""
 
@@ -104,6 +117,37 @@ class Entry:
     def is_possible(self) -> bool:
         """Could it be admitted, now or after preemption?"""
         return self.mode is Mode.FIT or self.deferred or (self.mode is Mode.PREEMPT and bool(self.targets))
+
+    def needed(self) -> dict[FlavorResource, int]:
+        """What it would use in all, also of what a sibling uses for it already (CA10)."""
+        whole = None if self.assignment is None else self.assignment.whole
+        return self.usage if whole is None else whole
+
+    def proposal(self) -> Proposal:
+        """What it would get as things are, to be compared with another proposal."""
+        return (
+            self.assignment,
+            self.mode,
+            self.usage,
+            self.targets,
+            self.pod_sets,
+            self.deferred,
+            self.circling,
+            self.overdrawn,
+        )
+
+    def restore(self, proposal: Proposal) -> None:
+        """Go back to *proposal*."""
+        (
+            self.assignment,
+            self.mode,
+            self.usage,
+            self.targets,
+            self.pod_sets,
+            self.deferred,
+            self.circling,
+            self.overdrawn,
+        ) = proposal
 
     @property
     def borrowing(self) -> int:

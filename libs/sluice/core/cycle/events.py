@@ -206,14 +206,12 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     victims = sorted({victim.key for victim in entry.victims})
     if not issued and waiting is not None and not waiting.recheck and sorted(waiting.victims) == victims:
         return False
-    whole = None if entry.assignment is None else entry.assignment.whole
-    needed = entry.usage if whole is None else whole
     events.append(
         PreemptionIssued(
             cause=cause,
             workload=workload.key,
             victims=victims,
-            usage={f"{flavor}/{resource}": amount for (flavor, resource), amount in needed.items()},
+            usage={f"{flavor}/{resource}": amount for (flavor, resource), amount in entry.needed().items()},
             borrowing=entry.borrowing,
             reason=entry.reason,
             message=entry.message,

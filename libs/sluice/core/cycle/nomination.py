@@ -24,6 +24,22 @@ from sluice.core.world.workload_slices import charged, replaced_slice
 from .entry import Entry, Outcome
 
 
+class Content:
+    """The oracle of those that preempt nobody: what is not free, they do not get."""
+
+    deferred = False
+
+    def possibility(
+        self, _cq: ClusterQueue, _workload: Workload, _fr: FlavorResource, _amount: int
+    ) -> tuple[Possibility, int]:
+        """See `flavors.Oracle`."""
+        return Possibility.NO_CANDIDATES, 0
+
+    def targets(self, _workload: Workload, _assignment: Assignment) -> Sequence[Target]:
+        """Return nobody."""
+        return ()
+
+
 class Oracle:
     """Answers flavor assignment's questions about preemption; remembers the targets, for `targets`.
 
@@ -106,13 +122,21 @@ def matches_namespace(world: World, workload: Workload, selector: LabelSelector 
     return matches(selector, world.namespaces.get(workload.record.namespace, {}))
 
 
-def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_defer: bool = False) -> None:
+def propose(
+    world: World,
+    entry: Entry,
+    pinned: Pinned | None = None,
+    *,
+    may_defer: bool = False,
+    may_preempt: bool = True,
+) -> None:
     """Assign flavors, in full or else in part (SC7), and find the targets that this needs.
 
-    `pinned`: keep to these flavors, in a second look within the same cycle.
+    `pinned`: keep to these flavors, in a second look within the same cycle. `may_preempt`: else look for what
+    is free only, in all flavors.
     """
     workload, cq = entry.workload, entry.cq
-    scan = None if pinned is not None else entry.peers.resumes_at()
+    scan = entry.peers.resumes_at() if pinned is None and may_preempt else None
     plain = pinned is None and scan is None and is_plain(workload)
     if plain and workload.record.parent is not None:
         plain = not family_usage(world, workload, cq.name)
@@ -126,7 +150,7 @@ def propose(world: World, entry: Entry, pinned: Pinned | None = None, *, may_def
             return
         like = memory.like(workload)
     reducible = _reducible(world, workload)
-    oracle = Oracle(world, may_defer=may_defer and not reducible)
+    oracle = Oracle(world, may_defer=may_defer and not reducible) if may_preempt else Content()
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
     replaced = None if old is None else charged(world, old)
 
@@ -164,6 +188,7 @@ def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> No
     entry.pod_sets = ()
 
 
+_Oracle = Oracle | Content
 _Proposal = tuple[Assignment, Sequence[Target]]
 
 
@@ -171,7 +196,7 @@ def _in_part(
     world: World,
     workload: Workload,
     cq: ClusterQueue,
-    oracle: Oracle,
+    oracle: _Oracle,
     at: Callable[[Sequence[int]], Assignment],
 ) -> _Proposal | None:
     """Return what *workload* could have with fewer pods; `at`: its assignment for given counts.
@@ -223,7 +248,7 @@ def may_be_reduced(workload: Workload) -> bool:
 
 
 def _possible(
-    oracle: Oracle, workload: Workload, assignment: Assignment
+    oracle: _Oracle, workload: Workload, assignment: Assignment
 ) -> tuple[Assignment, Sequence[Target]] | None:
     if assignment.mode is Mode.FIT:
         return assignment, ()

@@ -305,3 +305,26 @@ def test_nobody_is_preempted_by_one_that_waits_when_they_have_gone() -> None:
     assert evicted(cell.settle()) == []
     cell.finish("borrows")
     assert admitted(cell.settle()) == []
+
+
+def test_who_waited_for_victims_is_content_with_what_it_was_promised() -> None:
+    """All its pods could be had by now, by preempting once more; it takes the part that its victim made free.
+
+    While it waited for more, its victim could come back, to be preempted again.
+    """
+    cell = Cell()
+    cell.queue("a", cpu=6, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.submit("ends", "a", cpu=2, priority=20)
+    cell.submit("stays", "b", cpu=4, priority=5)
+    cell.submit("borrows", "b", cpu=4)
+    cell.settle()
+    cell.submit("partial", "a", cpu=1, count=6, priority=9, pod_set={"min_count": 1})
+    assert preempting(cell.settle()) == {"partial": ["borrows"]}
+    cell.finish("ends")
+    cell.submit("low", "a", cpu=2)
+    assert admitted(cell.settle()) == ["low"]
+    cell.stopped("borrows")
+    steps = cell.settle()
+    assert (admitted(steps), evicted(steps)) == (["partial"], [])
+    assert cell.workload("partial").usage == {("default", "cpu"): 4000}

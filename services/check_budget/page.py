@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from prometheus_client import Metric
 
 from sluice.core.budgets.budgets import Limit, Standing, rounded
 from sluice.events.base import Micros
-from sluice.telemetry.exposition import family
-from sluice.telemetry.http import PROMETHEUS, Page
+from sluice.telemetry.http import Page, prometheus
 
 from .office import Office
 
@@ -58,23 +58,31 @@ def _amounts(limit: Limit, used: Fraction, committed: Fraction) -> dict[str, str
     }
 
 
-def metrics(office: Office, now: Micros) -> str:
-    """Return the same as Prometheus reads it."""
-    standings, problems = office.standings(now)
-    parts = []
-    for number, (word, text) in enumerate(_METRICS):
-        values = [
-            (
-                {"budget": name, "unit": limit.unit, "resource": limit.resource, "flavor": limit.flavor},
-                rounded((limit.amount, used, committed)[number], DIGITS),
-            )
-            for name in sorted(standings)
-            for limit, used, committed in _rows(standings[name])
-        ]
-        parts.append(family(f"sluice_budget_{word}", "gauge", text, values))
-    unreadable = [({"budget": name}, 1) for name in sorted(problems)]
-    text = "1 for a budget that cannot be judged by"
-    return "".join(parts) + family("sluice_budget_unreadable", "gauge", text, unreadable)
+class Metrics(NamedTuple):
+    """The same as Prometheus reads it."""
+
+    office: Office
+    now: Micros
+
+    def collect(self) -> Iterator[Metric]:
+        standings, problems = self.office.standings(self.now)
+        for number, (word, text) in enumerate(_METRICS):
+            metric = Metric(f"sluice_budget_{word}", text, "gauge")
+            for name in sorted(standings):
+                for limit, used, committed in _rows(standings[name]):
+                    of = {
+                        "budget": name,
+                        "unit": limit.unit,
+                        "resource": limit.resource,
+                        "flavor": limit.flavor,
+                    }
+                    amount = (limit.amount, used, committed)[number]
+                    metric.add_sample(metric.name, of, float(round(amount, DIGITS)))
+            yield metric
+        unreadable = Metric("sluice_budget_unreadable", "1 for a budget that cannot be judged by", "gauge")
+        for name in sorted(problems):
+            unreadable.add_sample(unreadable.name, {"budget": name}, 1)
+        yield unreadable
 
 
 def pages(office: Office, now: Callable[[], Micros]) -> dict[str, Callable[[], Awaitable[Page]]]:
@@ -84,6 +92,6 @@ def pages(office: Office, now: Callable[[], Micros]) -> dict[str, Callable[[], A
         return Page(msgspec.json.encode({"budgets": report(office, now())}))
 
     async def numbers() -> Page:
-        return Page(metrics(office, now()).encode(), PROMETHEUS)
+        return prometheus(Metrics(office, now()))
 
     return {"/budgets": budgets, "/metrics": numbers}

@@ -3,4 +3,4 @@
 from .logs import configure_logs
 from .start import Telemetry, start, tracer
 
-__all__ = ["Telemetry", "configure_logs", "exposition", "http", "start", "tracer"]
+__all__ = ["Telemetry", "configure_logs", "http", "start", "tracer"]

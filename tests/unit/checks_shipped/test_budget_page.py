@@ -1,6 +1,7 @@
 """The page of budgets says what is used, committed and left."""
 
-from sluice.services.check_budget.page import metrics, report
+from sluice.services.check_budget.page import Metrics, report
+from sluice.telemetry.http import prometheus
 
 from .budget_office import HOUR, World
 
@@ -46,8 +47,8 @@ def test_metrics() -> None:
     world.start("old", cores=1)
     world.now += HOUR // 3
 
-    lines = metrics(world.office, world.now).splitlines()
-    labels = '{budget="odd\\"name",unit="EUR",resource="",flavor=""}'
-    assert f"sluice_budget_limit{labels} 2.000000" in lines
+    lines = prometheus(Metrics(world.office, world.now)).body.decode().splitlines()
+    labels = '{budget="odd\\"name",flavor="",resource="",unit="EUR"}'
+    assert f"sluice_budget_limit{labels} 2.0" in lines
     assert f"sluice_budget_used{labels} 0.333333" in lines
-    assert f"sluice_budget_committed{labels} 0.000000" in lines
+    assert f"sluice_budget_committed{labels} 0.0" in lines

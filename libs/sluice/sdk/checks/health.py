@@ -6,10 +6,10 @@ import msgspec
 
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
-from sluice.telemetry.http import PROMETHEUS, Page
+from sluice.telemetry.http import Page, prometheus
 
 from .lease import HeartbeatLease
-from .metrics import Numbers, prometheus
+from .metrics import Numbers
 
 
 @dataclass
@@ -49,4 +49,4 @@ class Health:
 
     async def metrics(self) -> Page:
         """Return what it counts, for Prometheus."""
-        return Page(prometheus(self.numbers).encode(), PROMETHEUS)
+        return prometheus(self.numbers)

@@ -1,11 +1,13 @@
 """What a controller counts, as plain numbers: read when somebody asks (health, Prometheus, OpenTelemetry)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from sluice.telemetry.exposition import family
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 STATES = ("Ready", "Retry", "Rejected", "Pending")
 
@@ -29,37 +31,44 @@ class Numbers:
     repeated: int = 0
     verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
 
+    def collect(self) -> Iterator["Metric"]:
+        """Yield them for Prometheus."""
+        # Only here: it takes 50 ms to import, and most controllers are not asked.
+        from prometheus_client import Metric
+
+        labels = {"controller": self.controller}
+        for kind, name, text, read in METRICS:
+            metric = Metric(name, text, kind)
+            metric.add_sample(f"{name}_total" if kind == "counter" else name, labels, read(self))
+            yield metric
+        verdicts = Metric(*VERDICTS, "counter")
+        for state, count in self.verdicts.items():
+            verdicts.add_sample(f"{VERDICTS[0]}_total", {**labels, "state": state}, count)
+        yield verdicts
+
 
 _Read = Callable[[Numbers], float]
 
-GAUGES: Sequence[tuple[str, str, _Read]] = (
-    ("sluice_check_active", "1 on the active replica, else 0", lambda n: n.active),
-    ("sluice_check_requests", "Requests that are open", lambda n: n.requests),
-    ("sluice_check_running", "Functions at work", lambda n: n.running),
-    ("sluice_check_queued", "Requests that wait for a free place", lambda n: n.queued),
-)
-COUNTERS: Sequence[tuple[str, str, _Read]] = (
-    ("sluice_check_calls", "Calls of check functions and watches", lambda n: n.calls),
-    ("sluice_check_call_seconds", "Sum of the calls' times", lambda n: n.call_seconds),
-    ("sluice_check_failures", "Calls that raised or returned no verdict", lambda n: n.failures),
-    ("sluice_check_timeouts", "Calls that took too long", lambda n: n.timeouts),
-    ("sluice_check_cancelled", "Calls ended because the request was withdrawn", lambda n: n.cancelled),
-    ("sluice_check_unreadable", "Requests that could not be decoded", lambda n: n.unreadable),
-    ("sluice_check_takeovers", "Times this replica became the active one", lambda n: n.takeovers),
-    ("sluice_check_repeated", "Verdicts that the log had already", lambda n: n.repeated),
+METRICS: Sequence[tuple[str, str, str, _Read]] = (
+    ("gauge", "sluice_check_active", "1 on the active replica, else 0", lambda n: n.active),
+    ("gauge", "sluice_check_requests", "Requests that are open", lambda n: n.requests),
+    ("gauge", "sluice_check_running", "Functions at work", lambda n: n.running),
+    ("gauge", "sluice_check_queued", "Requests that wait for a free place", lambda n: n.queued),
+    ("counter", "sluice_check_calls", "Calls of check functions and watches", lambda n: n.calls),
+    ("counter", "sluice_check_call_seconds", "Sum of the calls' times", lambda n: n.call_seconds),
+    ("counter", "sluice_check_failures", "Calls that raised or returned no verdict", lambda n: n.failures),
+    ("counter", "sluice_check_timeouts", "Calls that took too long", lambda n: n.timeouts),
+    (
+        "counter",
+        "sluice_check_cancelled",
+        "Calls ended as the request was withdrawn",
+        lambda n: n.cancelled,
+    ),
+    ("counter", "sluice_check_unreadable", "Requests that could not be decoded", lambda n: n.unreadable),
+    ("counter", "sluice_check_takeovers", "Times this replica became the active one", lambda n: n.takeovers),
+    ("counter", "sluice_check_repeated", "Verdicts that the log had already", lambda n: n.repeated),
 )
 VERDICTS = ("sluice_check_verdicts", "Verdicts published")
-
-
-def prometheus(numbers: Numbers) -> str:
-    """Return the numbers in Prometheus' text format."""
-    labels = {"controller": numbers.controller}
-    parts = [family(name, "gauge", text, [(labels, read(numbers))]) for name, text, read in GAUGES]
-    parts += [
-        family(f"{name}_total", "counter", text, [(labels, read(numbers))]) for name, text, read in COUNTERS
-    ]
-    by_state = [({**labels, "state": state}, float(count)) for state, count in numbers.verdicts.items()]
-    return "".join(parts) + family(f"{VERDICTS[0]}_total", "counter", VERDICTS[1], by_state)
 
 
 def instrument(meter: Meter, numbers: Numbers) -> None:
@@ -72,9 +81,8 @@ def instrument(meter: Meter, numbers: Numbers) -> None:
     def by_state(_: CallbackOptions) -> Iterable[Observation]:
         return [Observation(count, {**labels, "state": state}) for state, count in numbers.verdicts.items()]
 
-    for name, text, read in GAUGES:
-        meter.create_observable_gauge(name, [observing(read)], unit="1", description=text)
-    for name, text, read in COUNTERS:
+    kinds = {"gauge": meter.create_observable_gauge, "counter": meter.create_observable_counter}
+    for kind, name, text, read in METRICS:
         unit = "s" if name.endswith("seconds") else "1"
-        meter.create_observable_counter(name, [observing(read)], unit=unit, description=text)
+        kinds[kind](name, [observing(read)], unit=unit, description=text)
     meter.create_observable_counter(VERDICTS[0], [by_state], unit="1", description=VERDICTS[1])

@@ -344,7 +344,7 @@ MENDED: tuple[Mutant, ...] = (
             # Of families only one takes part in a cycle, whose plans can go round for others hardly ever.
             (
                 "libs/sluice/core/cycle/admission.py",
-                "            if victim.record.parent is not None:\n                self._families.add(victim.record.parent)\n",
+                "            self._note(victim, _Part.LEAVES)\n",
                 "",
             ),
         ),

@@ -390,7 +390,7 @@ MENDED: tuple[Mutant, ...] = (
             # vain: this memory is a second line of defence.
             (
                 "libs/sluice/core/cycle/cycle.py",
-                "            if due and entry.mode is not Mode.FIT:",
+                "            if due and entry.mode is not Mode.FIT and (one.victims or not self._is_content(entry, one)):",
                 "            if due:",
             ),
             (

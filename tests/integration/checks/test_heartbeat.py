@@ -9,7 +9,7 @@ from sluice.local.server import EmbeddedServer
 from sluice.log.errors import StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.sdk.checks.lease import HeartbeatLease
+from sluice.sdk.checks.lease import heartbeat_lease
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.nats
@@ -30,7 +30,7 @@ async def delete(bucket: Bucket, key: str) -> None:
 
 async def test_it_is_taken_where_a_deletion_marker_is(log: JetStreamLog) -> None:
     """A stand-by that comes upon the marker need not wait for what never comes."""
-    lease = HeartbeatLease(log, "example.com/test", "one", ttl_s=5)
+    lease = heartbeat_lease(log, "example.com/test", "one", ttl_s=5)
     await lease.bucket.ensure()
     await delete(lease.bucket, lease.key)
 
@@ -43,7 +43,7 @@ async def test_it_is_taken_where_a_deletion_marker_is(log: JetStreamLog) -> None
 
 
 async def test_its_holder_renews_it_after_it_was_deleted(log: JetStreamLog) -> None:
-    lease = HeartbeatLease(log, "example.com/test", "one", ttl_s=600)
+    lease = heartbeat_lease(log, "example.com/test", "one", ttl_s=600)
     await lease.acquire()
     await delete(lease.bucket, lease.key)
 

@@ -4,6 +4,7 @@ __all__ = [
     "background_fork",
     "config",
     "gc_tuning",
+    "lease",
     "presence",
     "process_pool",
     "projection",

@@ -6,9 +6,9 @@ import msgspec
 
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
+from sluice.log.runtime.lease import Lease
 from sluice.telemetry.http import Page, prometheus
 
-from .lease import HeartbeatLease
 from .metrics import Numbers
 
 
@@ -19,7 +19,7 @@ class Health:
     controller: str
     instance: str
     numbers: Numbers
-    lease: HeartbeatLease
+    lease: Lease
     log: JetStreamLog
 
     async def body(self) -> tuple[bool, bytes]:

@@ -21,6 +21,7 @@ import uvloop
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats import jetstream_api as api
+from sluice.log.runtime.lease import Unavailable
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import verdict_suffix
@@ -33,7 +34,7 @@ from .clock import LoopClock
 from .engine import Engine
 from .health import Health
 from .history import History, against
-from .lease import HeartbeatLease, Unavailable
+from .lease import heartbeat_lease
 from .metrics import Numbers, instrument
 from .outbox import Outbox
 from .registry import Registry
@@ -55,7 +56,7 @@ class Process:
         self.app, self.client, self.http = app, client, http
         self.instance = instance or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.numbers = Numbers(app.name)
-        self.lease = HeartbeatLease(client.log, app.name, self.instance, app.settings.ttl_s, app.version)
+        self.lease = heartbeat_lease(client.log, app.name, self.instance, app.settings.ttl_s, app.version)
         self.engine: Engine | None = None
         self.health_port = 0
         """Where /healthz is, once it is served."""
@@ -99,7 +100,7 @@ class Process:
         log.info("active", controller=self.app.name, replica=self.instance)
         self.numbers.active, self.numbers.takeovers = 1, self.numbers.takeovers + 1
         clock, lease = LoopClock(), self.lease
-        outbox = Outbox(self.client.log, self.app.name, clock, lambda: lease.valid)
+        outbox = Outbox(self.client.log, self.app.name, clock, lambda: lease.held)
         self.engine = Engine(self.app, clock, outbox.send, self._unheard, self.numbers)
         source = Source(self.client.log, self.app.name, self.numbers)
         keeping = asyncio.create_task(self.lease.keep(), name="heartbeat")
@@ -111,7 +112,7 @@ class Process:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            lost = not self.lease.valid
+            lost = not self.lease.held
             if stopping.done():
                 log.info(
                     "stopping", controller=self.app.name, replica=self.instance, at_work=self.numbers.running

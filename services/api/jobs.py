@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events import job, slices
 from sluice.events.base import Event, FieldError, JobKey, Micros
 from sluice.events.codec import decode_message
@@ -113,7 +114,7 @@ class Jobs:
     def _submitted(self, key: JobKey, data: bytes, entry: Entry) -> None:
         try:
             head = _HEADS.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             head = Head()
         offer = Offer(entry.seq, entry.at, head)
         self.offers[entry.seq] = (key, offer)
@@ -225,7 +226,7 @@ FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
 def _claim(submitted: Submitted, data: bytes, seq: int) -> None:
     try:
         claim = msgspec.json.decode(data, type=job.JobFinished)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return
     claims = submitted.claims
     if claims is None:

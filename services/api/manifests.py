@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api.decode import decode_object
+from sluice.api.errors import UNREADABLE
 from sluice.core.slices.job_request import job_request
 from sluice.events.codec import decode_message
 from sluice.log.nats import jetstream_api
@@ -29,7 +30,7 @@ async def with_spec(world: World, log: JetStreamLog, obj: Object) -> Object:
         return obj
     try:
         manifest = msgspec.json.decode(message.data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return obj
     if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
         return obj

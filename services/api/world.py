@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.core.config.objects import Objects
 from sluice.core.views.present.job import is_over
 from sluice.core.views.view import View
@@ -202,7 +203,7 @@ class World:
                 text, flavors = seen.message, tuple(seen.flavors)
             else:
                 text = msgspec.json.decode(message.data, type=job.Lost).message
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return
         lost = message.type == "Lost"
         before = self.presence.get((kind, name))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.api.kueue import PodSetUpdate, ProvisioningRequestConfigSpec
 from sluice.api.meta import Condition
 from sluice.api.quantity import format_value
@@ -183,5 +184,5 @@ def decode_list(data: bytes) -> StatusList:
 def _decode[T](data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"the answer cannot be read: {error}") from error

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.api.kueue import PodSetUpdate
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Pending, Ready, Rejected, Retry, Verdict
@@ -110,7 +111,7 @@ def understand(answer: Answer, url: str) -> Reply | Later:
         raise FailureError(f"status {answer.status}{said}", _retry_after(answer) or 0.0)
     try:
         reply = _replies.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FailureError(f"the answer cannot be read: {error}") from None
     if reply.requeue_after_seconds is not None and reply.requeue_after_seconds < 0:
         raise FailureError("the answer cannot be read: requeueAfterSeconds is negative")
@@ -141,7 +142,7 @@ def _retry_after(answer: Answer) -> float | None:
 def _message(answer: Answer) -> str:
     try:
         found = msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
     message = found.get("message", "") if isinstance(found, dict) else ""
     return message if isinstance(message, str) else ""

@@ -10,7 +10,7 @@ import msgspec
 
 from . import _walk
 from .custom import may_be_custom
-from .errors import FieldError, InvalidError, not_supported, required, type_invalid, unreadable
+from .errors import UNREADABLE, FieldError, InvalidError, not_supported, required, type_invalid, unreadable
 from .meta import Manifest
 from .scheme import BY_GVK, Kind, custom_kind
 from .spelling import as_written
@@ -63,7 +63,7 @@ def decode_json(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> Man
         decoder = _decoders.get((meta.api_version, meta.kind))
         if decoder is not None and not _may_hold_huge(data):
             return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         pass  # walked below, for better errors
     return decode_object(_parsed(data))
 
@@ -77,7 +77,7 @@ def _may_hold_huge(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> 
 def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise DecodeError((unreadable(f"not JSON: {error}"),)) from error
 
 
@@ -116,7 +116,7 @@ def wrong_fields(data: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> tuple
     """Return every unknown, missing and mistyped field of JSON that is to be a *kind*, () if it is one."""
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return ()
     return tuple(_walk.huge_integers(value)) or tuple(_walk.shape_errors(value, kind))
 

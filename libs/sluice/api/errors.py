@@ -3,11 +3,12 @@
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 __all__ = [
+    "UNREADABLE",
     "BadValue",
     "FieldError",
     "InvalidError",
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 BadValue = str | int | float | bool | None | dict[str, Any] | list[Any]
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises at bytes that it cannot read: no JSON, another shape, no UTF-8, nested too deep."""
 
 _TITLE = {
     "FieldValueInvalid": "Invalid value",

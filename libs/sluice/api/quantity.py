@@ -24,7 +24,7 @@ _SUFFIX: dict[str, Decimal] = {
 }  # fmt: skip
 
 
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPEKi]*)|([eE][+-]?[0-9]{1,3}))")
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([numkMGTPEKi]*)|([eE][+-]?[0-9]{1,3}))")
 _TOO_LARGE = 20
 """Decimal exponent from which a value saturates anyway; no need to write it out."""
 

@@ -7,11 +7,11 @@ and decoded in one pass by a decoder that knows the whole catalogue.
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
-from sluice.api.errors import FieldError, required
+from sluice.api.errors import UNREADABLE, FieldError, required
 
 from . import upcast
 from .base import Micros
@@ -21,6 +21,7 @@ from .commit import Commit, Step
 __all__ = [
     "COMMIT_TYPE",
     "CONTENT_TYPE",
+    "FOREIGN",
     "CloudEvent",
     "CommitDecodeError",
     "decode_commit",
@@ -131,15 +132,22 @@ def encode_commit(cell: str, writer: str, message_id: str, steps: Sequence[Step]
     return envelope(cell, writer, message_id, steps[-1].at, [encode_step(step) for step in steps])
 
 
+FOREIGN: Final = Commit(writer="", version=0, steps=())
+"""What somebody else has put on a service's subject: no commit, so that nothing was decided by it.
+
+All readers pass it over, or one message would stop them all, for ever; `sluice log rejected` names it.
+"""
+
+
 def decode_commit(payload: bytes) -> Commit:
-    """Return the commit in a message, its events as of today.
+    """Return the commit in a message, its events as of today; FOREIGN if it does not claim to be one.
 
     Raises:
-        CommitDecodeError: the bytes are broken, or hold an event that this code does not know.
+        CommitDecodeError: the commit is broken, or holds an event that this code does not know.
     """
     try:
         commit = _COMMITS.decode(payload).data
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return _decode_otherwise(payload, error)
     current = VERSIONS.get(commit.writer, 1)
     if commit.version < current and upcast.needed(commit.version, current):
@@ -151,7 +159,9 @@ def _decode_otherwise(payload: bytes, cause: Exception | None) -> Commit:
     """Take the slow way: plain objects, upcast, then converted; also finds out what exactly is wrong."""
     try:
         plain = _PLAIN_COMMITS.decode(payload).data
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
+        if type_of(payload) != COMMIT_TYPE:
+            return FOREIGN
         raise CommitDecodeError(f"not a commit: {error}") from error
     current = VERSIONS.get(plain.writer, 1)
     steps = []
@@ -183,7 +193,7 @@ def message_id_of(payload: bytes) -> str:
     """Return the CloudEvents id of a message, "" if it has none."""
     try:
         return _CLOUD_EVENTS.decode(payload).id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
 
 
@@ -208,7 +218,7 @@ def decode_message(payload: bytes) -> CloudEvent | tuple[FieldError, ...]:
     """Return the CloudEvent in *payload*, or what is wrong with it. `data` stays undecoded."""
     try:
         event = _CLOUD_EVENTS.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return field_errors(error)
     if event.id and event.source and event.type:
         return event
@@ -227,7 +237,7 @@ def type_of(payload: bytes) -> str:
     """Return the type of the event in *payload*, "" if it cannot be read. For passing over what is in it."""
     try:
         return _TYPES.decode(payload).type
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
 
 
@@ -243,7 +253,7 @@ def decode_data[T](event: CloudEvent, kind: type[T]) -> T | tuple[FieldError, ..
     try:
         # A type is hashable, whatever mypy makes of type[T].
         data: T = _decoder(cast(Any, kind)).decode(event.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return field_errors(error, "data")
     return data
 

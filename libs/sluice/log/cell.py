@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.core.config.objects import Objects
 from sluice.core.slices.intake import job_of
 from sluice.core.views import snapshot as views
@@ -156,7 +157,7 @@ def _presence(cell: CellState, event: Any, at: Micros) -> None:
         return
     try:
         said: Any = msgspec.json.decode(message.data, type=job.Seen if message.type == "Seen" else job.Lost)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return
     cell.presence[f"{parts[1]}/{parts[2]}"] = Presence(message.type == "Seen", at, said.message)
 

@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
@@ -308,7 +309,7 @@ def _decoded(batch: Iterable[tuple[str, bytes | None]]) -> list[tuple[JobKey, Di
             continue
         try:
             entry = _ENTRIES.decode(value)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             log.error("unreadable dispatch entry", key=key, error=str(error))
             continue
         found.append((entry.job, entry))

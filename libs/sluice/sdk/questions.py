@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.codec import CloudEvent, decode_message
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
 from sluice.log.errors import StaleSequenceError
@@ -156,7 +157,7 @@ def _told(seq: int, payload: bytes) -> Told:
         return Told(seq, "", None)
     try:
         return Told(seq, found.id, msgspec.json.decode(found.data, type=_REPORTS[found.type]))
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return Told(seq, found.id, None)
 
 

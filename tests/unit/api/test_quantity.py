@@ -61,3 +61,9 @@ def test_order_is_kept(number: Decimal) -> None:
     """A larger quantity is never a smaller integer."""
     assert parse(str(number)) == number
     assert resource_value("cpu", str(number)) <= resource_value("cpu", str(number + 1))
+
+
+def test_quantities_of_any_length_are_refused_in_one_pass() -> None:
+    """A pattern that tries every way to cut the digits would take hours."""
+    with pytest.raises(QuantityError):
+        parse("1" * 500_000 + "x")

@@ -10,6 +10,8 @@ from sluice.events import job
 from sluice.events.base import WorkloadKey
 from sluice.events.catalogue import EVENTS, VERSIONS, WRITERS
 from sluice.events.codec import (
+    COMMIT_TYPE,
+    FOREIGN,
     CloudEvent,
     CommitDecodeError,
     decode_commit,
@@ -17,6 +19,7 @@ from sluice.events.codec import (
     decode_message,
     encode_commit,
     encode_message,
+    message_id_of,
     rfc3339,
 )
 from sluice.events.commit import Commit, Step
@@ -32,7 +35,9 @@ STEPS = (
 
 def _commit(**changes):
     data = {"writer": "scheduler", "version": 1, "steps": []} | changes
-    return json.dumps({"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": data}).encode()
+    return json.dumps(
+        {"specversion": "1.0", "id": "1", "source": "s", "type": COMMIT_TYPE, "data": data}
+    ).encode()
 
 
 def test_commit_survives_the_wire():
@@ -108,10 +113,19 @@ def test_newer_commit_of_known_events_is_read():
     assert commit.steps[0].events == (Admitted(cause=1, workload=W),)
 
 
-@pytest.mark.parametrize("payload", [b"", b"\xff\xfe", b"[]", b'{"data": 3}', _commit(steps=[{"upto": "x"}])])
-def test_broken_commits_are_refused(payload):
+def test_broken_commits_are_refused():
     with pytest.raises(CommitDecodeError):
-        decode_commit(payload)
+        decode_commit(_commit(steps=[{"upto": "x"}]))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\xff\xfe", b"[]", b"{}", b'{"data": 3}', b"[" * 100_000, b'{"data":' + b"[" * 100_000],
+)
+def test_what_is_no_commit_is_passed_over(payload):
+    """It stands on a service's subject for ever, where every reader comes by."""
+    assert decode_commit(payload) is FOREIGN
+    assert message_id_of(payload) == ""
 
 
 def test_message_survives_the_wire():

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
+
 from .client import Api
 
 PREFIX = "sluice-"
@@ -28,7 +30,7 @@ def _entry(data: bytes, cell: str) -> dict[str, Any] | None:
     """Return one replica's entry, None when the answer is not of this cell."""
     try:
         stats = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     name = str(stats.get("name", ""))
     metadata = stats.get("metadata") or {}

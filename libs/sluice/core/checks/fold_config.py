@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
@@ -36,7 +37,7 @@ def applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
                 found = msgspec.json.decode(event.object, type=_Specified)
                 state.parameters[kind, event.name] = (seq, found.spec)
                 _parameters_changed(state, kind, event.name, seq)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         # The configuration's writer has validated it; whatever else stands there means nothing here.
         return
 

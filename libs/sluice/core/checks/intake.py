@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from sluice.api.errors import FieldError, invalid
+from sluice.api.errors import UNREADABLE, FieldError, invalid
 from sluice.core.workload.inputs import bounded, cloud_event, decoded, heard, merged, short
 from sluice.events.base import WorkloadKey
 from sluice.events.envelope import Message
@@ -56,7 +56,7 @@ def _check_plain(data: msgspec.Raw | bytes) -> tuple[FieldError, ...]:
     """Check what can be read of a verdict that cannot be read as one."""
     try:
         plain = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return ()
     if not isinstance(plain, dict):
         return ()

@@ -3,6 +3,7 @@
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.errors import UNREADABLE
 from sluice.core.workload.additions import Additions, answered, asked
 from sluice.core.workload.charges import counts, scaled
 from sluice.events.base import Event, Micros
@@ -61,7 +62,7 @@ def _object_applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -
             case "Configuration":
                 state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
                 prune_all(state, seq)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         # The configuration's writer has validated it; whatever else stands there means nothing here.
         return
 

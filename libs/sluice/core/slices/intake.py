@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from sluice.api.errors import FieldError, invalid
+from sluice.api.errors import UNREADABLE, FieldError, invalid
 from sluice.core.workload.inputs import Errors, bounded, cloud_event, decoded, guarded, heard, short
 from sluice.events.base import JobKey, Micros
 from sluice.events.codec import CloudEvent
@@ -109,7 +109,7 @@ class Inbound:
         event = self._opened()
         try:
             found = msgspec.json.decode(event.data) if isinstance(event, CloudEvent) else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return {}
         return found if isinstance(found, dict) else {}
 

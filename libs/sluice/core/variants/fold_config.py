@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
@@ -27,7 +28,7 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
             case "Configuration":
                 state.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
                 _config_changed(state, seq)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         # The configuration's writer has validated it; whatever else stands there means nothing here.
         return
 

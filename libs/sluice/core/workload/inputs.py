@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from sluice.api.decode import wrong_fields
-from sluice.api.errors import FieldError, invalid, not_supported, too_long
+from sluice.api.errors import UNREADABLE, FieldError, invalid, not_supported, too_long
 from sluice.events.codec import CloudEvent, decode_message, field_errors
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Lost, Seen
@@ -28,7 +28,7 @@ _PRESENCE: dict[str, Callable[[Any], JobEvent]] = {
 }
 """Decoders of what comes on `presence.>`."""
 
-_STRING = re.compile(rb'"(?:[^"\\\\]|\\\\.)*"?', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 
 Errors = tuple[FieldError, ...]
 
@@ -99,7 +99,7 @@ def guarded[T](read: Callable[[], T]) -> T | Errors:
     """
     try:
         return read()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return bounded(field_errors(error, "data"))
     except Exception as error:
         detail = short(f"{type(error).__name__}: {error}")

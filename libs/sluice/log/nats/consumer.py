@@ -198,7 +198,7 @@ class Deliveries:
                 break
             number += 1
             position = seq
-            suffix = subject[cut:].decode()
+            suffix = subject[cut:].decode(errors="backslashreplace")  # a subject may be any bytes
             if wanted is None or wanted(suffix):
                 add(new(Entry, (seq, suffix, int(parts[7]) // 1000, payload, header)))
         if parts:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.contract import Ack, Entry
 from sluice.log.errors import (
     AppendRefusedError,
@@ -59,7 +60,7 @@ def read_ack(subject: str, expected: int | None, payload: bytes) -> Ack:
     """Return the acknowledgement in *payload*; raises as `Log.append`."""
     try:
         answer = _ACKS.decode(payload)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise UnansweredError(subject, f"not an acknowledgement: {payload[:100]!r}") from error
     if answer.error is None:
         return Ack(answer.seq, answer.duplicate)

@@ -120,7 +120,7 @@ def headers_of(header: bytes) -> dict[str, str]:
     for line in header.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
         if colon:
-            fields[name.decode()] = value.strip().decode(errors="replace")
+            fields[name.decode(errors="replace")] = value.strip().decode(errors="replace")
     return fields
 
 

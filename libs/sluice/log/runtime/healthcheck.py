@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.blocking_connection import BlockingConnection
 from sluice.log.nats.jetstream_api import message_request, stored
@@ -114,7 +115,7 @@ def _agent(env: Mapping[str, str]) -> Answer:
 def _decoded(payload: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(payload)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
 

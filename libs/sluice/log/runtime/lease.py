@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
@@ -195,7 +196,7 @@ class LeaseValue(msgspec.Struct, frozen=True):
 def _leader(value: bytes) -> str:
     try:
         found = msgspec.json.decode(value, type=LeaseValue)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return "?"
     return "" if found.released else found.holder
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
@@ -120,7 +121,7 @@ class Snapshots:
         for name, description in (await self._store.listing()).items():
             try:
                 info = msgspec.json.decode(description, type=SnapshotInfo)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 continue
             if info.writer == writer:
                 found.append((name, info))

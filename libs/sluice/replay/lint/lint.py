@@ -18,7 +18,7 @@ from sluice.core.slices.state import State as JobState
 from sluice.core.slices.state import Todo
 from sluice.core.variants.decider import VariantController
 from sluice.events.base import JobKey, Micros, WorkloadKey
-from sluice.events.codec import CommitDecodeError, decode_commit
+from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit
 from sluice.events.commit import Step
 from sluice.events.slices import InputsIgnored, WorkloadCreated
 from sluice.log.contract import Entry
@@ -54,6 +54,11 @@ def _commit(entry: Entry, upto: dict[str, int], times: dict[str, Micros]) -> Ite
         yield Violation("chain", entry.seq, entry.at, str(error))
         return
     writer = entry.suffix
+    if commit is FOREIGN:
+        yield Violation(
+            "chain", entry.seq, entry.at, f"not a commit, on the subject of {writer}: passed over"
+        )
+        return
     if commit.writer != writer:
         yield Violation("chain", entry.seq, entry.at, f"{commit.writer} wrote to the subject of {writer}")
     for step in commit.steps:

@@ -9,7 +9,7 @@ import msgspec
 
 from sluice.api.decode import DecodeError, decode_object
 from sluice.api.defaults import default
-from sluice.api.errors import InvalidError
+from sluice.api.errors import UNREADABLE, InvalidError
 from sluice.api.scheme import configuration_kinds
 from sluice.api.spelling import as_written
 from sluice.api.validation import validate
@@ -58,7 +58,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise ChangeError(f"{text!r}: want KIND/NAME.spec.field=VALUE, like ClusterQueue/a.spec.cohortName=b")
     try:
         return path, msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return path, value
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.api.labels import QUEUE_NAME
 from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, JobKey, Micros
@@ -209,14 +210,14 @@ def _outline(payload: bytes) -> tuple[str, _Manifest | None]:
         outline = _OUTLINES.decode(payload)
         if outline.id and outline.source:
             return outline.type, outline.data
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         pass
     message = decode_message(payload)
     if isinstance(message, tuple):
         return "", None
     try:
         return message.type, _MANIFESTS.decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return message.type, None
 
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.log.contract import Entry
 
@@ -125,5 +126,5 @@ def _is_line(payload: bytes) -> bool:
     try:
         payload.decode()
         return bytes(msgspec.json.decode(payload, type=msgspec.Raw)) == payload != b""
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return False

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.log.contract import Entry
 
@@ -157,7 +158,7 @@ def read_header(file: BinaryIO) -> tuple[Header, Block]:
         raise LogFileError("truncated: it has no header")
     try:
         return msgspec.json.decode(body(file, block), type=Header), block
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise LogFileError(f"damaged header: {error}") from error
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.events.catalogue import VERSIONS
 from sluice.events.codec import decode_commit
@@ -62,7 +63,7 @@ def read_turns(payload: bytes) -> Sequence[Turn]:
     """
     try:
         found = _TURNS.decode(payload).data
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         found = None
     if found is None or found.version != VERSIONS.get("slices", 1):
         return msgspec.json.decode(msgspec.json.encode(decode_commit(payload).steps), type=list[Turn])
@@ -73,7 +74,7 @@ def read_times(payload: bytes) -> Sequence[Bare]:
     """Return when the steps in a commit were decided; raises as `read_turns`."""
     try:
         return _TIMES.decode(payload).data.steps
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return [Bare(step.upto, step.at) for step in decode_commit(payload).steps]
 
 

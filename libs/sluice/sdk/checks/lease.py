@@ -10,6 +10,7 @@ import socket
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
 from sluice.log.runtime.lease import Lease, Policy
@@ -37,5 +38,5 @@ def heartbeat_lease(
 def _holder(value: bytes) -> str:
     try:
         return _BEATS.decode(value).instance
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return "?"

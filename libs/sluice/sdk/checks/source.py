@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats.consumer import StreamReplacedError
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
@@ -109,7 +110,7 @@ class Source:
                 continue
             try:
                 batch.append((entry.suffix, _REQUESTS.decode(entry.payload)))
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 # It stays in the bucket, for a controller that can read it.
                 self.numbers.unreadable += 1
                 log.error("unreadable request", key=entry.suffix, error=str(error))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.api.kueue import PodSetUpdate
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, rfc3339
@@ -156,7 +157,7 @@ def decode(payload: bytes) -> tuple[str, CheckVerdict, float | None] | None:
         if event.type != EVENT_TYPE:
             return None
         verdict = _VERDICTS.decode(event.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     after = event.recheckafterms
     return event.id, verdict, None if isinstance(after, msgspec.UnsetType) else after / 1000

@@ -204,9 +204,11 @@ def test_huge_and_deep_messages(world: World) -> None:
     fat["metadata"]["annotations"] = {"note": "x" * MAX_BYTES}
     assert refused(world.job("JobSubmitted", fat)) == ["Too long: may not be more than 1048576 bytes"]
     deep = b'{"specversion":"1.0","id":"1","source":"t","type":"JobFinished","data":' + b"[" * 100_000
-    assert refused(world.message("job.default.a", deep)) == [
-        'Invalid value: "": nested deeper than 64 levels'
-    ]
+    hidden = rb'{"id":"\\","data":' + b"[" * 100_000
+    for payload in (deep, hidden):
+        assert refused(world.message("job.default.a", payload)) == [
+            'Invalid value: "": nested deeper than 64 levels'
+        ]
     brackets = envelope(data=manifest(command=["echo", "[{" * 1000]))
     assert names(world.message("job.default.a", brackets)) == ["WorkloadCreated"]
 

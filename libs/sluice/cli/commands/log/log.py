@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.cli.cell.client import find_target
 from sluice.cli.cell.log_reader import open_log
 from sluice.cli.kit.errors import CliError
@@ -18,7 +19,7 @@ from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.table import one_line
-from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decode_message
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
@@ -128,7 +129,7 @@ def rejected(ctx: click.Context, output: str) -> None:
     found: list[dict[str, Any]] = []
 
     async def work(source: JetStreamLog) -> None:
-        async for entries in source.read(1, ("slices", "variants", "checks")):
+        async for entries in source.read(1, COMMITS):
             for entry in entries:
                 refusals = ("Rejected", "CheckInputRejected")
                 found.extend(event for event in _events(entry) if event.get("type") in refusals)
@@ -215,6 +216,14 @@ def _events(entry: Entry) -> Iterator[dict[str, Any]]:
     except CommitDecodeError as error:
         yield {"type": "Unreadable", "cause": 0, "detail": str(error)}
         return
+    if commit is FOREIGN:
+        detail = f"not a commit; only the service {entry.suffix} writes here: passed over"
+        yield {
+            "type": "Rejected",
+            "cause": entry.seq,
+            "subject": entry.suffix,
+            "errors": [{"detail": detail}],
+        }
     for step in commit.steps:
         for event in step.events:
             yield msgspec.json.decode(msgspec.json.encode(event))
@@ -282,6 +291,6 @@ def _data_text(event_type: str, data: bytes) -> str:
 def _whole(entry: Entry) -> dict[str, Any]:
     try:
         payload: Any = msgspec.json.decode(entry.payload)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         payload = entry.payload.decode(errors="replace")
     return {"seq": entry.seq, "subject": entry.suffix, "at": entry.at, "message": payload}

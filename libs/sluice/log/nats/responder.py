@@ -20,12 +20,25 @@ Answer = Callable[[bytes], Awaitable[bytes | None]]
 """Makes an answer of a request; None is silence."""
 
 
+class _Client(Client):
+    """A client that goes on after a message that it cannot read: a subject or header that is no UTF-8.
+
+    nats-py ends its read loop at the first one, and neither reconnects nor tells anybody.
+    """
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        try:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        except Exception as error:
+            log.warning("request not readable", subject=repr(subject[:100]), error=str(error))
+
+
 class Responder:
     """A connection that answers requests, and comes back whenever it is lost. *urls*: separated by commas."""
 
     def __init__(self, urls: str, name: str) -> None:
         self._urls, self._name = urls.split(","), name
-        self._client = Client()
+        self._client = _Client()
         self._service: Service | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._said = ""

@@ -1,6 +1,5 @@
 """Bad input on a real cell: each is answered in the log with what is wrong, and nothing else is held up."""
 
-import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from sluice.events.job import JobDeleted, JobFinished, JobScaled, JobStopped
 from sluice.events.slices import InputsIgnored, Rejected, WorkloadCreated
 from sluice.sdk import AsyncClient, NotPublishedError
 from tests.integration.jobs.quick_scheduler import RunningScheduler
+from tests.support.raw_publisher import publish_bytes
 from tests.support.slices_world import QUEUE, manifest
 from tests.support.system import System
 from tests.support.waiting import PATIENCE_S, eventually
@@ -81,7 +81,7 @@ async def test_undecodable_bytes(client: AsyncClient) -> None:
 async def test_subjects_of_any_bytes(client: AsyncClient, system: System) -> None:
     """A subject need not be text: the server takes any bytes but blanks, and every reader comes by."""
     seq = await client.log.end() + 1
-    _publish_bytes(system.url, b"sluice.main.job.default.\xff\xfe", b"{}")
+    publish_bytes(system.url, b"sluice.main.job.default.\xff\xfe", b"{}")
     found = await answer(client, seq)
     assert errors(found)
     assert isinstance(found, Rejected)
@@ -93,17 +93,6 @@ async def test_what_is_no_commit_on_a_service_s_subject(client: AsyncClient) -> 
     for writer in ("slices", "scheduler", "config", "variants", "checks"):
         for payload in (b"{}", b"\xff", b"[" * 100_000):
             await client.log.append(writer, payload)
-
-
-def _publish_bytes(url: str, subject: bytes, payload: bytes) -> None:
-    """Publish as a program without a client library can."""
-    host, _, port = url.removeprefix("nats://").partition(":")
-    with socket.create_connection((host, int(port))) as link:
-        frame = b"PUB %s %d\r\n%s\r\n" % (subject, len(payload), payload)
-        link.sendall(b'CONNECT {"verbose":false}\r\n' + frame + b"PING\r\n")
-        received = b""
-        while b"PONG" not in received:
-            received += link.recv(4096)
 
 
 async def test_invalid_manifests(client: AsyncClient) -> None:

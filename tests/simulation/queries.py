@@ -12,6 +12,7 @@ import msgspec
 
 from sluice.cli.commands.objects.describe import lines_of
 from sluice.cli.kit.resources import RESOURCES
+from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.submission import parse, read
 from sluice.events.ids import uid
@@ -21,7 +22,6 @@ from sluice.protocol.query import HistoryRequest, ListAnswer, ListRequest, Objec
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain import racing_sandbox
 from sluice.replay.explain.sandbox import Laboratory
-from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from sluice.services.api import queries, snapshot
 from sluice.services.api.world import World

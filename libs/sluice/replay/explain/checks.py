@@ -59,21 +59,4 @@ def checks_of(state: State, key: str) -> list[CheckNote]:
     return found
 
 
-def lines(checks: list[CheckNote]) -> list[str]:
-    """Return the checks as lines for people."""
-    found = []
-    for check in checks:
-        again = f", after {check.retries} retries" if check.retries else ""
-        text = (
-            f"{check.name} ({check.controller}): {check.state} since {check.since}, "
-            f"in attempt {check.attempt}{again}"
-        )
-        found.append(f"{text}: {check.message}" if check.message else text)
-        if check.timeout_s:
-            found.append(f"  not answered yet; Retry after {check.timeout_s} s")
-        if check.absent:
-            found.append(f"  nobody performs it: {check.absent}")
-    return found
-
-
-__all__ = ["CheckNote", "checks_of", "lines"]
+__all__ = ["CheckNote", "checks_of"]

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from sluice.cli.kit.why_text import plain_words
 from sluice.events.slices import WorkloadRecord
 from sluice.replay.explain.racing_sandbox import Race, policy_for
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.sandbox import Outcome
-from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.support.objects import kueue_object

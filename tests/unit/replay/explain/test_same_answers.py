@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from sluice.cli.kit.why_text import plain_words
 from sluice.core.views import View, why_pending
 from sluice.core.views.present.times import timestamp
 from sluice.core.workload.pending_reasons import BEHIND
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.replay.explain.report import Report
-from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at

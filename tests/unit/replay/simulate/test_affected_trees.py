@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from sluice.cli.kit.run_text import compared_lines
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.simulate.affected_trees import reach_of
 from sluice.replay.simulate.changes import Changes, apply_changes, parse_setting
 from sluice.replay.simulate.inputs import Inputs, Kept, inputs_of
-from sluice.replay.simulate.report import compared_lines
 from sluice.replay.simulate.what_if import Cut, play, what_if
 from sluice.replay.source.source import ListSource
 from tests.bench.recorded import Recorder

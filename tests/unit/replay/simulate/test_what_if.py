@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from sluice.api import kueue
+from sluice.cli.kit.run_text import compared_lines
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
 from sluice.replay.simulate.changes import ChangeError, Changes, parse_setting
 from sluice.replay.simulate.cluster_traces import TraceError, read_trace
 from sluice.replay.simulate.inputs import Inputs, inputs_of
-from sluice.replay.simulate.report import compared_lines
 from sluice.replay.simulate.what_if import Played, configured, play, recorded, what_if
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder

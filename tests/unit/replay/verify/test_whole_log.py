@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.cli.kit.run_text import checked_lines
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
 from sluice.events.base import Event
@@ -12,7 +13,6 @@ from sluice.events.commit import Step
 from sluice.events.scheduler import QuotaReserved
 from sluice.log.contract import Entry
 from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
-from sluice.replay.simulate.report import checked_lines
 from sluice.replay.source.source import FileSource, ListSource
 from sluice.replay.source.time_travel import deciders, fold_at, index
 from sluice.replay.verify.whole_log import check

@@ -11,9 +11,9 @@ from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.state_tables import state_lines
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
-from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError

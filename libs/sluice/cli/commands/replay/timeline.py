@@ -12,10 +12,11 @@ from sluice.cli.cell.log_options import (
     source_of,
     write_picture,
 )
+from sluice.cli.kit import timeline_svg
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.model import World
 from sluice.replay.explain.why import find
-from sluice.replay.history import causes, timeline_svg
+from sluice.replay.history import causes
 from sluice.replay.source.time_travel import configured_at, scheduler_at
 
 from .why import happening_line

@@ -14,6 +14,7 @@ from sluice.cli.cell.log_options import (
     show_json,
     source_of,
 )
+from sluice.cli.kit import run_text
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.replay.lint import lint
@@ -59,7 +60,7 @@ def verify(
         show_json([report.checked(checked) for checked in found])
     else:
         for checked in found:
-            click.echo("\n".join(report.checked_lines(checked)))
+            click.echo("\n".join(run_text.checked_lines(checked)))
     if any(checked.divergence is not None for checked in found):
         sys.exit(1)
 

@@ -19,6 +19,7 @@ from sluice.cli.cell.log_options import (
     time_of,
     write_picture,
 )
+from sluice.cli.kit import run_text
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.replay.simulate import report
 from sluice.replay.simulate import what_if as whatif
@@ -93,13 +94,13 @@ def what_if(
         with progress(source, "Playing") as show:
             found = whatif.what_if(source, changes, show, inputs=inputs, control=control)
         if svg is not None:
-            from sluice.replay.history import timeline_svg
+            from sluice.cli.kit import timeline_svg
 
             write_picture(svg, timeline_svg.comparison([(run.name, run.numbers) for run in found.runs]))
     if output == "json":
         show_json(report.compared(found))
     else:
-        click.echo("\n".join(report.compared_lines(found)))
+        click.echo("\n".join(run_text.compared_lines(found)))
     if not found.reproduced:
         sys.exit(1)
 

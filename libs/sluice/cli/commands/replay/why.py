@@ -24,6 +24,7 @@ from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
+from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import left_in
 from sluice.core.slices.decider import SliceAggregator
@@ -39,7 +40,6 @@ from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain import racing_sandbox, resize
 from sluice.replay.explain.activity import queue_words
 from sluice.replay.explain.sandbox import Laboratory, Outcome
-from sluice.replay.explain.text import plain_words
 from sluice.replay.explain.why import Others, explain, find
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing

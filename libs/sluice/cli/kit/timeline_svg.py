@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from .causes import Happening
+from sluice.replay.history.causes import Happening
 
 _ROW, _LEFT, _WIDTH, _TOP = 18, 160, 1000, 56
 _COLOURS = (

@@ -3,8 +3,8 @@
 import re
 from xml.etree import ElementTree
 
+from sluice.cli.kit.timeline_svg import timeline
 from sluice.replay.history.causes import Happening
-from sluice.replay.history.timeline_svg import timeline
 
 WORKLOAD = {"namespace": "default", "name": "w", "job": {"key": "default/train"}}
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from sluice.replay.explain.checks import CheckNote
+from sluice.replay.explain.report import Candidate, Report
 from sluice.replay.views.pending_preemptions import claim_lines
-
-from .checks import lines as check_lines
-from .report import Candidate, Report
 
 __all__ = ["plain_words"]
 
@@ -55,7 +54,7 @@ def plain_words(report: Report) -> Iterable[str]:
     if report.checks:
         yield ""
         yield "  What its admission checks say:"
-        yield from (f"    {line}" for line in check_lines(report.checks))
+        yield from (f"    {line}" for line in _check_lines(report.checks))
     for variant in report.variants:
         yield ""
         yield from (f"  {line}".rstrip() for line in _variant_lines(variant))
@@ -112,3 +111,20 @@ def _candidate_lines(report: Report) -> Iterator[str]:
         yield f"    in {queue}: {names}{more}: {verdict}"
     if report.candidates_left_out:
         yield f"    and {report.candidates_left_out} more"
+
+
+def _check_lines(checks: list[CheckNote]) -> list[str]:
+    """Return the checks as lines for people."""
+    found = []
+    for check in checks:
+        again = f", after {check.retries} retries" if check.retries else ""
+        text = (
+            f"{check.name} ({check.controller}): {check.state} since {check.since}, "
+            f"in attempt {check.attempt}{again}"
+        )
+        found.append(f"{text}: {check.message}" if check.message else text)
+        if check.timeout_s:
+            found.append(f"  not answered yet; Retry after {check.timeout_s} s")
+        if check.absent:
+            found.append(f"  nobody performs it: {check.absent}")
+    return found

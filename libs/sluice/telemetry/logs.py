@@ -1,5 +1,6 @@
 """Logs: one line per event, JSON for machines or plain for people, on standard error."""
 
+import json
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -14,7 +15,18 @@ _ENCODER = msgspec.json.Encoder(enc_hook=repr)
 
 
 def _json(_: object, __: str, event: MutableMapping[str, Any]) -> str:
-    return _ENCODER.encode(event).decode()
+    try:
+        return _ENCODER.encode(event).decode()
+    except Exception:
+        # A file's name that is no Unicode, or what cannot show itself: the line is written all the same.
+        return json.dumps(event, default=_shown, skipkeys=True)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__}: {type(error).__name__}>"
 
 
 def configure_logs(service: str, instance: str, env: Mapping[str, str], stream: TextIO | None = None) -> None:

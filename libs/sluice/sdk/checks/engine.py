@@ -37,6 +37,7 @@ from .actions import (
 from .check import Check, call
 from .clock import Clock, Handle
 from .desk import Moment
+from .failures import told
 from .history import Past
 from .machine import Machine
 from .metrics import Numbers
@@ -236,18 +237,20 @@ class Engine:
         try:
             result = await call(function, given)
             return Answered(None if action.watching and result is None else checked(result))
-        except Exception as error:
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Also what would end a process: it is an author's who raises it here, of one request.
             if not action.failures:
                 log.exception("check failed")
-            return Failed(str(error) if isinstance(error, VerdictError) else _told(error))
+            return Failed(str(error) if isinstance(error, VerdictError) else told(error))
         finally:
             self.numbers.call_seconds += self.clock.now() - began
 
     def _call_ended(self, number: int, task: asyncio.Task[CallEnd]) -> None:
         del self._calls[number]
         self._watching.discard(task)
-        end = Cancelled() if task.cancelled() else task.result()
-        self._do(self._machine.call_ended(number, end, self._moment()))
+        self._do(self._machine.call_ended(number, _end_of(task), self._moment()))
 
     async def _stop(self, action: CallStop) -> None:
         check, released = self._find(action.request), True
@@ -256,7 +259,10 @@ class Engine:
             given.withdrawn = True
             try:
                 await call(check.stopper, given)
-            except Exception:
+            except GeneratorExit:
+                raise
+            except BaseException:
+                # A cancellation too: if it is this engine's, nobody listens any more.
                 log.exception("on_stop failed", request=given.key, tried=action.tried)
                 released = False
         self._do(self._machine.stop_ended(action.number, self._moment(), released=released))
@@ -267,13 +273,13 @@ class Engine:
         try:
             stored = await self._send(action.ident, action.verdict, action.recheck_after_s)
         except RefusedError as error:
-            return Refused(_told(error))
+            return Refused(told(error))
         except (EventLogError, ConnectionError, TimeoutError) as error:
-            log.info("verdict not acknowledged", id=action.ident, error=_told(error))
+            log.info("verdict not acknowledged", id=action.ident, error=told(error))
             return Unanswered()
         except Exception as error:
             log.exception("verdict cannot be published", id=action.ident)
-            return Refused(_told(error))
+            return Refused(told(error))
         return Found(stored.seq, stored.verdict)
 
     def _published(self, number: int, task: asyncio.Task[Publication]) -> None:
@@ -282,7 +288,12 @@ class Engine:
             self._do(self._machine.published(number, task.result(), self._moment()))
 
     async def _ask_fate(self, action: AskFate) -> None:
-        unheard = await self._unheard(action.key, action.said)
+        unheard: bool | str = False
+        try:
+            unheard = await self._unheard(action.key, action.said)
+        except Exception:
+            # It is asked again when the verdict is overdue again.
+            log.exception("not known what became of a verdict", request=action.key)
         why = unheard if isinstance(unheard, str) else ""
         self._do(self._machine.fate(action.number, self._moment(), unheard=bool(unheard), why=why))
 
@@ -291,9 +302,12 @@ def _made(request: CheckRequest, check: Check) -> Request[Any]:
     return Request(request, decode_parameters(request.parameters_spec, check.parameters))
 
 
-def _told(error: Exception) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def _end_of(task: asyncio.Task[CallEnd]) -> CallEnd:
+    """Return how a call ended, also if it is the engine's own code that has failed."""
+    if task.cancelled():
+        return Cancelled()
+    error = task.exception()
+    return task.result() if error is None else Failed(told(error))
 
 
 __all__ = ["Engine", "Send", "Unheard"]

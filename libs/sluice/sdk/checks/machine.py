@@ -29,6 +29,7 @@ from .actions import (
 )
 from .desk import Desk, Moment
 from .endings import Endings
+from .failures import readable, told
 from .history import Past
 from .metrics import Numbers
 from .registry import Registry
@@ -323,7 +324,14 @@ class Machine:
         if not current:
             self._endings.call_ended(held)
         elif isinstance(end, Answered):
-            self._conclude(held, end.verdict)
+            try:
+                self._conclude(held, end.verdict)
+            except Exception as error:
+                # Whatever is wrong with an answer, its request is not to be lost.
+                if held.work is not None:
+                    raise
+                log.exception("an answer cannot be taken", **about(held))
+                self._fail(held, told(error))
         elif isinstance(end, Failed):
             self._fail(held, end.what)
         else:
@@ -355,6 +363,7 @@ class Machine:
 
     def _fail(self, held: Held, what: str) -> None:
         """Show that a call failed, and try again later: later and later."""
+        what = readable(what)
         self.numbers.failures += 1
         held.failures += 1
         settings = self.settings

@@ -11,6 +11,7 @@ from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
 from sluice.events.base import Micros, PodSet, PodSetAssignment
 from sluice.protocol.checks import CheckedWorkload, CheckRequest
 
+from .failures import told
 from .verdicts import pod_set_update
 
 CPU = "cpu"
@@ -201,3 +202,6 @@ def decode_parameters(spec: Mapping[str, Any] | None, kind: Any) -> Any:
         if spec is None:
             raise ParametersError(f"the check has no parameters, or they are not known: {detail}") from error
         raise ParametersError(f"parameters: {detail}") from error
+    except Exception as error:
+        # Of the author's own type: what it does when it is made.
+        raise ParametersError(f"parameters: {told(error)}") from error

@@ -108,6 +108,9 @@ def checked(result: object) -> Verdict:
     Raises:
         VerdictError: it is not; says what is wrong.
     """
+    if isinstance(result, Verdict) and not isinstance(result.message, str):
+        kind, given = type(result).__name__, type(result.message).__name__
+        raise VerdictError(f"{kind}: message must be text, not {given}")
     if isinstance(result, Retry):
         seconds(result.after)
     elif isinstance(result, Ready | Pending | PreemptionRequired):

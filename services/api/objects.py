@@ -1,6 +1,6 @@
 """Objects as people get them: Kubernetes objects with status, as plain data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -22,13 +22,13 @@ from sluice.core.views import (
 from sluice.core.views.present.job import current, is_over
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.promises import to_make_way_for
+from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice, place, waiting
 from sluice.core.views.present.times import timestamp
-from sluice.core.views.present.unadmitted import check_states, told
-from sluice.core.views.present.workload import in_order
+from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, told, waiting_for
 from sluice.core.views.records import Migration
 from sluice.core.views.usage import charged_pods
-from sluice.core.workload.admission_checks import PENDING, READY
+from sluice.core.workload.admission_checks import READY
 from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.protocol.query import Object
@@ -63,7 +63,7 @@ def keys(world: World, kind: str) -> Iterable[str]:
     if kind in world.objects.by_kind:
         found: Iterable[str] = world.objects.by_kind[kind]
         # A cohort exists as soon as a queue names it.
-        return _cohorts(world) if kind == "Cohort" else found
+        return cohort_names(world.view) if kind == "Cohort" else found
     if kind == "Job":
         return dict.fromkeys([*world.view.jobs, *world.jobs.by_key])
     if kind == "Workload":
@@ -78,14 +78,6 @@ def keys(world: World, kind: str) -> Iterable[str]:
     if kind == "Agent":
         return [name for who, name in world.presence if who == "agent"]
     raise UnknownKindError(kind)
-
-
-def _cohorts(world: World) -> Iterator[str]:
-    seen = dict.fromkeys(world.objects.by_kind["Cohort"])
-    for queue in world.view.cluster_queues.values():
-        if queue.spec is not None and queue.spec.cohort_name:
-            seen.setdefault(queue.spec.cohort_name)
-    return iter(seen)
 
 
 def render(world: World, kind: str, key: str) -> Object | None:
@@ -124,7 +116,7 @@ def _version(world: World, kind: str, key: str, at_least: int = 0) -> str:
 def _config(world: World, kind: str, key: str) -> Object | None:
     stored = world.objects.get(kind, key)
     if stored is None:
-        return _implicit_cohort(world, key) if kind == "Cohort" and key in set(_cohorts(world)) else None
+        return _implicit_cohort(world, key) if kind == "Cohort" and key in cohort_names(world.view) else None
     plain = manifest_of(kind, stored.object)
     plain["metadata"]["resourceVersion"] = _version(world, kind, key, stored.seq)
     status = _config_status(world, kind, key)
@@ -168,15 +160,8 @@ def _check_status(world: World, name: str) -> Any:
         "message": "The admission-check service has not said anything yet" if said is None else said.message,
         "lastTransitionTime": timestamp(said.since if said is not None else 0),
     }
-    since = [
-        state.at or workload.reserved_at or 0
-        for queue in world.view.cluster_queues.values()
-        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
-        for workload in map(world.view.workloads.__getitem__, queue.workloads)
-        if workload.admitted_at is None
-        for state in check_states(workload)
-        if state.name == name and state.state == PENDING
-    ]
+    waiting = waiting_for(world.view, name)
+    since = [state.at or workload.reserved_at or 0 for workload, state in waiting]
     status: Object = {"conditions": [condition], "pendingWorkloads": len(since)}
     if since:
         status["oldestPendingSince"] = timestamp(min(since))
@@ -338,7 +323,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "evictions": found.evictions,
         "reason": found.reason,
         "message": found.message,
-        "flavors": list(_flavors(workload)),
+        "flavors": assigned_flavors(workload),
         "podSets": [{"name": pod_set.name, "count": pod_set.count} for pod_set in workload.record.pod_sets],
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
         **(_growth(world, view, found) if is_slice(workload) else {}),
@@ -381,13 +366,6 @@ def _growth(world: World, view: JobView, found: JobStatus) -> Object:
         "reason": found.reason or reason,
         "message": found.message or f"growth to {wanted}: {message}",
     }
-
-
-def _flavors(workload: WorkloadView) -> Iterable[str]:
-    found: dict[str, None] = {}
-    for assigned in workload.assignment or ():
-        found.update(dict.fromkeys(assigned.flavors.values()))
-    return found
 
 
 # Agents

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sluice.core.config.objects import manifest_of
-from sluice.core.views import JobView, WorkloadView, conditions, position, why_pending
-from sluice.core.views.present.job import current, phase_and_why
+from sluice.core.views import JobView, WorkloadView, position
+from sluice.core.views.present.job import because, current, phase_and_why
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
+from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
-from sluice.core.views.present.workload import check_states
+from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, waiting_for
 from sluice.events.codec import rfc3339
 from sluice.log.cell import CellState
 
@@ -71,22 +72,8 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
         found["checks"] = {state.name: state.state for state in states}
     if workload.gates:
         found["gates"] = {name: "Open" if open_ else "Closed" for name, (open_, _) in workload.gates.items()}
-    reason, message = _why(cell, workload)
+    reason, message = because(cell.view, workload)
     return found | {k: v for k, v in (("reason", reason), ("message", message)) if v}
-
-
-def _why(cell: CellState, workload: WorkloadView) -> tuple[str, str]:
-    """Return why it is in its phase, where there is something to say."""
-    match phase_of(workload):
-        case "Finished" | "Evicted" as phase:
-            said = workload.conditions.get(phase)
-            return ("", "") if said is None else (said.reason, said.message)
-        case "QuotaReserved":
-            said_now = next((c for c in conditions(cell.view, workload) if c.type == "Admitted"), None)
-            return ("", "") if said_now is None else (said_now.reason, said_now.message)
-        case "Admitted":
-            return "", ""
-    return why_pending(cell.view, workload)
 
 
 def job_plain(cell: CellState, job: JobView) -> Plain:
@@ -105,7 +92,7 @@ def job_plain(cell: CellState, job: JobView) -> Plain:
         "workload": workload.key,
         "attempt": job.attempt,
         "executor": job.executor,
-        "flavors": list(_flavors(workload)) if workload.holds_quota else (),
+        "flavors": assigned_flavors(workload) if workload.holds_quota else (),
         "evictions": sum(workload.evictions.values()),
         "reason": reason,
         "message": message,
@@ -113,14 +100,10 @@ def job_plain(cell: CellState, job: JobView) -> Plain:
     return {name: value for name, value in found.items() if value or name == "priority"}
 
 
-def _flavors(workload: WorkloadView) -> dict[str, None]:
-    return dict.fromkeys(f for assigned in workload.assignment or () for f in assigned.flavors.values())
-
-
 def family_plain(cell: CellState, parent: WorkloadView) -> Plain:
     """Return a parent's variants, the most preferred first, and how its job has moved (CA8, CA10)."""
     variants: Plain = {}
-    for variant in sorted(parent.variants.values(), key=lambda v: (v.record.preference, v.record.uid)):
+    for variant in in_order(parent):
         found = workload_plain(cell, variant)
         variants[variant.variant] = {
             "phase": found["phase"],
@@ -160,15 +143,7 @@ def check_plain(cell: CellState, name: str) -> Plain:
         found["controller"] = stored.object.spec.controller_name  # type: ignore[union-attr]
     if said is not None and not said.active:
         found["inactive"] = f"{said.reason}: {said.message}".rstrip(": ")
-    waiting = [
-        workload.key
-        for queue in cell.view.cluster_queues.values()
-        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
-        for workload in map(cell.view.workloads.__getitem__, queue.workloads)
-        if workload.admitted_at is None
-        and any(s.name == name and s.state != "Ready" for s in check_states(workload))
-    ]
-    return found | {"waiting": waiting}
+    return found | {"waiting": [workload.key for workload, _ in waiting_for(cell.view, name)]}
 
 
 def families(cell: CellState) -> Iterator[WorkloadView]:
@@ -180,12 +155,6 @@ def sliced(cell: CellState) -> Iterator[JobView]:
     owners = (cell.view.workloads[key].record.job for key in cell.view.slices)
     keys = dict.fromkeys(owner.key for owner in owners if owner is not None)
     return (cell.view.jobs[key] for key in keys)
-
-
-def cohorts(cell: CellState) -> list[str]:
-    """Return all cohorts, those included that exist only because a queue names them."""
-    named = (q.spec.cohort_name for q in cell.view.cluster_queues.values() if q.spec is not None)
-    return sorted({*cell.view.cohorts, *(name for name in named if name)})
 
 
 def configuration_of(cell: CellState, kind: str, key: str) -> Plain | None:
@@ -230,11 +199,6 @@ def _is_sliced(cell: CellState, key: str) -> bool:
     return job is not None and any(is_slice(w) for w in job.workloads.values())
 
 
-def _has_cohort(cell: CellState, key: str) -> bool:
-    queues = cell.view.cluster_queues.values()
-    return key in cell.view.cohorts or any(q.spec is not None and q.spec.cohort_name == key for q in queues)
-
-
 def _presence(cell: CellState, key: str) -> Plain:
     said = cell.presence[key]
     found: Plain = {"present": said.present, "since": rfc3339(said.since)}
@@ -253,7 +217,9 @@ SECTIONS: Mapping[str, Section] = {
         lambda c, key: key in c.view.cluster_queues,
         lambda c, key: queue_plain(c, c.view.cluster_queues[key]),
     ),
-    "cohorts": Section(cohorts, _has_cohort, cohort_plain),
+    "cohorts": Section(
+        lambda c: sorted(cohort_names(c.view)), lambda c, key: key in cohort_names(c.view), cohort_plain
+    ),
     "flavors": _of_kind("ResourceFlavor", flavor_plain),
     "jobs": Section(
         lambda c: [*sorted(c.view.jobs), *(k for k in c.refused if k not in c.view.jobs)], _has_job, _job
@@ -351,7 +317,7 @@ def about(cell: CellState, name: str) -> list[tuple[str, str, Plain]]:
     add("Workload", key, lambda: _workload_whole(cell, key))
     add("ClusterQueue", name, lambda: _queue_whole(cell, name))
     add("LocalQueue", key, lambda: _local_whole(cell, key))
-    add("Cohort", name, lambda: cohort_plain(cell, name) if _has_cohort(cell, name) else None)
+    add("Cohort", name, lambda: cohort_plain(cell, name) if name in cohort_names(cell.view) else None)
     flavors, checks = cell.objects.by_kind["ResourceFlavor"], cell.objects.by_kind["AdmissionCheck"]
     add("ResourceFlavor", name, lambda: flavor_plain(cell, name) if name in flavors else None)
     add("AdmissionCheck", name, lambda: _check_whole(cell, name) if name in checks else None)
@@ -368,7 +334,7 @@ def known_names(cell: CellState) -> list[str]:
         *cell.refused,
         *view.cluster_queues,
         *view.local_queues,
-        *cohorts(cell),
+        *sorted(cohort_names(cell.view)),
         *kinds["ResourceFlavor"],
         *kinds["AdmissionCheck"],
     ]

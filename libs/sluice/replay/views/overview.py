@@ -17,6 +17,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.views import JobView
 from sluice.core.views.present.job import current, is_over
 from sluice.core.views.present.job import phase_of as job_phase
+from sluice.core.views.present.unadmitted import in_order
 from sluice.log.cell import CellFold, CellState
 from sluice.log.runtime import process_pool
 from sluice.replay.source.errors import UnknownNameError
@@ -232,10 +233,7 @@ def _line(cell: CellState, job: JobView) -> Plain:
     found = job_plain(cell, job)
     workload = current(job)
     if workload.parent:
-        found["variants"] = {
-            v.variant: phase_of(v) if v.active else "Inactive"
-            for v in sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
-        }
+        found["variants"] = {v.variant: phase_of(v) if v.active else "Inactive" for v in in_order(workload)}
     return found
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sluice.core.views.records import JobView, WorkloadView
 from sluice.core.views.state import State
+from sluice.core.world.inadmissible import Reason
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .pending import position, why_pending
@@ -103,8 +104,7 @@ def phase_of(job: JobView) -> Phase:
 
 def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Phase, str, str]:
     """Return phase, reason and message of a job with that current workload, not its place in the queue."""
-    phase = _phase(workload, job)
-    return (phase, *_because(view, workload, phase))
+    return (_phase(workload, job), *because(view, workload))
 
 
 def _phase(workload: WorkloadView, job: JobView) -> Phase:
@@ -126,20 +126,20 @@ _PHASES = {
 }
 
 
-def _because(view: State, workload: WorkloadView, phase: Phase) -> tuple[str, str]:
-    """Return reason and message of a phase."""
-    match phase:
-        case Phase.SUCCEEDED | Phase.FAILED:
+def because(view: State, workload: WorkloadView) -> Reason:
+    """Return why a workload is in its phase; ("", "") where there is nothing to say."""
+    match workload_phase(workload):
+        case WorkloadPhase.FINISHED | WorkloadPhase.FAILED:
             said = workload.conditions["Finished"]
-        case Phase.STOPPING:
+        case WorkloadPhase.EVICTED:
             said = workload.conditions["Evicted"]
-        case Phase.RUNNING | Phase.ADMITTED:
+        case WorkloadPhase.RUNNING | WorkloadPhase.ADMITTED:
             return "", ""
-        case Phase.RESERVED:
+        case WorkloadPhase.RESERVED:
             return told(view, workload)
         case _:
             return why_pending(view, workload)
     return said.reason, said.message
 
 
-__all__ = ["JobStatus", "Phase", "current", "is_over", "job_status", "phase_and_why", "phase_of"]
+__all__ = ["JobStatus", "Phase", "because", "current", "is_over", "job_status", "phase_and_why", "phase_of"]

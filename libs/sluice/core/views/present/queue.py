@@ -89,6 +89,12 @@ def cohort_status(view: State, name: str) -> Status:
     }
 
 
+def cohort_names(view: State) -> dict[str, None]:
+    """Return all cohorts, those included that exist only because a queue names them."""
+    named = (queue.spec.cohort_name for queue in view.cluster_queues.values() if queue.spec is not None)
+    return dict.fromkeys([*view.cohorts, *filter(None, named)])
+
+
 def descendants(view: State, name: str) -> list[str]:
     """Return the cohorts below *name*, by name; each once, even if a manifest closes a cycle."""
     found: list[str] = []
@@ -187,6 +193,7 @@ def _active(state: ActiveState) -> Status:
 
 __all__ = [
     "cluster_queue_status",
+    "cohort_names",
     "cohort_status",
     "descendants",
     "local_queue_status",

@@ -3,6 +3,7 @@
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.admission_checks import (
+    PENDING,
     READY,
     CheckState,
     relevant_checks,
@@ -27,7 +28,7 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
         return sorted(workload.checks.values())
     flavors = None
     if workload.assignment is not None:
-        flavors = [flavor for assigned in workload.assignment for flavor in assigned.flavors.values()]
+        flavors = assigned_flavors(workload)
     names = relevant_checks(spec, flavors)
     if workload.admitted_at is not None:
         # One added since then is not asked.
@@ -40,11 +41,34 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     return sync_states(workload.checks.values(), names, since)
 
 
+def assigned_flavors(workload: WorkloadView) -> list[str]:
+    """Return the flavors that it has quota of, each once, in the order of its pod sets."""
+    return list(dict.fromkeys(f for pods in workload.assignment or () for f in pods.flavors.values()))
+
+
+def waiting_for(view: State, check: str) -> list[tuple[WorkloadView, CheckState]]:
+    """Return the workloads with quota for which this check is Pending (AC8), and what is said of it."""
+    return [
+        (workload, state)
+        for queue in view.cluster_queues.values()
+        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
+        for workload in map(view.workloads.__getitem__, queue.workloads)
+        if workload.admitted_at is None
+        for state in check_states(workload)
+        if state.name == check and state.state == PENDING
+    ]
+
+
+def in_order(workload: WorkloadView) -> list[WorkloadView]:
+    """Return the variants of a parent, the most preferred first; [] of any other."""
+    return sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+
+
 def reserving(parent: WorkloadView) -> list[WorkloadView]:
     """Return the variants that have quota and are not admitted yet, the most preferred first (CA7)."""
     return [
         variant
-        for variant in sorted(parent.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
+        for variant in in_order(parent)
         if variant.assignment is not None and variant.admitted_at is None and not variant.evicted
     ]
 
@@ -91,4 +115,12 @@ def _migrating(view: State, workload: WorkloadView) -> Reason | None:
     return None
 
 
-__all__ = ["check_states", "reserving", "told", "why_unadmitted"]
+__all__ = [
+    "assigned_flavors",
+    "check_states",
+    "in_order",
+    "reserving",
+    "told",
+    "waiting_for",
+    "why_unadmitted",
+]

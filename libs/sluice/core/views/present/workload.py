@@ -23,7 +23,7 @@ from sluice.events.slices import WorkloadRecord
 
 from .pending import why_pending
 from .times import timestamp
-from .unadmitted import check_states, why_unadmitted
+from .unadmitted import check_states, in_order, why_unadmitted
 
 _ORDER = ("Evicted", "Preempted", "Requeued", "PodsReady", "DeactivationTarget", "BlockedOnPreemptionGates")
 
@@ -67,11 +67,6 @@ def conditions(view: State, workload: WorkloadView) -> list[Condition]:
         found.append(_pods_not_ready(workload))
     found += [_condition(kind, recorded[kind]) for kind in (*_ORDER, "Finished") if kind in recorded]
     return found
-
-
-def in_order(workload: WorkloadView) -> list[WorkloadView]:
-    """Return the variants of a parent, the most preferred first; [] of any other."""
-    return sorted(workload.variants.values(), key=lambda v: (v.record.preference, v.record.uid))
 
 
 def _variant(view: State, variant: WorkloadView) -> kueue.WorkloadVariantStatus:
@@ -318,4 +313,4 @@ def _pod_set(pod_set: PodSet) -> kueue.WorkloadPodSet:
     )
 
 
-__all__ = ["check_states", "conditions", "in_order", "status", "to_manifest"]
+__all__ = ["check_states", "conditions", "status", "to_manifest"]

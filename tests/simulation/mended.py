@@ -592,7 +592,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/scheduler/settle.py",
-                "            quota_freed(state, queue.tree.members, cause)",
+                "            quota_freed(state, queue.tree, cause)",
                 "            pass",
             ),
         ),

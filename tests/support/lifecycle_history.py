@@ -114,7 +114,8 @@ class History:
         if workload is not None:
             fold_lifecycle(workload, event, self.at)
         if isinstance(event, ObjectApplied | ObjectDeleted):
-            lifecycle.look_at_object(self.world, self.lc, event, self.seq, self.at)
+            for workload in lifecycle.concerned(self.world, self.lc, event):
+                lifecycle.look(self.world, self.lc, workload, self.seq, self.at)
         elif isinstance(event, WorkloadFinished | WorkloadDeleted):
             lifecycle.forget(self.lc, event.workload)
         elif workload is not None:

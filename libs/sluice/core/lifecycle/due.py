@@ -8,8 +8,6 @@ The scheduler folds an event into the world first (`lifecycle.fold` has the fiel
 `look` see to each workload that it touched.
 """
 
-from collections.abc import Iterable
-
 from sluice.core.deadlines import Deadlines
 from sluice.core.step_size import Room
 from sluice.core.workload import reasons as ev
@@ -110,19 +108,16 @@ def may_be_due(world: World, lc: Lifecycle, admitted: Workload) -> bool:
     )
 
 
-def look_at_object(
-    world: World, lc: Lifecycle, event: ObjectApplied | ObjectDeleted, cause: int, at: Micros
-) -> None:
-    """An object of configuration has changed: look at the workloads that it concerns."""
+def concerned(world: World, lc: Lifecycle, event: ObjectApplied | ObjectDeleted) -> list[Workload]:
+    """Return the workloads that something may be due for, as an object of configuration has changed."""
     match event.kind:
         case "ClusterQueue":
-            _look_all(world, lc, _of_cluster_queue(world, lc, event.name), cause, at)
+            return _of_cluster_queue(world, lc, event.name)
         case "LocalQueue":
-            key = f"{event.namespace}/{event.name}"
-            _look_all(world, lc, _of_local_queue(world, lc, key), cause, at)
+            return _of_local_queue(world, lc, f"{event.namespace}/{event.name}")
         case "Configuration" | "ResourceFlavor":
-            reserved = [w for q in world.cluster_queues.values() for w in q.workloads.values()]
-            _look_all(world, lc, reserved, cause, at)
+            return [w for q in world.cluster_queues.values() for w in q.workloads.values()]
+    return []
 
 
 def _of_cluster_queue(world: World, lc: Lifecycle, name: str) -> list[Workload]:
@@ -152,11 +147,6 @@ def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
 
 
 # Keeping the lists
-
-
-def _look_all(world: World, lc: Lifecycle, workloads: Iterable[Workload], cause: int, at: Micros) -> None:
-    for workload in workloads:
-        look(world, lc, workload, cause, at)
 
 
 def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
@@ -206,11 +196,11 @@ def _local_queue(workload: Workload) -> str:
 
 __all__ = [
     "Lifecycle",
+    "concerned",
     "deadline",
     "decide",
     "forget",
     "look",
-    "look_at_object",
     "may_be_due",
     "rebuild",
 ]

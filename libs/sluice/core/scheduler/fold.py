@@ -22,7 +22,7 @@ def fold(state: SchedulerState, event: Event, seq: int, at: Micros) -> None:
     handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(state, event, seq, at)
-        if state.touched:
+        if state.touched or state.edited or state.moved:
             settle(state, at)
     elif (same := as_workload_event(event)) is not event:
         # What is said of variants means what is said of other workloads.

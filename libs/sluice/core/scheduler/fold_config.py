@@ -1,7 +1,8 @@
 """Fold of configuration objects into the scheduler's world: queues, cohorts, flavors, settings.
 
 What an object changes decides who is looked at again: edits of a queue, of a flavor that it names, or of
-quota anywhere in its tree void the verdicts on its pending workloads (SC2).
+quota anywhere in its tree void the verdicts on its pending workloads (SC2). It is marked (`marks.Edit`) for
+`settle_config`.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,8 +14,6 @@ from sluice.api import kueue
 from sluice.api.core_v1 import Namespace
 from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import resource_value
-from sluice.core.cycle.kept_quota import always_reclaims
-from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
 from sluice.core.workload.charges import gives_back
@@ -25,7 +24,7 @@ from sluice.core.world.reservations import index
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
 from . import queue_status
-from .placement import place, place_all
+from .marks import Edit
 from .state import SchedulerState
 
 _KINDS: dict[str, Any] = {
@@ -58,7 +57,7 @@ def apply_cluster_queue(
     state: SchedulerState, manifest: kueue.ClusterQueue, *, terminating: bool = False
 ) -> None:
     """Create or change a cluster queue; its reservations stay."""
-    world, pending = state.world, state.pending
+    world = state.world
     name, spec = manifest.metadata.name, manifest.spec
     node = world.tree.set_cluster_queue(
         name, spec.cohort_name, quotas_of(spec.resource_groups), weight(spec.fair_sharing)
@@ -72,34 +71,15 @@ def apply_cluster_queue(
     cq = world.cluster_queues.get(name)
     if cq is None:
         cq = world.cluster_queues[name] = ClusterQueue(name, spec, node, groups, group_of)
-        queue = pending.add_queue(name, node)
         _adopt(state, cq)
-        place_all(state, _members_of(state, name))
+        _move_members(state, name)
     else:
         raced = cq.spec.concurrent_admission_policy is not None
         cq.spec, cq.groups, cq.group_of = spec, groups, group_of
-        queue = pending.queues[name]
-        _reconsider_tree(state, name)  # the one that it may leave
         if raced or spec.concurrent_admission_policy is not None:
-            place_all(state, _members_of(state, name))  # who is barred, or a parent, may be another one
+            _move_members(state, name)  # who is barred, or a parent, may be another one
     cq.terminating = terminating or manifest.metadata.deletion_timestamp is not None
-    pending.regroup(queue)
-    _classify(state, queue)
-    queue_status.refresh(state, name)
-    _reconsider_tree(state, name)
-
-
-def _classify(state: SchedulerState, queue: PendingQueue) -> None:
-    """Note what kind of queue it is (see `pending.Queue.special`)."""
-    cq = state.world.cluster_queues[queue.name]
-    strict = cq.spec.queueing_strategy == "StrictFIFO"
-    keeps_quota = any(
-        quota.lending_limit is not None
-        for node in (cq.node, *cq.node.path_to_root())
-        for quota in node.quotas.values()
-    )
-    keeps = not always_reclaims(cq.spec.preemption)
-    state.pending.set_kind(queue, strict=strict, special=strict or keeps_quota or keeps, keeps=keeps)
+    state.edit(name, Edit.QUOTA | Edit.TREE | Edit.STATUS)
 
 
 def _adopt(state: SchedulerState, cq: ClusterQueue) -> None:
@@ -113,16 +93,10 @@ def _adopt(state: SchedulerState, cq: ClusterQueue) -> None:
 
 
 def delete_cluster_queue(state: SchedulerState, _namespace: str, name: str) -> None:
-    world, pending = state.world, state.pending
-    if name not in world.cluster_queues:
-        return
-    members = _members_of(state, name)
-    _reconsider_tree(state, name)
-    del world.cluster_queues[name]
-    place_all(state, members)
-    pending.remove_queue(name)
-    world.tree.remove_cluster_queue(name)
-    queue_status.refresh(state, name)
+    if state.world.cluster_queues.pop(name, None) is not None:
+        state.world.tree.remove_cluster_queue(name)
+        _move_members(state, name)
+        state.edit(name, Edit.QUOTA | Edit.STATUS)
 
 
 def quotas_of(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
@@ -144,21 +118,15 @@ def _limit(resource: str, quantity: int | float | str | None) -> int | None:
     return None if quantity is None else resource_value(resource, quantity)
 
 
-def _members_of(state: SchedulerState, cluster_queue: str) -> list[Any]:
-    """Return the workloads whose local queue points to *cluster_queue*, in the order of their keys."""
-    return [
-        state.world.workloads[key]
-        for local in sorted(state.locals_of.get(cluster_queue, ()))
-        for key in sorted(state.members.get(local, ()))
-    ]
+def _move_members(state: SchedulerState, cluster_queue: str) -> None:
+    """Mark the workloads whose local queue points to *cluster_queue*, in the order of their keys."""
+    for local in sorted(state.locals_of.get(cluster_queue, ())):
+        _move_members_of_local(state, local)
 
 
-def _reconsider_tree(state: SchedulerState, cluster_queue: str) -> None:
-    """Quota has changed: verdicts in the whole tree are void."""
-    tree = state.pending.queues[cluster_queue].tree
-    assert tree is not None
-    for name in sorted(tree.members):
-        state.pending.reconsider(tree.members[name], state.config_seq)
+def _move_members_of_local(state: SchedulerState, local_queue: str) -> None:
+    workloads = state.world.workloads
+    state.moved += [(workloads[key], False) for key in sorted(state.members.get(local_queue, ()))]
 
 
 # Cohort
@@ -195,16 +163,13 @@ def _queues_below(state: SchedulerState, cohort: str) -> set[str]:
     if node is None:
         return set()
     root = node.root()
-    return {name for name, queue in state.pending.queues.items() if queue.node.root() is root}
+    return {name for name, cq in state.world.cluster_queues.items() if cq.node.root() is root}
 
 
 def _reshaped(state: SchedulerState, queues: set[str]) -> None:
     """A cohort has changed, possibly where it belongs: what its tree was, and is, is looked at again."""
     for name in sorted(queues):
-        queue = state.pending.queues[name]
-        state.pending.regroup(queue)
-        _classify(state, queue)
-        state.pending.reconsider(queue, state.config_seq)
+        state.edit(name, Edit.TREE | Edit.VERDICTS)
 
 
 # LocalQueue, Namespace
@@ -218,7 +183,8 @@ def apply_local_queue(state: SchedulerState, manifest: kueue.LocalQueue) -> None
         _unlink(state, key, before.cluster_queue)
     state.locals_of.setdefault(target, {})[key] = None
     state.world.local_queues[key] = LocalQueue(key, target, manifest.spec.stop_policy or "None")
-    _replace_members(state, key)
+    _move_members_of_local(state, key)
+    queue_status.refresh_local(state, key)
 
 
 def delete_local_queue(state: SchedulerState, namespace: str, name: str) -> None:
@@ -226,7 +192,8 @@ def delete_local_queue(state: SchedulerState, namespace: str, name: str) -> None
     before = state.world.local_queues.pop(key, None)
     if before is not None:
         _unlink(state, key, before.cluster_queue)
-    _replace_members(state, key)
+    _move_members_of_local(state, key)
+    queue_status.refresh_local(state, key)
 
 
 def _unlink(state: SchedulerState, key: str, cluster_queue: str) -> None:
@@ -234,11 +201,6 @@ def _unlink(state: SchedulerState, key: str, cluster_queue: str) -> None:
     linked.pop(key, None)
     if not linked:
         state.locals_of.pop(cluster_queue, None)
-
-
-def _replace_members(state: SchedulerState, key: str) -> None:
-    place_all(state, [state.world.workloads[w] for w in sorted(state.members.get(key, ()))])
-    queue_status.refresh_local(state, key)
 
 
 def apply_namespace(state: SchedulerState, manifest: Namespace) -> None:
@@ -258,8 +220,8 @@ def delete_namespace(state: SchedulerState, _namespace: str, name: str) -> None:
 def _reconsider_namespace(state: SchedulerState, namespace: str) -> None:
     for key in sorted(state.world.local_queues):
         local = state.world.local_queues[key]
-        if key.partition("/")[0] == namespace and local.cluster_queue in state.pending.queues:
-            state.pending.reconsider(state.pending.queues[local.cluster_queue], state.config_seq)
+        if key.partition("/")[0] == namespace and local.cluster_queue in state.world.cluster_queues:
+            state.edit(local.cluster_queue, Edit.VERDICTS)
 
 
 # ResourceFlavor, AdmissionCheck, Configuration
@@ -279,8 +241,7 @@ def _flavor_changed(state: SchedulerState, flavor: str) -> None:
     for name in sorted(state.world.cluster_queues):
         cq = state.world.cluster_queues[name]
         if any(flavor in group.flavors for group in cq.groups):
-            queue_status.refresh(state, name)
-            state.pending.reconsider(state.pending.queues[name], state.config_seq)
+            state.edit(name, Edit.STATUS | Edit.VERDICTS)
 
 
 def apply_check(state: SchedulerState, manifest: kueue.AdmissionCheck) -> None:
@@ -302,7 +263,7 @@ def check_changed(state: SchedulerState, check: str) -> None:
     """The check has come, gone, or changed whether it is active."""
     for name in sorted(state.world.cluster_queues):
         if check in queue_status.check_names(state.world.cluster_queues[name].spec):
-            queue_status.refresh(state, name)
+            state.edit(name, Edit.STATUS)
 
 
 def apply_configuration(state: SchedulerState, manifest: kueue.Configuration) -> None:
@@ -321,9 +282,9 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
         workload = world.workloads[key]
         if workload.reclaimable and gives_back(spec) != gives_back(before):
             recharge(world, workload)
-        place(state, workload, changed=True)
-    for name in sorted(state.pending.queues):
-        state.pending.reconsider(state.pending.queues[name], state.config_seq)
+        state.moved.append((workload, True))
+    for name in sorted(world.cluster_queues):
+        state.edit(name, Edit.VERDICTS)
 
 
 _APPLY: dict[str, Callable[[SchedulerState, Any], None]] = {

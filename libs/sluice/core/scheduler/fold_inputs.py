@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sluice.core.lifecycle.due import look_at_object
+from sluice.core.lifecycle.due import concerned
 from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import scaled
 from sluice.core.workload.variant_events import updated_as_workload
@@ -32,20 +32,19 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import PreemptionGateClosed, PreemptionGateOpened, VariantUpdated
 
-from . import fold_preemption_history
 from .fold_config import check_changed, fold_object
-from .fold_pending_preemptions import fold_allowed, refresh_all
-from .marks import Mark, stands
+from .fold_pending_preemptions import fold_allowed
+from .marks import Edit, Mark, stands
 from .state import Handler, SchedulerState, join_members, leave_members
 
 
-def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, at: Micros) -> None:
+def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: int, _at: Micros) -> None:
     state.config_seq = seq
     fold_object(state, event)
-    fold_preemption_history.all_changed(state, seq)
-    if state.world.claims:
-        refresh_all(state, seq)
-    look_at_object(state.world, state.lifecycle, event, seq, at)
+    _forget_preemptions(state)
+    for claimants in state.world.claims.by_queue.values():
+        state.touched += [(claimant, Mark.CLAIMS, seq) for claimant in claimants.values()]
+    state.touched += [(each, Mark.DUE, seq) for each in concerned(state.world, state.lifecycle, event)]
 
 
 def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:
@@ -54,7 +53,15 @@ def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq
         check.active = event.active
         state.config_seq = seq
         check_changed(state, event.check)
-        fold_preemption_history.all_changed(state, seq)
+        _forget_preemptions(state)
+
+
+def _forget_preemptions(state: SchedulerState) -> None:
+    circles = state.world.circles
+    circles.clear()
+    for name in circles.refused:
+        state.edit(name, Edit.REFUSED)
+    circles.refused.clear()
 
 
 def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micros) -> None:

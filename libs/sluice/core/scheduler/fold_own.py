@@ -77,7 +77,7 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
         queue = state.pending.queues[event.cluster_queue]
         state.pending.taken(queue, workload.rank, workload.usage, event.cause)
     if event.preemptions_pending:
-        claim(state, workload, event)
+        claim(state, workload, event)  # is looked at first, before what is charged to others
     elif (preemptor := workload.record.parent or workload.key) in world.circles.trying:
         world.circles.served(preemptor)
     state.pending.touch(state.pending.queues[event.cluster_queue])

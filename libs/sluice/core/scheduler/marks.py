@@ -1,4 +1,8 @@
-"""What the fold of one event has touched: whoever folds marks it, and `settle` looks at it once."""
+"""What the fold of one event has touched: whoever folds marks it, and `settle` looks at it once.
+
+Of workloads what has happened to them (`Mark`), of cluster queues what an object of configuration has edited
+(`Edit`).
+"""
 
 from typing import Final
 
@@ -46,6 +50,8 @@ class Mark:
     """Its pending preemptions, if any, may be allowed now, or not any more."""
     INPUT: Final = 1 << 16
     """An input has changed what it holds, or may hold."""
+    CHOSEN: Final = 1 << 17
+    """Who is to go for what it has reserved was chosen, for the first time or anew."""
 
     # What happens, as folds mark it.
 
@@ -59,6 +65,24 @@ class Mark:
     """By its successor, which has its quota."""
 
 
+class Edit:
+    """What has changed of a cluster queue by an edit of configuration: bits, to be joined.
+
+    Folds join them in `state.edited`, and append to `state.moved` the workloads that may belong elsewhere.
+    """
+
+    QUOTA: Final = 1 << 0
+    """It has come, is gone, or has other quota: the verdicts in its tree are void, before and after."""
+    TREE: Final = 1 << 1
+    """It may belong to another tree, or be judged in another way there."""
+    STATUS: Final = 1 << 2
+    """It may be active now, or not any more."""
+    VERDICTS: Final = 1 << 3
+    """The verdicts on its workloads are void."""
+    REFUSED: Final = 1 << 4
+    """Those of its workloads that were refused a preemption may ask again."""
+
+
 def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool]:
     """Return what siblings depend on: see `variants.standing`, `backs_off` and `yields`."""
     return (
@@ -70,4 +94,4 @@ def stands(workload: Workload) -> tuple[bool, bool, bool, bool, bool]:
     )
 
 
-__all__ = ["Mark", "stands"]
+__all__ = ["Edit", "Mark", "stands"]

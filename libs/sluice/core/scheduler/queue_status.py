@@ -11,6 +11,7 @@ from sluice.core.world.model import ClusterQueue, LocalQueue, World
 from sluice.events.base import Event
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
 
+from .marks import Edit
 from .state import SchedulerState, Status
 
 
@@ -93,7 +94,7 @@ def changes(state: SchedulerState) -> Iterator[Event]:
 def fold_status(state: SchedulerState, event: ClusterQueueStatusChanged) -> None:
     if event.cluster_queue in state.world.cluster_queues:
         state.statuses[event.cluster_queue] = (event.active, event.reason, event.message)
-        refresh(state, event.cluster_queue)
+        state.edit(event.cluster_queue, Edit.STATUS)
 
 
 def fold_local_status(state: SchedulerState, event: LocalQueueStatusChanged) -> None:

@@ -1,7 +1,8 @@
 """What follows from what an event has touched: once for each event, in one order.
 
 Folds write fields of records and mark them (`marks`). What a mark brings with it stands here, and nowhere
-else, in the order in which one thing rests on another:
+else, in the order in which one thing rests on another. What was edited of queues comes first
+(`settle_config`), then
 
 1. charges: a reservation ends, or is charged anew with those beside it; who could use what is free is woken
 2. lists: who waits for its pods; what is no workload any more is on none
@@ -27,21 +28,25 @@ from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import successor
 from sluice.events.base import Micros
 
-from . import fold_preemption_history
-from .fold_pending_preemptions import quota_freed, refresh_due, unclaim, victim_gone
+from . import settle_preemption_history
+from .fold_pending_preemptions import unclaim
 from .marks import Mark
 from .placement import place, place_all
+from .settle_config import settle_config
+from .settle_pending_preemptions import chosen, quota_freed, refresh_due, victim_gone
 from .state import SchedulerState, leave_members
 
 _OWN_CHARGE: Final = Mark.RELEASED | Mark.RESIZED | Mark.FREED | Mark.LOWERED
 _SHARED_CHARGE: Final = Mark.RESERVED | Mark.SHARES
 _PLACE: Final = Mark.QUEUES | Mark.ASKS
 _FAMILY: Final = Mark.GONE | Mark.VARIANTS | Mark.TURN | Mark.STANDS
-_SELDOM: Final = Mark.CLAIMS | Mark.INPUT
+_SELDOM: Final = Mark.CHOSEN | Mark.CLAIMS | Mark.INPUT
 
 
 def settle(state: SchedulerState, at: Micros) -> None:
     """Look at whatever the event of time *at* has touched, in the order in which it was marked."""
+    if state.edited or state.moved:
+        settle_config(state)
     world, touched = state.world, state.touched
     for workload, what, cause in touched:  # variants of what is gone are added to the end
         had_quota = workload.assignment is not None
@@ -60,6 +65,8 @@ def settle(state: SchedulerState, at: Micros) -> None:
         if what & Mark.SLICE and world.replacements:
             _move_successor(state, workload, cause, at)
         if what & _SELDOM:
+            if what & Mark.CHOSEN and workload.preemptions:
+                chosen(state, workload, cause)
             if what & Mark.CLAIMS and workload.preemptions:
                 refresh_due(state, workload, cause)
             if what & Mark.INPUT:
@@ -111,7 +118,7 @@ def _wake(state: SchedulerState, workload: Workload, cause: int, flavors: Iterab
         if workload.assignment is None:
             victim_gone(state, workload.key, cause)
         if queue is not None and queue.tree is not None:
-            quota_freed(state, queue.tree.members, cause)
+            quota_freed(state, queue.tree, cause)
 
 
 def _flavors(state: SchedulerState, workload: Workload) -> Iterable[str]:
@@ -210,9 +217,9 @@ def _move_successor(state: SchedulerState, workload: Workload, cause: int, at: M
 
 def _forget_preemptions(state: SchedulerState, workload: Workload, cause: int, held: bool) -> None:
     if held:
-        fold_preemption_history.changed(state, workload, cause)
+        settle_preemption_history.changed(state, workload, cause)
     elif workload.record.parent is None:
-        fold_preemption_history.gone(state, workload.key, cause)
+        settle_preemption_history.gone(state, workload.key, cause)
 
 
 __all__ = ["settle"]

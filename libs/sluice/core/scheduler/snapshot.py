@@ -23,6 +23,7 @@ from sluice.events.slices import WorkloadRecord
 
 from . import fold_config, queue_status
 from .placement import put_back
+from .settle_config import settle_config
 from .state import SchedulerState, Status, new_state
 
 
@@ -267,6 +268,7 @@ def _thaw(data: _State) -> SchedulerState:
         fold_config.apply_cohort(state, fold_config.cohort_manifest(name, spec))
     for part in data.cluster_queues:
         fold_config.apply_cluster_queue(state, part.manifest, terminating=part.terminating)
+    settle_config(state)
     for key, target, policy in data.local_queues:
         world.local_queues[key] = LocalQueue(key, target, policy)
         state.locals_of.setdefault(target, {})[key] = None

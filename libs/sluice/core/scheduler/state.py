@@ -51,6 +51,15 @@ class SchedulerState:
     """The latest time seen."""
     touched: list[tuple[Workload, int, int]] = field(default_factory=list)
     """Marks of the event that is being folded (`marks`), with the cause of what follows; empty after it."""
+    edited: dict[str, int] = field(default_factory=dict)
+    """Cluster queues that this event has edited (`marks.Edit`); empty after it, likewise."""
+    moved: list[tuple[Workload, bool]] = field(default_factory=list)
+    """Workloads that may belong elsewhere now, for what it has edited; whether what they ask for, or their
+    rank, may be another one, too; empty after it, likewise."""
+
+    def edit(self, cluster_queue: str, what: int) -> None:
+        """Mark a cluster queue, see `marks.Edit`."""
+        self.edited[cluster_queue] = self.edited.get(cluster_queue, 0) | what
 
 
 Handler = Callable[[SchedulerState, Any, int, Micros], None]

@@ -1,4 +1,6 @@
-"""Fold of what ends the memory of past preemptions: inputs that change what a queue holds (see `circles`)."""
+"""What ends the memory of past preemptions: inputs that change what a queue holds (see `circles`)."""
+
+from collections.abc import Iterable
 
 from sluice.core.world.workload import Workload
 from sluice.events.base import WorkloadKey
@@ -16,7 +18,7 @@ def changed(state: SchedulerState, workload: Workload, cause: int) -> None:
         concerned = circles and circles.concern(key, queue)
         circles.changed(queue, key)
         if concerned:
-            _wake(state, cause)
+            _ask_again(state, cause)
 
 
 def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
@@ -27,26 +29,24 @@ def gone(state: SchedulerState, key: WorkloadKey, cause: int) -> None:
     concerned = circles.refused and circles.concern(key)
     circles.forget(key)
     if concerned:
-        _wake(state, cause)
+        _ask_again(state, cause)
 
 
-def all_changed(state: SchedulerState, cause: int) -> None:
-    """The configuration has changed."""
-    state.world.circles.clear()
-    _wake(state, cause)
+def _ask_again(state: SchedulerState, cause: int) -> None:
+    ask_again(state, state.world.circles.refused, cause)
+    state.world.circles.refused.clear()
 
 
-def _wake(state: SchedulerState, cause: int) -> None:
-    """Let those that were refused a preemption ask again."""
-    circles, pending = state.world.circles, state.pending
-    for name in circles.refused:
+def ask_again(state: SchedulerState, queues: Iterable[str], cause: int) -> None:
+    """Let those of *queues* that were refused a preemption ask again."""
+    pending = state.pending
+    for name in queues:
         queue = pending.queues.get(name)
         refused = [peers for peers in queue.classes.values() if peers.circling] if queue is not None else []
         for peers in refused:
             peers.circling = False
         if queue is not None and refused:
             pending.wake(queue, cause)
-    circles.refused.clear()
 
 
-__all__ = ["all_changed", "changed", "gone"]
+__all__ = ["ask_again", "changed", "gone"]

@@ -1,0 +1,81 @@
+"""What follows from an edit of configuration, before all else that the event has touched, in one order:
+
+1. verdicts, in the trees that queues may leave
+2. where workloads queue
+3. queues: their tree and their kind, their status, verdicts where they are now
+4. who was refused a preemption, for what is remembered of past ones
+"""
+
+from collections.abc import Iterable
+
+from sluice.core.cycle.kept_quota import always_reclaims
+from sluice.core.queueing.pending_queue import PendingQueue
+
+from . import queue_status, settle_preemption_history
+from .marks import Edit
+from .placement import place, place_all
+from .state import SchedulerState
+
+
+def settle_config(state: SchedulerState) -> None:
+    """Look at the cluster queues and workloads that an edit has touched."""
+    world, pending, edited = state.world, state.pending, state.edited
+    of_quota = [name for name, what in edited.items() if what & Edit.QUOTA]
+    _void_trees(state, of_quota)
+    for name in of_quota:
+        if name in world.cluster_queues and name not in pending.queues:
+            pending.add_queue(name, world.cluster_queues[name].node)
+    for workload, asks in state.moved:
+        if asks:
+            place(state, workload, changed=True)
+        else:
+            place_all(state, (workload,))
+    for name, what in edited.items():
+        if name in world.cluster_queues:
+            _settle_queue(state, pending.queues[name], what)
+        elif name in pending.queues:
+            pending.remove_queue(name)
+            queue_status.refresh(state, name)
+    settle_preemption_history.ask_again(
+        state, [name for name, what in edited.items() if what & Edit.REFUSED], state.config_seq
+    )
+    edited.clear()
+    state.moved.clear()
+
+
+def _settle_queue(state: SchedulerState, queue: PendingQueue, what: int) -> None:
+    if what & Edit.TREE:
+        state.pending.regroup(queue)
+        _classify(state, queue)
+    if what & Edit.STATUS:
+        queue_status.refresh(state, queue.name)
+    if what & Edit.QUOTA:
+        _void_trees(state, (queue.name,))
+    elif what & Edit.VERDICTS:
+        state.pending.reconsider(queue, state.config_seq)
+
+
+def _void_trees(state: SchedulerState, names: Iterable[str]) -> None:
+    """Quota has changed: verdicts in the whole tree are void (SC2)."""
+    pending = state.pending
+    for name in names:
+        queue = pending.queues.get(name)
+        tree = queue.tree if queue is not None else None
+        for member in sorted(tree.members) if tree is not None else ():
+            pending.reconsider(pending.queues[member], state.config_seq)
+
+
+def _classify(state: SchedulerState, queue: PendingQueue) -> None:
+    """Note what kind of queue it is (see `PendingQueue.special`)."""
+    cq = state.world.cluster_queues[queue.name]
+    strict = cq.spec.queueing_strategy == "StrictFIFO"
+    keeps_quota = any(
+        quota.lending_limit is not None
+        for node in (cq.node, *cq.node.path_to_root())
+        for quota in node.quotas.values()
+    )
+    keeps = not always_reclaims(cq.spec.preemption)
+    state.pending.set_kind(queue, strict=strict, special=strict or keeps_quota or keeps, keeps=keeps)
+
+
+__all__ = ["settle_config"]

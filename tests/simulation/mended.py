@@ -344,7 +344,7 @@ MENDED: tuple[Mutant, ...] = (
             # Of families only one takes part in a cycle, whose plans can go round for others hardly ever.
             (
                 "libs/sluice/core/cycle/admission.py",
-                "            self._note(victim, _Part.LEAVES)\n",
+                "            self._note(victim, Part.LEAVES)\n",
                 "",
             ),
         ),

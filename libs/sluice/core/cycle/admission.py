@@ -1,7 +1,6 @@
 """What becomes of one entry of a cycle, given what the entries before it got (SC1, phase 4)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import IntEnum
 
 from sluice.api.features import enabled
 from sluice.core.flavors.assignment import Mode, pending_flavors
@@ -22,21 +21,9 @@ from sluice.core.world.variants import MAY_PREEMPT, Standing, is_gated, siblings
 from sluice.core.world.workload import Workload
 from sluice.events.base import PodSetAssignment, WorkloadKey
 
-from .entry import Entry, Outcome
+from .entry import Entry, Outcome, Part
 from .kept_quota import KeptQuota
 from .nomination import propose
-
-
-class _Part(IntEnum):
-    """What a family had of a cycle so far: the most that has become of one of its variants."""
-
-    BLOCKED = 1
-    """It was found to be blocked on its gates; whether it goes first is known when that is told (CA11)."""
-    LEAVES = 2
-    """It is to go: what its siblings may do, and are charged for, follows from it."""
-    GETS = 3
-    """It has got something, as above; and what they share stays with it when they go (CA10). How much that
-    is, is charged when it is recorded."""
 
 
 class Admission:
@@ -73,7 +60,7 @@ class Admission:
         """Victims of entries of this cycle."""
         self._changed = False
         """An entry of this cycle has got something, or waits for it."""
-        self._families: dict[WorkloadKey, _Part] = {}
+        self._families: dict[WorkloadKey, Part] = {}
         """By their parents; those that had a part in this cycle."""
         self.trial = Trial(world)
         self.kept = KeptQuota(self.trial)
@@ -162,7 +149,7 @@ class Admission:
         """Decide on *entry* against the tree as the entries before it have left it."""
         parent = entry.workload.record.parent
         if parent is not None and (part := self._families.get(parent)) is not None:
-            if part is _Part.BLOCKED:
+            if part is Part.BLOCKED:
                 entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
             else:
                 self._skip(entry, texts.NO_LONGER_FITS)
@@ -207,7 +194,7 @@ class Admission:
             self._skip(entry, texts.OVERLAPS)
             return
         self._changed = True
-        self._note(entry.workload, _Part.GETS)
+        self._note(entry.workload, Part.GETS)
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
@@ -317,7 +304,7 @@ class Admission:
             self.promises = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
-            self._note(victim, _Part.LEAVES)
+            self._note(victim, Part.LEAVES)
             if victim.preemptions:
                 self.promises.drop((victim,))
         self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
@@ -325,9 +312,9 @@ class Admission:
     def _block(self, entry: Entry) -> None:
         entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
         if not entry.workload.blocked_on_gates:
-            self._note(entry.workload, _Part.BLOCKED)
+            self._note(entry.workload, Part.BLOCKED)
 
-    def _note(self, workload: Workload, part: _Part) -> None:
+    def _note(self, workload: Workload, part: Part) -> None:
         parent = workload.record.parent
         if parent is not None and part > self._families.get(parent, 0):
             self._families[parent] = part
@@ -349,7 +336,7 @@ class Admission:
         """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?"""
         families = self._families
         parents = (victim.record.parent for victim in victims)
-        return any(parent is not None and families.get(parent) is _Part.GETS for parent in parents)
+        return any(parent is not None and families.get(parent) is Part.GETS for parent in parents)
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:

@@ -1,7 +1,7 @@
 """One workload in one scheduling cycle: what it would get, and what became of it."""
 
 from collections.abc import Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final
 
 from sluice.api.features import enabled
@@ -164,6 +164,18 @@ class Entry:
         self.barred = True
 
 
+class Part(IntEnum):
+    """What a family had of a cycle so far: the most that has become of one of its variants."""
+
+    BLOCKED = 1
+    """It was found to be blocked on its gates; whether it goes first is known when that is told (CA11)."""
+    LEAVES = 2
+    """It is to go: what its siblings may do, and are charged for, follows from it."""
+    GETS = 3
+    """It has got something, as above; and what they share stays with it when they go (CA10). How much that
+    is, is charged when it is recorded."""
+
+
 Order = tuple[int | str, ...]
 
 
@@ -197,4 +209,4 @@ class Ordering:
         return (time, workload.uid)
 
 
-__all__ = ["Entry", "Order", "Ordering", "Outcome"]
+__all__ = ["Entry", "Order", "Ordering", "Outcome", "Part"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sluice.core.settle import settle
+from sluice.core.decision_loop import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import State

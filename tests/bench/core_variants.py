@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.settle import settle
+from sluice.core.decision_loop import settle
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.runtime.gc_tuning import tune

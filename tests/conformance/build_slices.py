@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluice.api.labels import ELASTIC_JOB
-from sluice.core.settle import settle
+from sluice.core.decision_loop import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.state import Job
 from sluice.core.views.records import JobView, LocalQueueView, WorkloadView

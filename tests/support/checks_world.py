@@ -15,7 +15,7 @@ from sluice.api.defaults import default
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.requests import requests
 from sluice.core.checks.state import State
-from sluice.core.settle import settle
+from sluice.core.decision_loop import settle
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from sluice.core.decision_loop import step
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
-from sluice.core.settle import step
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.views import View

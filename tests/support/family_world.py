@@ -12,9 +12,9 @@ import msgspec
 
 from sluice.api.decode import decode_object
 from sluice.api.defaults import default
+from sluice.core.decision_loop import settle
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
-from sluice.core.settle import settle
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import Phase

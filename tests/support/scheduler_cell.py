@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from sluice.core.decision_loop import settle, step
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.settle import settle, step
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from sluice.core.decision_loop import settle
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.settle import settle
 from sluice.core.world.pending_preemptions import AFTER_CHECK, ANYTIME
 from sluice.events.base import Event, Micros, PodSet
 from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, PreemptionsAllowed

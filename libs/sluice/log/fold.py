@@ -7,7 +7,7 @@ how many of them came before it.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sluice.core.settle import step as decide_step
+from sluice.core.decision_loop import step as decide_step
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit
 from sluice.events.commit import Step

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluice.core.settle import settle
+from sluice.core.decision_loop import settle
 from sluice.core.variants.decide import family_deadline
 from sluice.core.variants.decider import VariantController
 from sluice.events.base import Event

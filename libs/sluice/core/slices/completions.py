@@ -10,7 +10,7 @@ until they say what has ended.
 
 from collections.abc import Mapping, Sequence
 
-from sluice.core.workload.charges import counts
+from sluice.core.workload.charges import counts, grows
 from sluice.events.base import Event, JobKey, PodSet
 from sluice.events.slices import (
     CompletionsUpdated,
@@ -85,10 +85,9 @@ def resized_pending(
     """Return the change of the pending slice to *pod_sets*, with how many of these can never run."""
     assert job.pending is not None
     said = asking(job, change.cause, pod_sets, remaining)
-    before, now = counts(job.pending.pod_sets), counts(pod_sets)
     # In this order it is charged for no more than before in between.
-    grows = any(now.get(name, n) > n for name, n in before.items())
-    return (*said, change) if grows else (change, *said)
+    grown = grows(counts(job.pending.pod_sets), counts(pod_sets))
+    return (*said, change) if grown else (change, *said)
 
 
 def asking(

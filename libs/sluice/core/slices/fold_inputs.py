@@ -5,7 +5,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE
 from sluice.core.workload.additions import Additions, answered, asked
-from sluice.core.workload.charges import counts, scaled
+from sluice.core.workload.charges import counts, grows, scaled
 from sluice.events.base import Event, Micros
 from sluice.events.checks import ChecksRejected, ChecksRequested, CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -26,7 +26,7 @@ from .fold_effects import Handler, begin_sizes, prune, prune_all, succeed
 from .intake import inbound as read_job_message
 from .intake import presence as read_presence
 from .limits import limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
-from .resize import granted, grows, low_since, was_refused
+from .resize import granted, low_since, was_refused
 from .state import Job, Phase, State, Todo
 
 

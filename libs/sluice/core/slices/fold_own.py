@@ -5,7 +5,7 @@ from heapq import heappush
 import msgspec
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.workload.charges import counts
+from sluice.core.workload.charges import counts, grows
 from sluice.events.base import Event, Micros
 from sluice.events.slices import (
     CompletionsUpdated,
@@ -39,7 +39,7 @@ from .fold_effects import (
 )
 from .lazy_manifest import in_force, note_before_end
 from .limits import look_at_limits, note_adjusted
-from .resize import grows, note_size
+from .resize import note_size
 from .responses import DELETED, REPLACED, SLICE_REPLACED
 from .state import Finished, Job, Phase, State, Stop, Todo
 

@@ -18,7 +18,7 @@ import msgspec
 from sluice.api import labels
 from sluice.api.errors import FieldError, invalid
 from sluice.api.features import enabled
-from sluice.core.workload.charges import asks_for_more, counts
+from sluice.core.workload.charges import asks_for_more, counts, grows
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import (
     ReclaimablePodsUpdated,
@@ -37,7 +37,6 @@ __all__ = [
     "GATE",
     "granted",
     "grow",
-    "grows",
     "is_elastic",
     "low_since",
     "note_size",
@@ -99,10 +98,6 @@ def taken_back(state: State, job: Job) -> bool:
 def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
     """Tell whether some pod set has fewer pods and none has more (WS3)."""
     return any(new.get(name, n) < n for name, n in old.items()) and not grows(old, new)
-
-
-def grows(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
-    return any(new.get(name, n) > n for name, n in old.items())
 
 
 def same_but_for_size(old: Sequence[PodSet], new: Sequence[PodSet]) -> bool:

@@ -79,6 +79,11 @@ def counts(pod_sets: Iterable[PodSet]) -> dict[str, int]:
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
+def grows(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+    """Tell whether some pod set has more pods than before."""
+    return any(new.get(name, n) > n for name, n in old.items())
+
+
 def asks_for_more(pod_sets: Iterable[PodSet], than: Iterable[PodSet]) -> bool:
     """Tell whether a slice has pods that the one which it is to replace has not (WS3)."""
     had = {pods.name: pods for pods in than}
@@ -119,6 +124,7 @@ __all__ = [
     "counts",
     "given_back",
     "gives_back",
+    "grows",
     "left",
     "scaled",
     "shrunk",

@@ -8,9 +8,9 @@ from sluice.api.features import enabled
 from sluice.api.labels import ELASTIC_JOB, WORKLOAD_SLICE_NAME
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import made
-from sluice.core.slices.resize import GATE, grows, same_but_for_size
+from sluice.core.slices.resize import GATE, same_but_for_size
 from sluice.core.workload.admission_checks import checks_for
-from sluice.core.workload.charges import counts
+from sluice.core.workload.charges import counts, grows
 from sluice.core.world.model import World
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event

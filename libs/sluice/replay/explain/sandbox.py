@@ -8,9 +8,9 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import format_value, resource_value
+from sluice.core.decision_loop import MOST_STEPS, step
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.settle import MOST_STEPS, step
 from sluice.core.world.model import ClusterQueue
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied

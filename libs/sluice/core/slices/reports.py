@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sluice.api.errors import invalid
+from sluice.api.errors import forbidden, invalid
 from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
@@ -53,6 +53,10 @@ def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, a
         return _finished(state, job, inbound, data)
     if job.phase is Phase.PENDING or data.attempt not in (None, job.attempt):
         return ignored(inbound, STALE)
+    if job.executor and not isinstance(data, JobPodsReclaimable) and data.executor not in ("", job.executor):
+        # An attempt is whose claim is the first in the log, until it is over; see decisions/0021.
+        taken = f'attempt {job.attempt} was taken by "{job.executor}", not by "{data.executor}"'
+        return rejected(inbound, (forbidden("executor", taken),))
     match data:
         case JobPodsReady():
             return _pods_ready(job, inbound, data)
@@ -66,7 +70,7 @@ def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, a
 
 def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
     events: list[Event] = []
-    if data.executor and data.executor != job.executor:
+    if data.executor and not job.executor:
         events.append(JobClaimed(cause=inbound.seq, job=job.key, attempt=job.attempt, executor=data.executor))
     if data.ready != job.pods_ready and job.phase is Phase.RUNNING:
         events.append(WorkloadPodsReady(cause=inbound.seq, workload=job.record.key, ready=data.ready))

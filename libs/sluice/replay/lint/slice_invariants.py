@@ -22,6 +22,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import (
     CompletionsUpdated,
+    JobClaimed,
     JobResumed,
     JobSuspended,
     ReclaimablePodsUpdated,
@@ -75,6 +76,35 @@ class GrowthObserver(Observer):
 
     def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> Iterable[str]:
         self.withdrawn.pop(event.workload, None)
+        return ()
+
+
+class ClaimObserver(Observer):
+    """An attempt is whose claim is the first in the log: no other executor takes it over."""
+
+    name = "first-claim"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.owners: dict[JobKey, tuple[int, str]] = {}
+        """Job -> an attempt, and who has taken it."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {JobClaimed: self._claimed, JobResumed: self._began, WorkloadFinished: self._finished}
+
+    def _claimed(self, _: State, event: JobClaimed) -> Iterator[str]:
+        attempt, owner = self.owners.setdefault(event.job, (event.attempt, event.executor))
+        if attempt == event.attempt and owner != event.executor:
+            yield f"attempt {attempt} of {event.job} was taken by {owner}, and then by {event.executor}"
+
+    def _began(self, _: State, event: JobResumed) -> Iterable[str]:
+        self.owners.pop(event.job, None)
+        return ()
+
+    def _finished(self, state: State, event: WorkloadFinished) -> Iterable[str]:
+        job = state.finished_workloads.get(event.workload)
+        if job is not None:
+            self.owners.pop(job, None)
         return ()
 
 
@@ -269,6 +299,7 @@ class AskedAgainObserver(Observer):
 
 
 SLICE_OBSERVERS: tuple[type[Observer], ...] = (
+    ClaimObserver,
     GrowthObserver,
     EndedPodsObserver,
     UselessGrowthObserver,

@@ -9,7 +9,14 @@ from sluice.events.base import Event, JobKey
 from sluice.events.codec import encode_message
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted
-from sluice.events.slices import InputsIgnored, JobResumed, JobSuspended, WorkloadFinished, WorkloadStopped
+from sluice.events.slices import (
+    InputsIgnored,
+    JobResumed,
+    JobSuspended,
+    Rejected,
+    WorkloadFinished,
+    WorkloadStopped,
+)
 from tests.support.slices_world import START, World, created, manifest, names
 
 
@@ -181,6 +188,50 @@ def test_lost_agent_ends_its_attempts(world: World) -> None:
     entry = world.dispatch("c")
     assert entry is not None
     assert entry.state == "Running"
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("JobPodsReady", {"ready": False}),
+        ("JobPodsReady", {"ready": True}),
+        ("JobStopped", {}),
+        ("JobFinished", {}),
+    ],
+)
+def test_an_attempt_is_whose_claim_is_the_first_in_the_log(
+    world: World, kind: str, said: dict[str, Any], together: bool, stopping: bool
+) -> None:
+    """What another executor says of it, condition or none, is refused and told; its owner's loss ends it."""
+    running(world)
+    other = {"attempt": 1, "executor": "c", **said}
+    world.receive("job.default.a", "JobPodsReady", {"attempt": 1, "executor": "b", "ready": False})
+    if stopping:
+        world.evict()
+    elif not together:
+        world.settle()
+    (refused,) = [each for each in world.job(kind, other) if isinstance(each, Rejected)]
+    assert [error.field for error in refused.errors] == ["executor"]
+    assert 'taken by "b"' in refused.errors[0].detail
+    assert world.state_of().executor == "b"
+    assert names(world.presence("Lost", "c"))[:1] != ["WorkloadStopped"]
+    assert names(world.presence("Lost", "b")) == ["WorkloadStopped", "ExecutorLost"]
+    world.release()
+    assert names(world.admit()) == ["JobResumed"]
+    taken_over = {**other, "attempt": 2}
+    assert "Rejected" not in names(world.job(kind, taken_over))
+
+
+def test_who_gives_no_name_speaks_for_the_owner(world: World) -> None:
+    """As tools and simple executors do; and whoever runs jobs by itself knows of no attempts."""
+    running(world)
+    running(world, "b")
+    for name in ("a", "b"):
+        world.job("JobPodsReady", {"attempt": 1, "executor": "x"}, name)
+    assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadStopped"]
+    assert names(world.job("JobFinished", {"executor": "y"}, "b")) == ["WorkloadFinished"]
 
 
 @pytest.mark.parametrize("together", [True, False])

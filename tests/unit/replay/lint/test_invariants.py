@@ -24,6 +24,7 @@ from sluice.events.scheduler import (
 )
 from sluice.events.slices import (
     CompletionsUpdated,
+    JobClaimed,
     JobResumed,
     ReclaimablePodsUpdated,
     Rejected,
@@ -105,6 +106,28 @@ def begun_again() -> list[Entry]:
     world.scale("a", 4)
     world.settle()
     return world.entries()
+
+
+def claimed() -> list[Entry]:
+    """An executor has taken an attempt, another one the next; both have announced it twice."""
+    world = Cell()
+    world.apply("ResourceFlavor", "default", spec={})
+    world.queue("left", 8)
+    world.submit("a", "left", 1)
+    world.settle()
+    for attempt, executor in ((1, "x"), (2, "y")):
+        for _ in range(2):
+            world.message("a", "JobPodsReady", {"attempt": attempt, "executor": executor, "ready": False})
+            world.settle()
+        world.message("a", "JobStopped", {"attempt": attempt, "executor": executor})
+        world.settle()
+    return world.entries()
+
+
+def claimed_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+    """Another executor's claim takes the attempt over."""
+    seq, event = first(entries, JobClaimed)
+    return followed(entries, event, msgspec.structs.replace(event, executor="z")), seq
 
 
 def twice_the_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
@@ -534,6 +557,7 @@ BROKEN = [
     ("no-circles", families, turned_round),
     ("no-circles", families, over_and_over),
     ("two-slices", elastic, three_slices),
+    ("first-claim", claimed, claimed_twice),
     ("growth", elastic, no_growth),
     ("ended-pods", shrunk, given_back_twice),
     ("ended-pods", shrunk, given_back_once_more),

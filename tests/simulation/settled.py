@@ -53,7 +53,7 @@ def _states(cell: Cell) -> None:
     assert slices is not None
     for key, job in slices.state.jobs.items() if slices.state.limits_used else ():
         if correction(slices.state, job, 0) is not None:
-            cell.watchman.fail("limited", f"{key} waits, and is not what its limit ranges make of it")
+            cell.watchman.fail("limited", f"{key} is not what its limit ranges make of it, nor marked so")
     found = violations(scheduler.state)
     if found:
         cell.watchman.fail("state", found[0])

@@ -73,7 +73,10 @@ class WorkloadRecord(Value, frozen=True, kw_only=True):
     replaces: WorkloadKey | None = None
     """The workload slice that this one replaces."""
     misconfigured: str = ""
-    """Why its resources are inadmissible, by the limit ranges of its namespace; "" when they are not."""
+    """Why its resources are inadmissible, by the limit ranges of its namespace; "" when they are not.
+
+    While it has quota it keeps that, and this says what it is when it is nominated again.
+    """
 
     @property
     def key(self) -> WorkloadKey:

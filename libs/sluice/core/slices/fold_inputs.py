@@ -188,6 +188,7 @@ def _evicted(state: State, event: Evicted | ParentEvicted, seq: int, _at: Micros
     if job is None or job.record.key != event.workload:
         return
     job.evicting = True
+    look_at_limits(state, job, seq)
     if not job.admitted:
         # Without an admission nothing was started, and the quota is released without being asked for.
         return

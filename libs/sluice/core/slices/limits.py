@@ -4,6 +4,9 @@ A workload that has quota keeps what it was given; one that waits is what the li
 make of its manifest *now*: when it is made, when a limit range or runtime class changes, when it has lost its
 quota. `State.adjusting` lists those that are not, which the next decision corrects by a WorkloadUpdated.
 
+The scheduler may reserve quota anew in the very step in which a workload loses it. So what has quota and may
+not have it again as it is, is marked at once: its `misconfigured` has no effect until it is nominated again.
+
 A slice that waits to replace one that runs has pods like the ones that run, whatever the defaults are by now;
 but it is judged like any other.
 
@@ -11,6 +14,7 @@ Cells without limit ranges and runtime classes pass all this over (`State.limits
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -27,6 +31,9 @@ from .lazy_manifest import look_into
 from .responses import Events
 from .state import Job, Phase, State
 from .submission import Submission, encoded_resources
+
+TO_BE_ADJUSTED: Final = "resources are to be adjusted to the limit ranges and runtime classes of by now"
+"""Of a workload with quota: what it asks for is not what it would be given. Over as soon as it has none."""
 
 # Configuration
 
@@ -158,34 +165,49 @@ def look_at_limits(state: State, job: Job, seq: int) -> None:
 
 
 def adjusted(state: State, key: JobKey) -> Events:
-    """Return what makes the waiting workload of a job what limit ranges make of it."""
+    """Return what makes the workload of a job what limit ranges make of it, or marks what has quota."""
     found = correction(state, state.jobs[key], state.adjusting[key])
     return () if found is None else (found,)
 
 
 def correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
-    """Return what makes that of the job which waits what limit ranges make of it; None if it is."""
-    if job.pending is not None:
-        if job.pending_assignment:
-            return None
-        message = rules_of(state, job.pending.namespace).judge(_said(state, job)).message
-        if message == job.pending.misconfigured:
-            return None
-        return WorkloadUpdated(cause=cause, workload=job.pending.key, misconfigured=message)
-    if job.reserved or job.phase is not Phase.PENDING:
-        return None
+    """Return what the job's workloads lack of what limit ranges make of them, the waiting slice first."""
+    pending = job.pending
+    if pending is not None:
+        # Its pods are like those that run, whatever the defaults are by now.
+        message = rules_of(state, pending.namespace).judge(_said(state, job)).message
+        if message != pending.misconfigured:
+            return WorkloadUpdated(cause=cause, workload=pending.key, misconfigured=message)
     record = job.record
     judged = rules_of(state, record.namespace).judge(_said(state, job))
     had = tuple(record.pod_sets)
     pod_sets = with_requests(had, judged)
-    if pod_sets is had and judged.message == record.misconfigured:
+    message = judged.message
+    if pending is not None or job.reserved or job.phase is not Phase.PENDING:
+        if pod_sets is not had and _is_nominated_next(job):
+            message = message or TO_BE_ADJUSTED
+        pod_sets = had
+    if pod_sets is had and message == record.misconfigured:
         return None
     return WorkloadUpdated(
         cause=cause,
         workload=record.key,
         pod_sets=None if pod_sets is had else pod_sets,
-        misconfigured=None if judged.message == record.misconfigured else judged.message,
+        misconfigured=None if message == record.misconfigured else message,
     )
+
+
+def _is_nominated_next(job: Job) -> bool:
+    """Is the job's own workload nominated next only when it has lost its quota?
+
+    One that runs through a variant may move to another one with the pods that it has.
+    """
+    return job.evicting or not job.through_variant
+
+
+def of_growth(message: str) -> str:
+    """Return what the marking *message* of the slice that runs means for the one that is to replace it."""
+    return "" if message == TO_BE_ADJUSTED else message
 
 
 __all__ = [
@@ -196,6 +218,7 @@ __all__ = [
     "limits_deleted",
     "look_at_limits",
     "note_adjusted",
+    "of_growth",
     "rules_of",
     "runtime_class_applied",
     "within_limits",

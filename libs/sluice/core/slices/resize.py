@@ -28,6 +28,7 @@ from sluice.events.slices import (
 )
 
 from .completions import edited, made, not_needed, resized_pending
+from .limits import of_growth
 from .naming import workload_name
 from .records import next_uid, same, update
 from .responses import Events
@@ -163,7 +164,10 @@ def resize(
         events.append(update(old, kept, cause))
         events += _still_reclaimable(job, cause, counts(kept.pod_sets))
     if job.pending is not None:
-        base = job.pending if record is None else of_lineage(record, job.pending)
+        base = job.pending
+        if record is not None:
+            judged = job.pending.misconfigured  # what *record* says of that is about the slice that runs
+            base = msgspec.structs.replace(of_lineage(record, job.pending), misconfigured=judged)
         if grown and was_refused(job):
             base = msgspec.structs.replace(base, active=True)
         change = update(job.pending, msgspec.structs.replace(base, pod_sets=pod_sets), cause)
@@ -228,6 +232,7 @@ def next_slice(
         created_at=at,
         pod_sets=pod_sets,
         annotations=annotations,
+        misconfigured=of_growth(like.misconfigured),
         replaces=old.key,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sluice.core.slices.limits import TO_BE_ADJUSTED
 from sluice.events.base import PodSetAssignment
 from sluice.events.config import ObjectDeleted
 from sluice.events.scheduler import QuotaReserved
@@ -131,16 +132,41 @@ def test_what_has_quota_stays_as_it_is(world: Limited) -> None:
     world.job("JobSubmitted", bare())
     world.admit()
 
-    assert world.limit(defaultRequest={"cpu": 3}, max={"cpu": 1}) == []
-    assert world.says() == ({"cpu": 2000}, "")
+    (marked,) = world.limit(defaultRequest={"cpu": 3}, max={"cpu": 1})
+    assert isinstance(marked, WorkloadUpdated)
+    assert marked.changes.keys() == {"misconfigured"}
+    assert world.says() == ({"cpu": 2000}, OUT_OF_RANGE)
 
     world.evict()
     world.job("JobStopped", {"attempt": 1})
-    assert world.says() == ({"cpu": 2000}, "")
+    assert world.says() == ({"cpu": 2000}, OUT_OF_RANGE)
     (event,) = world.release()
     assert isinstance(event, WorkloadUpdated)
     assert event.cause == world.seq
     assert world.says() == ({"cpu": 3000}, OUT_OF_RANGE)
+
+
+def test_who_may_not_have_its_quota_again_says_so_while_it_has_it(world: Limited) -> None:
+    """The scheduler may reserve anew as soon as it is released, before anybody could tell it.
+
+    For as long as the mark holds, and not longer: out of range, within it with other amounts, as it is.
+    """
+    world.limit(defaultRequest={"cpu": 2})
+    world.job("JobSubmitted", bare())
+    world.admit()
+
+    world.limit(defaultRequest={"cpu": 2}, max={"cpu": 1})
+    assert world.says() == ({"cpu": 2000}, OUT_OF_RANGE)
+    world.limit(defaultRequest={"cpu": 1}, max={"cpu": 1})
+    assert world.says() == ({"cpu": 2000}, TO_BE_ADJUSTED)
+    world.limit(defaultRequest={"cpu": 2}, max={"cpu": 4})
+    assert world.says() == ({"cpu": 2000}, "")
+
+    world.limit(defaultRequest={"cpu": 1}, max={"cpu": 1})
+    world.evict()
+    world.job("JobStopped", {"attempt": 1})
+    world.release()
+    assert world.says() == ({"cpu": 1000}, "")
 
 
 def test_a_running_job_can_be_edited_although_the_defaults_are_others(world: Limited) -> None:
@@ -209,12 +235,12 @@ def test_growth_keeps_the_pods_of_the_job_and_is_judged(world: Limited) -> None:
     pending = world.state_of().pending
     assert pending is not None
     assert (pending.pod_sets[0].requests, pending.misconfigured) == ({"cpu": 2000}, OUT_OF_RANGE)
-    assert world.says() == ({"cpu": 2000}, "")
+    assert world.says() == ({"cpu": 2000}, OUT_OF_RANGE)  # it runs on, with what it has
 
 
 def test_a_finished_job_is_left_alone(world: Limited) -> None:
     world.submit()
     world.admit()
-    world.job("JobFinished", {"attempt": 1, "succeeded": True})
+    world.job("JobFinished", {"attempt": 1})
 
     assert world.limit(max={"cpu": "100m"}) == []

@@ -76,3 +76,12 @@ def test_a_resize_and_other_requests_are_told_apart(change: dict[str, object], t
     view.tell(WorkloadUpdated(cause=0, workload=W, **change))  # type: ignore[arg-type]
 
     assert said(view) == [("Normal", "UpdatedWorkload", text)]
+
+
+def test_what_runs_is_not_said_to_be_adjusted() -> None:
+    """How limit ranges judge it has no effect while it has quota; when it has lost that, it says why."""
+    view = cell(created(), reserved("w"), admitted("w"))
+    before = said(view)
+    view.tell(WorkloadUpdated(cause=0, workload=W, misconfigured="out of range"))
+
+    assert said(view) == before

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluice.core.workload.pending_reasons import MISCONFIGURED
-from sluice.events.scheduler import Admitted, WorkloadsParked
+from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadsParked
 from sluice.events.variants import VariantUpdated
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.unit.core.slices.test_limits import OUT_OF_RANGE
@@ -107,5 +107,66 @@ def test_defaults_change_what_waits_and_not_what_runs() -> None:
     queue = world.services["scheduler"].state.world.cluster_queues["main"]
     assert {w.record.pod_sets[0].requests["cpu"] for w in queue.workloads.values()} == {1000, 2000}
     assert queue.node.used(("od", "cpu")) == 3000
+    world.check()
+    world.verify()
+
+
+@pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
+@pytest.mark.parametrize("how", ["drained", "fails"])
+def test_who_is_out_of_range_does_not_start_again_when_it_has_lost_its_quota(
+    policy: dict[str, Any] | None, how: str
+) -> None:
+    """Although the quota that it loses is there for it at once, in the same step of the scheduler."""
+    queue = cluster_queue({"od": 2}, policy)
+    world = cell(queue)
+    world.submit("a", template=pods(2, 2))
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+
+    world.apply(limit_range(max={"cpu": 1}))
+    world.settle_all()
+    assert world.flavor_of("a") == "od"  # what has quota keeps it
+    if how == "drained":
+        world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain"))
+        world.settle()
+        world.apply(queue)
+        world.settle()
+        assert world.obey()
+    else:
+        world.report("a", "JobStopped")
+    before = len(world.events(QuotaReserved))
+    world.settle_all()
+
+    assert not world.flavor_of("a")
+    assert len(world.events(QuotaReserved)) == before
+    world.apply(limit_range(max={"cpu": 2}))
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    world.check()
+    world.verify()
+
+
+@pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
+def test_who_starts_again_is_charged_as_the_limit_ranges_are_by_then(policy: dict[str, Any] | None) -> None:
+    """Not for what it had: the first quota that it gets is for what it asks for now."""
+    queue = cluster_queue({"od": 2}, policy)
+    world = cell(queue)
+    world.apply(limit_range(defaultRequest={"cpu": 2}, default={"cpu": 2}))
+    bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+    world.submit("a", template=bare)
+    world.settle_all()
+
+    world.apply(limit_range(defaultRequest={"cpu": 1}, max={"cpu": 1}))
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
+    before = len(world.events(QuotaReserved))
+    world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain"))
+    world.settle()
+    world.apply(queue)
+    world.settle_all()
+
+    assert world.flavor_of("a") == "od"
+    given = [event.pod_sets[0].usage["cpu"] for event in world.events(QuotaReserved)[before:]]
+    assert given == [1000]
     world.check()
     world.verify()

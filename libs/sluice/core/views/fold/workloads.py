@@ -99,7 +99,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
     workload = state.workloads.get(event.workload)
     if workload is None:
         return
-    if event.active is None or workload.record.parent is None:
+    if (event.active is None or workload.record.parent is None) and not _only_marks(workload, event):
         # Of a variant, the event that says why it was switched is remembered.
         remember(workload, event, seq, at)
     changes = {name: value for name in _CHANGEABLE if (value := getattr(event, name)) is not None}
@@ -135,6 +135,11 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         workload.assignment = shrunk(workload.assignment, event.pod_sets)
         recharge(state, workload)
     enqueue(workload)
+
+
+def _only_marks(workload: WorkloadView, event: WorkloadUpdated) -> bool:
+    """Does it say nothing but how limit ranges judge what has quota? That means nothing until it has none."""
+    return workload.assignment is not None and event.changes.keys() == {"misconfigured"}
 
 
 def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:

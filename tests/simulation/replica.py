@@ -84,6 +84,8 @@ class Replica:
     seeks: bool = False
     """It has the lease and knows where the chain ends, but does not lead yet."""
     cursor: int = 0
+    folded: int = 0
+    """How many of the entries read it has folded: a stand-by does that when it is to lead."""
     skew: Micros = 0
     """How far its clock is off."""
     flight: Flight | None = None
@@ -104,6 +106,7 @@ class Replica:
 
     @property
     def state(self) -> Any:
+        self._catch_up()
         return self.machine.fold.state
 
     @property
@@ -163,6 +166,7 @@ class Replica:
             entries = self.service.entries
             while self.cursor < len(entries) and entries[self.cursor].seq <= snapshot.upto:
                 self.cursor += 1
+        self.folded = self.cursor
         self.machine.begin(fold)
 
     def crash(self) -> None:
@@ -171,18 +175,24 @@ class Replica:
         self.flight, self.unsent = None, []
 
     def take_in(self, most: int) -> int:
-        """Fold what comes next; return how many entries that were.
+        """Read what comes next; return how many entries that were.
 
         Raises:
             Fenced: another leads.
         """
         entries = self.entries[self.cursor : self.cursor + most]
         self.cursor += len(entries)
-        if not self.machine.leads:
-            self.machine.follow(entries)
-        elif self.machine.hear(entries):
-            self.settle()
+        if self.machine.leads:
+            self.folded = self.cursor
+            if self.machine.hear(entries):
+                self.settle()
         return len(entries)
+
+    def _catch_up(self) -> None:
+        """Fold what was read as a stand-by. Nobody sees its state before, and many never come to lead."""
+        if self.folded < self.cursor:
+            self.machine.follow(self.entries[self.folded : self.cursor])
+            self.folded = self.cursor
 
     def seek(self) -> None:
         """Take the lease, and look up where the chain ends."""
@@ -192,8 +202,10 @@ class Replica:
 
     def lead(self) -> None:
         """Lead from here on, with every commit folded that the chain had when it was looked up."""
+        self._catch_up()
         while self.machine.fold.own < self.chain.head:
             self.take_in(1)
+            self._catch_up()
         self.seeks = False
         self.machine.lead()
         self.settle()

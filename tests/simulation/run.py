@@ -9,6 +9,7 @@ import structlog
 from sluice.core import step_size
 from sluice.log.fold import FoldError
 
+from . import reading
 from .actions import Actions, prepare
 from .calm import Calm, check_waiting
 from .cell import Cell
@@ -80,9 +81,16 @@ class Run:
         if self.seed % SMALL_EVERY == SMALL_EVERY - 4:
             step_size.MOST = SMALL
         try:
-            return self._whole()
+            if self._encoded:
+                return self._whole()
+            with reading.shared():
+                return self._whole()
         finally:
             step_size.MOST = most
+
+    @property
+    def _encoded(self) -> bool:
+        return self.seed % ENCODED_EVERY == 0 if self.encoded is None else self.encoded
 
     def _whole(self) -> Outcome:
         outcome = Outcome(self.seed, run=self)
@@ -91,13 +99,12 @@ class Run:
         step = 0
         try:
             choices.step()
-            encoded = self.seed % ENCODED_EVERY == 0 if self.encoded is None else self.encoded
             on = features(choices)
             on.limit_ranges = self.seed % LIMITED_EVERY == LIMITED_EVERY - 1
             scene = SCENES.get(scene_of(self.seed))
             for name in scene.on if scene is not None else ():
                 setattr(on, name, True)
-            self.cell = Cell(choices, on, encoded)
+            self.cell = Cell(choices, on, self._encoded)
             self.actions = prepare(self.cell, self.without, scene.world if scene is not None else None)
             if scene is not None:
                 scene.play(Stage(self.actions))

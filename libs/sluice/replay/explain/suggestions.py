@@ -27,11 +27,13 @@ from sluice.replay.views.pending_preemptions import at_hand, imposed
 from sluice.replay.views.queues import queue_of
 
 from .activity import activate_command
-from .sandbox import Laboratory, applied_queue, with_quota
+from .sandbox import Laboratory, Outcome, applied_queue, with_quota
 from .suggestions_outside import LOCAL_QUEUE, outside_changes
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
+MOST_TIMES = 1 << 12
+"""No more quota is tried than so many times what a workload needs."""
 SHOWN = 3
 HOLDERS = 8
 """Workloads whose end is tried."""
@@ -250,12 +252,21 @@ def _quota(
     """Find, per flavor that its pods may use, the least nominal quota to add to its queue."""
     found: list[Remedy] = []
     seen: list[dict[FlavorResource, int]] = []
+    tried: dict[tuple[tuple[FlavorResource, int], ...], Outcome] = {}
+
+    def attempt(amounts: dict[FlavorResource, int]) -> Outcome:
+        """Try these amounts, each of them once."""
+        key = tuple(sorted(item for item in amounts.items() if item[1]))
+        if key not in tried:
+            tried[key] = laboratory.attempt((with_quota(cq, amounts),), workload.key)
+        return tried[key]
+
     for flavors in _choices(state, workload, cq):
-        amounts = _least_quota(laboratory, state, workload, cq, flavors)
+        amounts = _least_quota(attempt, state, workload, cq, flavors)
         if not amounts or amounts in seen:
             continue  # with another choice of what there is enough of, the same is short
         seen.append(amounts)
-        outcome = laboratory.attempt((with_quota(cq, amounts),), workload.key)
+        outcome = attempt(amounts)
         parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
         text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
         if outcome.preempted:
@@ -316,7 +327,7 @@ def _needs(
 
 
 def _least_quota(
-    laboratory: Laboratory,
+    attempt: Callable[[dict[FlavorResource, int]], Outcome],
     state: SchedulerState,
     workload: Workload,
     cq: ClusterQueue,
@@ -334,12 +345,13 @@ def _least_quota(
         short = dict.fromkeys(needs, 1)
 
     def admits(amounts: dict[FlavorResource, int]) -> bool:
-        event = with_quota(cq, amounts)
-        return laboratory.attempt((event,), workload.key).reserved is not None
+        return attempt(amounts).reserved is not None
 
     if not admits(short):
         base = {fr: max(short.get(fr, 0), amount) for fr, amount in needs.items()}
-        factor = least(lambda n: admits({fr: a * n for fr, a in base.items()}), 1, 1 << 12, 12)
+        if not admits({fr: a * MOST_TIMES for fr, a in base.items()}):
+            return None  # it is not quota that it lacks
+        factor = least(lambda n: admits({fr: a * n for fr, a in base.items()}), 1, MOST_TIMES, 12)
         if factor is None:
             return None
         short = {fr: a * factor for fr, a in base.items()}

@@ -25,8 +25,6 @@ from sluice.events.slices import WorkloadRecord
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
-_NO_WISHES = ((), False, False, (), None)
-
 
 def equivalence_key(record: WorkloadRecord) -> str:
     """Return the same string object for records that the scheduler cannot tell apart.
@@ -43,11 +41,11 @@ def equivalence_key(record: WorkloadRecord) -> str:
     )
     if record.misconfigured:
         wishes = (*wishes, record.misconfigured)
-    if len(pod_sets) == 1 and wishes == _NO_WISHES:
+    if len(pod_sets) == 1 and record.replaces is None:
         pods = pod_sets[0]
         if not (pods.node_selector or pods.node_affinity or pods.tolerations):
-            requests = tuple(pods.requests.items())
-            return _plain(record.namespace, pods.name, pods.count, pods.min_count, pods.group, requests)
+            named = (record.namespace, pods.name, pods.count, pods.min_count, pods.group)
+            return _plain(*named, tuple(pods.requests.items()), wishes)
     return _text(record.namespace, pod_sets, wishes)
 
 
@@ -59,10 +57,11 @@ def _plain(
     min_count: int | None,
     group: str,
     requests: tuple[tuple[str, int], ...],
+    wishes: tuple[object, ...],
 ) -> str:
-    """Return the key of one pod set without any wishes: users submit the same job many times over."""
+    """Return the key of one pod set that may run anywhere: users submit the same job many times over."""
     pods = PodSet(name=name, count=count, min_count=min_count, group=group, requests=dict(requests))
-    return _text(namespace, [pods], _NO_WISHES)
+    return _text(namespace, [pods], wishes)
 
 
 def _text(namespace: str, pod_sets: Sequence[PodSet], wishes: tuple[object, ...]) -> str:

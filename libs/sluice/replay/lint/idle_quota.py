@@ -119,10 +119,19 @@ def _for_pod_set(
         part = {resource: amount for resource, amount in wanted.items() if group is cq.group_of[resource]}
         if not part:
             continue
-        usable = [f for f in group.flavors if _may_use(world, workload, pods, f)]
-        if len(usable) != 1 and len(workload.record.pod_sets) > 1:
-            return []
-        flavor = next((f for f in usable if _fits(world, cq, workload, f, part, taken)), None)
+        flavors = group.flavors
+        if len(workload.record.pod_sets) > 1:
+            flavors = tuple(f for f in flavors if _may_use(world, workload, pods, f))
+            if len(flavors) != 1:
+                return []
+        flavor = next(
+            (
+                f
+                for f in flavors  # what waits mostly waits for quota: that comes first
+                if _fits(world, cq, workload, f, part, taken) and _may_use(world, workload, pods, f)
+            ),
+            None,
+        )
         if flavor is None:
             return []
         for resource, amount in part.items():

@@ -35,11 +35,11 @@ def check(watchman: "Watchman", entry: Entry) -> None:
             if isinstance(event, WorkloadDeleted) and event.workload in watchman.jobs:
                 deleted.add(watchman.jobs[event.workload][0])
             for seq in event.seqs if isinstance(event, InputsIgnored) else (event.cause,):
+                if seq in watchman.answered:
+                    continue  # what comes later of what was taken
                 message = watchman.cell.log.entries[seq - 1]
                 if not message.suffix.startswith("job.") or isinstance(event, JobSuspended):
                     continue
-                if seq in watchman.answered:
-                    continue  # what comes later of what was taken
                 now.add(seq)
                 namespace, _, name = message.suffix.removeprefix("job.").partition(".")
                 answered[JobKey(f"{namespace}/{name}")] = (seq, event)

@@ -1,8 +1,8 @@
 """What a message says is found out once, however many replicas read it.
 
-In a cell each service reads a message in a process of its own, and again after each restart; here they are all in
-one. What reading comes to depends on the bytes and the subject alone and is never changed, so it is shared, as the
-events of commits are. Where everything is written and read as bytes nothing is.
+In a cell each service reads a message in a process of its own, and again after each restart; here they
+are all in one. What reading comes to depends on the bytes and the subject alone and is never changed, so
+it is shared, as the events of commits are. Where everything is written and read as bytes nothing is.
 """
 
 from collections.abc import Iterator

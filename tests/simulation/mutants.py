@@ -45,12 +45,12 @@ class Verdict:
 
 
 def try_out(mutant: Mutant, seeds: Sequence[int], steps: int, most: int | None = None) -> Verdict:
-    """Play *most* seeds, those of the mutant's scene and theme first, until one finds it."""
+    """Play the mutant's own seed, then *most* others (of its scene and theme first), until one finds it."""
     for file, text, _ in mutant.changes:
         if (ROOT / file).read_text().count(text) != 1:
             return Verdict(mutant, text=f"{file} does not read as the mutant expects")
     request = msgspec.json.encode(
-        {"changes": mutant.changes, "seeds": _in_order(mutant, seeds)[:most], "steps": steps}
+        {"changes": mutant.changes, "seeds": _in_order(mutant, seeds, most), "steps": steps}
     )
     try:
         done = subprocess.run(
@@ -75,11 +75,13 @@ def try_out(mutant: Mutant, seeds: Sequence[int], steps: int, most: int | None =
 _theme_of = cache(theme_of)
 
 
-def _in_order(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
-    """Return the seeds, those of the mutant's scene and theme first."""
+def _in_order(mutant: Mutant, seeds: Sequence[int], most: int | None) -> list[int]:
+    """Return the mutant's own seed, and *most* others, those of its scene and theme first."""
     scene = mutant.scene or ""
     found = sorted(seeds, key=lambda seed: _theme_of(seed) != mutant.theme) if mutant.theme else list(seeds)
-    return sorted(found, key=lambda seed: scene_of(seed) != scene)
+    others = sorted(found, key=lambda seed: scene_of(seed) != scene)[:most]
+    own = mutant.seed
+    return [own, *(seed for seed in others if seed != own)] if own else others
 
 
 # Random ones
@@ -93,7 +95,7 @@ _SWAPS: dict[type[ast.cmpop], str] = {
 def random_mutants(seed: int, count: int) -> Iterator[Mutant]:
     """Yield changes of single comparisons, conditions and sums of the deciders."""
     chance = random.Random(seed)
-    files = sorted(path for path in CORE.glob("*.py") if path.name != "__init__.py")
+    files = sorted(path for path in CORE.rglob("*.py") if path.name != "__init__.py")
     number = 0
     while number < count:
         path = chance.choice(files)
@@ -139,10 +141,10 @@ def table(
 ) -> Iterator[str]:
     """Try mutants out, as many at once as there are processors, and yield a line about each.
 
-    Those that have a scene are found soon, and come first.
+    Those of which nobody knows a seed take longest, and come first.
     """
     began, found, cpu_s = time.monotonic(), 0, 0.0
-    in_order = sorted(mutants, key=lambda mutant: (not mutant.scene, not mutant.theme))
+    in_order = sorted(mutants, key=lambda mutant: bool(mutant.seed))
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process of its own
         for verdict in pool.map(lambda mutant: try_out(mutant, seeds, steps, most), in_order):
             found += bool(verdict.seed)

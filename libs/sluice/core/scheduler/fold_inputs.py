@@ -95,7 +95,8 @@ def _updated(state: SchedulerState, event: WorkloadUpdated, seq: int, at: Micros
     record = workload.record = msgspec.structs.replace(workload.record, **event.changes)
     join_members(state, workload)
     workload.equivalence = ""
-    workload.changed_by = seq
+    if workload.assignment is None or event.maximum_execution_time_s is not None:
+        workload.changed_by = seq  # other changes are not what ends what has quota, once its time has come
     priority = effective_priority(record, world.config)
     if priority != workload.priority:
         if priority < workload.priority and workload.assignment is not None:
@@ -192,7 +193,10 @@ def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: M
     workload = state.world.workloads.get(event.workload)
     if workload is None:
         return
+    had_them = workload.pods_ready_at is not None
     fold_lifecycle(workload, event, at)
+    if had_them and workload.pods_lost_at is not None:
+        workload.changed_by = seq  # from here on its recovery is timed
     config = state.world.config
     what = Mark.DUE if config.wait_for_pods_ready.enable else 0
     if event.ready:

@@ -89,6 +89,7 @@ def _admitted(state: SchedulerState, event: Admitted, _seq: int, at: Micros) -> 
     if workload is None:
         return
     fold_lifecycle(workload, event, at)
+    workload.changed_by = max(workload.changed_by, event.cause)  # which sets its clocks
     workload.ousted = 0
     if (preemptor := workload.record.parent or workload.key) in state.world.circles.trying:
         state.world.circles.served(preemptor)

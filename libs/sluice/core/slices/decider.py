@@ -54,7 +54,7 @@ class SliceAggregator:
     reads: ClassVar[frozenset[str]] = frozenset(
         {"job.>", "presence.agent.*", "config", "scheduler", "checks", "variants"}
     )
-    state_version: ClassVar[int] = 9
+    state_version: ClassVar[int] = 10
 
     def initial(self) -> State:
         return State()

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from sluice.events.base import Event
-from sluice.events.scheduler import Admitted, Evicted, WorkloadsParked
-from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key
+from sluice.events.scheduler import Admitted, Evicted, WorkloadDeactivated, WorkloadsParked
+from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
+from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key
 
 Edit = Callable[[Cell], None]
 
@@ -100,3 +101,55 @@ def test_a_cohort_is_of_no_concern_to_other_trees(how: str) -> None:
         cell.delete("Cohort", "other")
     again = {key for event in cell.settle() if isinstance(event, WorkloadsParked) for key in event.workloads}
     assert again == {key("b-waits")}
+
+
+def limited(cell: Cell, **spec: int) -> int:
+    """Let `w`, which has waited, be admitted, then edit something else of it; return what let it in."""
+    cell.settings(waitForPodsReady={"enable": True, "timeoutSeconds": 60, **spec})
+    cell.queue("a", cpu=1)
+    cell.submit("first", "a")
+    cell.settle()
+    cell.submit("w", "a", maximum_execution_time_s=100)
+    cell.settle()
+    cell.finish("first")
+    let_in = cell.seq
+    assert admitted(cell.settle()) == ["w"]
+    cell.put(WorkloadUpdated(cause=0, workload=key("w"), labels={"a": "b"}))
+    cell.settle()
+    return let_in
+
+
+def ends(cell: Cell, after_s: int) -> list[int]:
+    """Return the causes of what ends when so many seconds have passed."""
+    cell.now += after_s * SECOND
+    return [event.cause for event in cell.settle() if isinstance(event, Evicted | WorkloadDeactivated)]
+
+
+def test_who_is_not_ready_in_time_is_evicted_because_of_what_let_it_in() -> None:
+    """Not because of its creation, and not because of an edit that has not set the clock."""
+    cell = Cell()
+    let_in = limited(cell)
+    assert ends(cell, 60) == [let_in]
+
+
+def test_who_has_lost_its_pods_is_evicted_because_of_that() -> None:
+    cell = Cell()
+    limited(cell, recoveryTimeoutSeconds=30)
+    cell.put(WorkloadPodsReady(cause=0, workload=key("w"), ready=True))
+    cell.settle()
+    cell.put(WorkloadPodsReady(cause=0, workload=key("w"), ready=False))
+    lost = cell.seq
+    cell.settle()
+    assert ends(cell, 30) == [lost]
+
+
+def test_who_has_run_for_too_long_ends_because_of_what_let_it_in_or_set_the_limit() -> None:
+    for edited in (False, True):
+        cell = Cell()
+        cause = limited(cell)
+        cell.put(WorkloadPodsReady(cause=0, workload=key("w"), ready=True))
+        if edited:
+            cell.put(WorkloadUpdated(cause=0, workload=key("w"), maximum_execution_time_s=90))
+            cause = cell.seq
+        cell.settle()
+        assert set(ends(cell, 100)) == {cause}

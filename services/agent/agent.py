@@ -13,6 +13,7 @@ import structlog
 from sluice.api.decode import decode_json
 from sluice.api.errors import InvalidError
 from sluice.api.meta import Manifest
+from sluice.local.process_start import KILL_S
 from sluice.local.processes import service_command
 from sluice.log.runtime.config import CellConfig
 from sluice.protocol.dispatch import DispatchEntry
@@ -23,7 +24,7 @@ from .config import Config
 from .errors import PlanError
 from .execution import Execution, Machine, current_env
 from .guardian import GRACE_MOST_S
-from .orphans import KILL_S, earlier_outcome, end_orphans, remove_old
+from .orphans import earlier_outcome, end_orphans, remove_old
 from .plan import Plan, make_plan
 
 CLEAN_EVERY_S = 3600.0

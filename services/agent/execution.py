@@ -13,11 +13,12 @@ import msgspec
 import structlog
 
 from sluice.events.base import Micros
+from sluice.local.process_start import end_all
 from sluice.protocol.dispatch import DispatchEntry, key_token
 from sluice.sdk import Outcome
 
 from .files import RESULT, prepare
-from .orphans import end_processes, strays
+from .orphans import strays
 from .plan import Plan, pod_env, resolve
 from .pods import (
     COUNTED,
@@ -231,7 +232,8 @@ class Execution:
         """Kill what pods that were ended have left in other sessions."""
         entry, work_dir = self.entry, str(self.machine.work_dir)
         left = strays(job=entry.job, attempt=str(entry.attempt), work_dir=work_dir, **marks)
-        await end_processes(left, 0.0)
+        if left:
+            await asyncio.to_thread(end_all, left, 0.0)
 
     # Reports
 

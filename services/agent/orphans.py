@@ -5,21 +5,18 @@ import contextlib
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import psutil
 import structlog
 
-from sluice.local.process_start import same_process
+from sluice.local.process_start import end_all, same_process
 from sluice.sdk import Outcome
 
 from .files import OWNER, RESULT
 from .process import PidFile, signal_group
-
-KILL_S = 5.0
-"""How long a killed process may take to be gone."""
 
 log = structlog.get_logger("sluice.agent")
 
@@ -59,7 +56,7 @@ async def end_orphans(agent: str, work_dir: Path, grace_s: float) -> int:
         signal_group(record.pid, signal.SIGTERM)
         with contextlib.suppress(psutil.NoSuchProcess):
             left.setdefault(record.pid, psutil.Process(record.pid))
-    await end_processes(left.values(), grace_s)
+    await asyncio.to_thread(end_all, left.values(), grace_s)
     for record in records:
         signal_group(record.pid, signal.SIGKILL)
     for path, _ in _pid_files(work_dir):
@@ -67,24 +64,6 @@ async def end_orphans(agent: str, work_dir: Path, grace_s: float) -> int:
     if left:
         log.warning("ended processes of an earlier life", count=len(left))
     return len(left)
-
-
-async def end_processes(processes: Iterable[psutil.Process], grace_s: float) -> None:
-    """TERM to each, KILL after *grace_s*; returns when none is left."""
-    processes = list(processes)
-    if not processes:
-        return
-    for process in processes:
-        _signal(process, signal.SIGTERM)
-    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, grace_s)
-    for process in alive:
-        _signal(process, signal.SIGKILL)
-    await asyncio.to_thread(psutil.wait_procs, alive, KILL_S)
-
-
-def _signal(process: psutil.Process, what: signal.Signals) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-        process.send_signal(what)
 
 
 def earlier_outcome(directory: Path, uid: str) -> Outcome | None:

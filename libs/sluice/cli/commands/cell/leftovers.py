@@ -4,18 +4,15 @@ Only a process that began when `up.json` says is one of ours. The server is know
 its directory.
 """
 
-import contextlib
-import signal
 from collections.abc import Iterable
 
 import psutil
 
 from sluice.local.cell_directory import Place, ProcessState
-from sluice.local.process_start import same_process
+from sluice.local.process_start import end_all, same_process
 from sluice.local.server import stop_running
 
 END_S = 8.0
-KILL_S = 5.0
 
 
 def end_leftovers(place: Place) -> int:
@@ -31,16 +28,9 @@ def end_leftovers(place: Place) -> int:
 
 
 def _end(known: Iterable[ProcessState]) -> int:
-    """TERM to each, KILL to those that take too long."""
     same = (same_process(each.pid, each.started) for each in known)
     found = [process for process in same if process is not None and not _is_zombie(process)]
-    for process in found:
-        _signal(process, signal.SIGTERM)
-        _signal(process, signal.SIGCONT)  # a stopped one would not hear
-    _, alive = psutil.wait_procs(found, END_S)
-    for process in alive:
-        _signal(process, signal.SIGKILL)
-    psutil.wait_procs(alive, KILL_S)
+    end_all(found, END_S)
     return len(found)
 
 
@@ -49,12 +39,6 @@ def _is_zombie(process: psutil.Process) -> bool:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
-
-
-def _signal(process: psutil.Process, what: signal.Signals) -> None:
-    # psutil looks again whether it is still the same process.
-    with contextlib.suppress(psutil.Error):
-        process.send_signal(what)
 
 
 __all__ = ["end_leftovers"]

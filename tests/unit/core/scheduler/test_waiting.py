@@ -7,7 +7,7 @@ import pytest
 from sluice.core.scheduler.decider import Scheduler
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
-from sluice.events.slices import WorkloadUpdated
+from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, parked, preempting
 
 
@@ -328,3 +328,32 @@ def test_who_waited_for_victims_is_content_with_what_it_was_promised() -> None:
     steps = cell.settle()
     assert (admitted(steps), evicted(steps)) == (["partial"], [])
     assert cell.workload("partial").usage == {("default", "cpu"): 4000}
+
+
+def test_what_is_kept_for_a_blocker_is_kept_until_something_is_freed() -> None:
+    """Where nothing was freed, nothing is kept for those that take no part in the cycle (SC2).
+
+    A blocker that seems to fit then, and waits for pods of others only, still keeps what it lacks. If it did
+    not, all would be woken, it would lack it again, and keep it again, for ever.
+    """
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 600})
+    cell.queue("b", cpu=6, cohort="c", preemption={"reclaimWithinCohort": "LowerPriority"})
+    cell.queue("strict", cpu=4, cohort="c", queueingStrategy="StrictFIFO")
+    cell.queue("c", cpu=2, cohort="c")
+    cell.submit("ends", "c", cpu=1, priority=99)
+    cell.settle()
+    cell.put(WorkloadPodsReady(cause=0, workload=key("ends")))
+    cell.submit("runs", "c", cpu=7, priority=99)
+    assert admitted(cell.settle()) == ["runs"]
+    cell.submit("large", "b", cpu=6, priority=9)
+    cell.submit("blocker", "strict", cpu=3, priority=8)
+    cell.settle()
+    cell.finish("ends")
+    cell.settle()
+    assert cell.reason("blocker")[0] == "WaitingForQuota"
+    cell.submit("late", "c", cpu=1, priority=-1)
+    assert sorted(parked(cell.settle())) == ["blocker", "late"]
+    assert cell.reason("blocker")[0] == "WaitingForPodsReady"
+    cell.put(WorkloadPodsReady(cause=0, workload=key("runs")))
+    assert admitted(cell.settle()) == ["blocker"]

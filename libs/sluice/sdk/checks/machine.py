@@ -122,7 +122,7 @@ class Machine:
         self._desk.at(moment)
         held, said = self._fates.pop(number, (None, None))
         if held is not None and held.said is said and said is not None:
-            if unheard:
+            if unheard and (why or self._desk.now >= held.overdue):
                 log.warning(
                     "verdict had no effect, performing the check again",
                     request=held.key,
@@ -252,7 +252,7 @@ class Machine:
         desk, what = self._desk, held.next()
         if what == "settle":
             self._disarm(held)
-            held.alarm = desk.later(self.settings.overdue_s, lambda: self._settle(held))
+            held.alarm = desk.alarms.set(self._ask_at(held), lambda: self._settle(held))
         elif not what or held.due is None:
             self._disarm(held)
         elif held.due > desk.now:
@@ -282,12 +282,26 @@ class Machine:
             while (held := lane.next()) is not None:
                 self._call(held, lane)
 
+    def _ask_at(self, held: Held) -> float:
+        """Return when to ask what became of the last verdict: after 1, 2, 4 ... s, and when it is overdue.
+
+        What was said against it is found soon. That it has no effect counts only when it is overdue: the
+        bucket may be behind the log.
+        """
+        now, overdue_s = self._desk.now, self.settings.overdue_s
+        if held.settling is not held.said:
+            held.settling, held.asked, held.overdue = held.said, 0, now + overdue_s
+        if now >= held.overdue:
+            return now + overdue_s
+        return min(held.overdue, now + 2.0**held.asked)
+
     def _settle(self, held: Held) -> None:
         """Find out what became of a verdict that shows no effect."""
         said = held.said
         if said is not None and held.next() == "settle":
             number = self._desk.number()
             self._fates[number] = held, said
+            held.asked += 1
             self._desk.do(AskFate(number, held.key, said))
 
     # calling

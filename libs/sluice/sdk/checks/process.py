@@ -11,6 +11,7 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import structlog
 import uvloop
 
-from sluice.events.codec import CommitDecodeError, decode_commit
+from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.runtime.lease import Unavailable
@@ -33,7 +34,7 @@ from .check import call
 from .clock import LoopClock
 from .engine import Engine
 from .health import Health
-from .history import History, against
+from .history import Answers, History
 from .lease import heartbeat_lease
 from .metrics import Numbers, instrument
 from .outbox import Outbox
@@ -61,6 +62,9 @@ class Process:
         self.health_port = 0
         """Where /healthz is, once it is served."""
         self._suffix = verdict_suffix(app.name)
+        self._answers = Answers(
+            lambda first: client.log.read(first, ("checks",)), client.log.end, time.monotonic
+        )
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -187,26 +191,15 @@ class Process:
         return low
 
     async def _unheard(self, key: str, said: Said) -> bool | str:
-        """Tell whether the service has seen the verdict, and asks as before: see `Engine`."""
+        """Tell whether the service has seen the verdict, and what it said against it: see `Engine`."""
+        if said.seq <= 0:
+            return False
         try:
-            last = await self.client.log.last("checks")
-            if last is None or not decode_commit(last.payload).steps[-1].upto >= said.seq > 0:
-                return False
             async with asyncio.timeout(READ_S):
-                return await self._refused(said.seq) or True
+                return await self._answers.to(said.seq)
         except (*Unavailable, CommitDecodeError) as error:
             log.info("not known what became of a verdict", request=key, error=str(error))
             return False
-
-    async def _refused(self, seq: int) -> str:
-        """Return what the service has said against the verdict at *seq*, "" if nothing."""
-        with contextlib.suppress(*Unavailable, CommitDecodeError):
-            async for entries in self.client.log.read(seq + 1, ("checks",)):
-                for entry in entries:
-                    found = against(seq, decode_commit(entry.payload))
-                    if found is not None:
-                        return found
-        return ""
 
 
 async def _serve(process: Process) -> None:

@@ -59,6 +59,12 @@ class Held:
     changed: bool = False
     """While its function ran."""
     failures: int = 0
+    settling: Said | None = None
+    """The final verdict whose effect is waited for."""
+    asked: int = 0
+    """How often it was asked what became of that."""
+    overdue: float = 0.0
+    """Machine time from which on no effect means that it has none."""
 
     def next(self) -> Next:
         """Return what is to be done next, at `due` if that is a call."""

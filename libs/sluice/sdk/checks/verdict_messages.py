@@ -9,8 +9,10 @@ import msgspec
 
 from sluice.api.errors import UNREADABLE
 from sluice.api.kueue import PodSetUpdate
+from sluice.core.checks.intake import verdict as read_verdict
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, rfc3339
+from sluice.events.envelope import Message
 from sluice.protocol.checks import VERDICT_MOST, CheckRequest, CheckVerdict
 from sluice.protocol.subjects import token
 
@@ -21,6 +23,9 @@ MESSAGE_MOST = 8192
 
 EVENT_TYPE = "CheckVerdict"
 FINAL = frozenset({"Ready", "Retry", "Rejected"})
+
+_ANYBODYS = "verdict.controller"
+"""Whose a verdict is makes no difference to what may stand in it."""
 
 _ENCODER = msgspec.json.Encoder()
 _VERDICTS = msgspec.json.Decoder(CheckVerdict)
@@ -132,7 +137,7 @@ def encode(
     """Return the message of a verdict.
 
     Raises:
-        RefusedError: it is larger than what the check service takes.
+        RefusedError: the check service would not take it: it is too large, or some field is wrong.
     """
     event = VerdictEvent(
         specversion="1.0",
@@ -147,6 +152,9 @@ def encode(
     payload = _ENCODER.encode(event)
     if len(payload) > VERDICT_MOST:
         raise RefusedError(f"the verdict has {len(payload)} bytes, at most {VERDICT_MOST} are taken")
+    _, found = read_verdict(Message(subject=_ANYBODYS, payload=payload), 0)
+    if found.errors:
+        raise RefusedError("; ".join(map(str, found.errors)))
     return payload
 
 

@@ -234,6 +234,31 @@ def test_what_the_service_refuses_is_shown_and_tried_later_and_later() -> None:
     assert gaps == [1, 2, 4, 8]
 
 
+def test_a_refusal_is_found_at_once_and_silence_counts_when_it_is_overdue() -> None:
+    """The cell is asked after 1, 2, 4 ... s; that a verdict shows no effect says nothing for a minute."""
+    drive = Drive()
+    drive.tell(make_request())
+    drive.end(Answered(Ready()))
+    drive.stored()
+    asked = []
+    while len(drive.of(Call)) == 1:
+        drive.wait(0.5)
+        if len(drive.of(AskFate)) > len(asked):
+            asked.append(drive.now)
+            drive.done += drive.machine.fate(drive.of(AskFate)[-1].number, drive.moment, unheard=True)
+    assert asked == [1, 3, 7, 15, 31, 60]
+    assert drive.now == 60
+    drive.end(Answered(Ready()))
+    drive.stored()
+    drive.wait(1)
+    ask = drive.of(AskFate)[-1]
+    drive.done += drive.machine.fate(ask.number, drive.moment, unheard=True, why="no")
+    assert drive.of(Publish)[-1].verdict.message.endswith("the cell did not take its verdict: no")
+    drive.stored()
+    drive.wait(1)
+    assert (len(drive.of(Call)), drive.now) == (3, 62)
+
+
 def test_an_attempt_ends_before_the_next_begins() -> None:
     """Cancelled, released, and only then the successor is called."""
     drive, request = Drive(stops=True), make_request()

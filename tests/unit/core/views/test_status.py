@@ -36,6 +36,7 @@ from sluice.events.scheduler import (
 from sluice.events.slices import (
     JobReference,
     JobResumed,
+    JobSuspended,
     ReclaimablePodsUpdated,
     WorkloadDeleted,
     WorkloadFinished,
@@ -473,6 +474,24 @@ def test_a_job_goes_through_its_phases():
     view.tell(WorkloadFinished(workload=W, reason="Failed", message="exit code 1", cause=0))
     status = job_status(view, view.jobs[key])
     assert (status.phase, status.message, status.evictions) == (Phase.FAILED, "exit code 1", 1)
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_job_that_is_told_to_stop_for_good_is_stopping(ready):
+    """Although nobody evicts it, it goes; what it was stopped for before it was admitted again is over."""
+    key = JobKey("ns/train")
+    before = JobSuspended(job=key, workload=W, attempt=1, reason="Preempted", message="p", cause=0)
+    view = cell(
+        created("w", 1, job=JOB), reserved(), admitted(), before, EVICTED, RELEASED, reserved(), admitted()
+    )
+    assert job_status(view, view.jobs[key]).phase is Phase.ADMITTED
+    view.tell(JobResumed(job=key, workload=W, attempt=2, cause=0))
+    if ready:
+        view.tell(WorkloadPodsReady(workload=W, cause=0))
+    said = "The job was deleted"
+    view.tell(JobSuspended(job=key, workload=W, attempt=2, reason="JobDeleted", message=said, cause=0))
+    status = job_status(view, view.jobs[key])
+    assert (status.phase, status.reason, status.message) == (Phase.STOPPING, "JobDeleted", said)
 
 
 # History

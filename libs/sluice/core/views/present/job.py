@@ -24,7 +24,7 @@ class Phase(StrEnum):
     ADMITTED = "Admitted"
     RUNNING = "Running"
     STOPPING = "Stopping"
-    """Evicted, and not stopped yet."""
+    """Evicted, deleted or to be exchanged for another workload, and not stopped yet."""
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
@@ -104,14 +104,26 @@ def phase_of(job: JobView) -> Phase:
 
 def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Phase, str, str]:
     """Return phase, reason and message of a job with that current workload, not its place in the queue."""
-    return (_phase(workload, job), *because(view, workload))
+    phase = _phase(workload, job)
+    if phase is Phase.STOPPING and not workload.evicted:
+        return phase, job.reason, job.message
+    return (phase, *because(view, workload))
 
 
 def _phase(workload: WorkloadView, job: JobView) -> Phase:
     phase = workload_phase(workload)
-    if phase is WorkloadPhase.RUNNING and not job.running:
-        return Phase.ADMITTED
+    if phase in (WorkloadPhase.RUNNING, WorkloadPhase.ADMITTED) and not job.running:
+        return Phase.STOPPING if _must_stop(workload, job) else Phase.ADMITTED
     return _PHASES[phase]
+
+
+def _must_stop(workload: WorkloadView, job: JobView) -> bool:
+    """Was the job of an admitted workload told to stop, though nobody has evicted that?
+
+    It is deleted, or gets another workload. What it was stopped for before this admission is over.
+    """
+    admitted_at = workload.admitted_at
+    return bool(job.reason) and admitted_at is not None and admitted_at <= job.changed_at
 
 
 _PHASES = {

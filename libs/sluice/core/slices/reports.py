@@ -79,8 +79,10 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
 
 def _reclaimable(state: State, job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
     counts = {pods.name: pods.count for pods in job.record.pod_sets}
+    # Only of a job that shrinks as it runs can it be out of more than there are by now.
+    sizes = data.counts if is_elastic(state, job.record) else {}
     ended = {
-        name: out_of(n, data.counts.get(name, 0), counts[name]) if name in counts else n
+        name: out_of(n, sizes.get(name, 0), counts[name]) if name in counts and n >= 0 else n
         for name, n in data.pods.items()
     }
     errors = wrong_counts("pods", ended, counts)

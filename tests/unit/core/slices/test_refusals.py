@@ -132,6 +132,16 @@ def test_events_for_unknown_jobs(world: World, event_type: str, data: object) ->
             {"pods": {"main": 2}},
             "pods[main]: Invalid value: 2: must be between 0 and 1",
         ),
+        (
+            "JobPodsReclaimable",
+            {"pods": {"main": -1}},
+            "pods[main]: Invalid value: -1: must be between 0 and 1",
+        ),
+        (
+            "JobPodsReclaimable",
+            {"pods": {"main": 5}, "counts": {"main": 5}},
+            "pods[main]: Invalid value: 5: must be between 0 and 1",
+        ),
     ],
 )
 def test_wrong_fields(world: World, event_type: str, data: object, error: str) -> None:

@@ -12,10 +12,10 @@ from sluice.events.job import JobDeleted, JobEvent, JobFinished, JobPodsReady, J
 from sluice.log.errors import StaleSequenceError
 from sluice.protocol.dispatch import DispatchEntry
 from sluice.sdk import AsyncClient, NotPublishedError
+from sluice.sdk._questions import Questions
+from sluice.sdk._work import Unavailable
+from sluice.sdk.execution._ownership import born, owner_of
 from sluice.sdk.execution.actions import JobRead, ReadJob
-from sluice.sdk.execution.ownership import born, owner_of
-from sluice.sdk.questions import Questions
-from sluice.sdk.work import Unavailable
 
 from .configuration import BRIDGE, CLASSES, ELASTIC, REAL, RUNS, SIMULATED, Manifest
 from .ledger import Ledger

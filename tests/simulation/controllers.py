@@ -1,4 +1,4 @@
-"""Controllers of admission checks: production's own machine (`sluice.sdk.checks.machine`).
+"""Controllers of admission checks: production's own machine (`sluice.sdk.checks._machine`).
 
 What the author's functions answer is drawn, and when: late, never, after their cancellation. A controller
 crashes, is replaced by a stand-by once its heartbeat has expired, and takes over from what the log says.
@@ -17,11 +17,11 @@ from sluice.protocol.checks import CheckRequest
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller as App
 from sluice.sdk.checks import Pending, PreemptionRequired, Ready, Rejected, Retry, Settings
-from sluice.sdk.checks import actions as act
-from sluice.sdk.checks.desk import Moment
-from sluice.sdk.checks.history import History
-from sluice.sdk.checks.machine import Machine
-from sluice.sdk.checks.verdict_messages import RefusedError, decode, encode
+from sluice.sdk.checks import _actions as act
+from sluice.sdk.checks._desk import Moment
+from sluice.sdk.checks._history import History
+from sluice.sdk.checks._machine import Machine
+from sluice.sdk.checks._verdict_messages import RefusedError, decode, encode
 
 from . import budget
 from .buckets import Watcher

@@ -11,9 +11,9 @@ from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import Claim, DispatchEntry, dispatch_key, job_of_key
 from sluice.sdk.execution import actions as act
-from sluice.sdk.execution.book import ExecutorSettings, Identity
-from sluice.sdk.execution.machine import Machine
-from sluice.sdk.execution.outcome import Outcome
+from sluice.sdk.execution._book import ExecutorSettings, Identity
+from sluice.sdk.execution._machine import Machine
+from sluice.sdk.execution._outcome import Outcome
 from sluice.services.agent.pods import Pod
 
 from .buckets import Watcher

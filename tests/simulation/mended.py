@@ -496,12 +496,12 @@ MENDED: tuple[Mutant, ...] = (
         "an attempt whose claim has expired is run again",
         (
             (
-                "libs/sluice/sdk/execution/attempts.py",
+                "libs/sluice/sdk/execution/_attempts.py",
                 "elif owner is not None and owner.over:",
                 "elif False:",
             ),
             (
-                "libs/sluice/sdk/execution/attempts.py",
+                "libs/sluice/sdk/execution/_attempts.py",
                 "        elif owner is not None:\n            self._give_back(attempt, owner)\n",
                 "",
             ),
@@ -681,7 +681,7 @@ MENDED: tuple[Mutant, ...] = (
         "an attempt is begun without a look at the log",
         (
             (
-                "libs/sluice/sdk/execution/attempts.py",
+                "libs/sluice/sdk/execution/_attempts.py",
                 "attempt.owner = answer.last, owner_of(answer.told, entry.uid, entry.attempt)",
                 "attempt.owner = answer.last, None",
             ),
@@ -860,7 +860,7 @@ MENDED: tuple[Mutant, ...] = (
         "a report is published that is too large to be taken",
         (
             (
-                "libs/sluice/sdk/execution/outcome.py",
+                "libs/sluice/sdk/execution/_outcome.py",
                 "    if len(message) > MESSAGE_MOST:",
                 "    if False:",
             ),
@@ -872,7 +872,7 @@ MENDED: tuple[Mutant, ...] = (
         "a verdict is published that is too large to be taken",
         (
             (
-                "libs/sluice/sdk/checks/verdict_messages.py",
+                "libs/sluice/sdk/checks/_verdict_messages.py",
                 "    if len(payload) > VERDICT_MOST:",
                 "    if False:",
             ),

@@ -12,8 +12,8 @@ import msgspec
 from sluice.api.decode import decode_object
 from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
 from sluice.protocol.dispatch import DispatchEntry
-from sluice.sdk.execution.outcome import Outcome
-from sluice.sdk.execution.ownership import claim_id
+from sluice.sdk.execution._outcome import Outcome
+from sluice.sdk.execution._ownership import claim_id
 from sluice.services.agent.errors import PlanError
 from sluice.services.agent.plan import Plan, PodSetPlan, make_plan
 from sluice.services.agent.pods import (

@@ -9,7 +9,7 @@ from sluice.core.slices.state import Phase
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobScaled
 from sluice.protocol.subjects import verdict_suffix
-from sluice.sdk.checks import actions as act
+from sluice.sdk.checks import _actions as act
 from sluice.services.agent.pods import Pod
 
 from .calm import ALARMS, Calm

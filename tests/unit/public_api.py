@@ -100,7 +100,7 @@ def _lines(module: ModuleType, name: str) -> list[str]:
 
 
 def _is_public(home: str, name: str) -> bool:
-    inside = any(home == root or home.startswith(f"{root}.") for root in INTERFACE)
+    inside = any(home == root or home.startswith(f"{root}.") for root in INTERFACE) and "._" not in home
     return inside and name in getattr(importlib.import_module(home), "__all__", ())
 
 

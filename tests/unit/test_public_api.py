@@ -42,6 +42,13 @@ def test_every_public_name_exists(package: str) -> None:
             assert public_api.submodule(module, name) or hasattr(module, name), f"{module.__name__}.{name}"
 
 
+def test_private_modules_of_the_sdk_say_so() -> None:
+    """Of what users import, a module that is not public begins with an underscore."""
+    public = {module.__name__ for module in public_api.modules("sluice.sdk")}
+    files = {_module(file) for file in (SOURCES / "sluice" / "sdk").rglob("*.py")}
+    assert {name for name in files if not name.rpartition(".")[2].startswith("_")} == public
+
+
 def test_rooms_use_only_what_is_public_of_each_other() -> None:
     """An import from another room, or another package, names a public module and a public name of it."""
     public = (module for package in PUBLIC for module in public_api.modules(f"sluice.{package}"))

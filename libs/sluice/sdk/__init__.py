@@ -8,8 +8,8 @@
 `AsyncClient` is the same for asyncio.
 """
 
-from .client import AsyncClient, Change, Submitted
-from .errors import (
+from ._client import AsyncClient, Change, Submitted
+from ._errors import (
     JobDeletedError,
     JobFailedError,
     ManifestError,
@@ -19,10 +19,10 @@ from .errors import (
     UnknownJobError,
     WaitTimeoutError,
 )
-from .executor import DuplicateExecutorError, Executor, ExecutorSettings
-from .sync import Client
-from .waiting import JobState
-from .work import Outcome, Work
+from ._executor import DuplicateExecutorError, Executor, ExecutorSettings
+from ._sync import Client
+from ._waiting import JobState
+from ._work import Outcome, Work
 
 __all__ = [
     "AsyncClient",

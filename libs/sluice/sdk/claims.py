@@ -1,6 +1,6 @@
 """Claims: which executor has taken which attempt; how they are made is in `sluice.sdk.execution`."""
 
-from .execution.outcome import Held
-from .execution.settling import KEEP_DONE_S
+from .execution._outcome import Held
+from .execution._settling import KEEP_DONE_S
 
 __all__ = ["KEEP_DONE_S", "Held"]

@@ -21,7 +21,7 @@ from sluice.protocol.checks import CheckRequest, CheckVerdict, request_key
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk import AsyncClient
 from sluice.sdk.checks import Controller
-from sluice.sdk.checks.process import Process
+from sluice.sdk.checks._process import Process
 from sluice.sdk.checks.testing import make_request
 from tests.support.forked import Forked
 from tests.support.system import Process as Replica

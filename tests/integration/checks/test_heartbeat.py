@@ -9,7 +9,7 @@ from sluice.local.server import EmbeddedServer
 from sluice.log.errors import StaleSequenceError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
-from sluice.sdk.checks.lease import heartbeat_lease
+from sluice.sdk.checks._lease import heartbeat_lease
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.nats

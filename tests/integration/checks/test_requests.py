@@ -17,7 +17,7 @@ from sluice.events.commit import Step
 from sluice.protocol.checks import CheckVerdict
 from sluice.protocol.subjects import verdict_suffix
 from sluice.sdk.checks import Controller, Ready, Request, Retry, Settings, Verdict
-from sluice.sdk.checks.verdict_messages import encode, message_id, to_verdict
+from sluice.sdk.checks._verdict_messages import encode, message_id, to_verdict
 from tests.support.nats import nats_server
 from tests.support.waiting import eventually, stays
 

@@ -6,7 +6,7 @@ import pytest
 
 from sluice.local.cell_directory import CellState, Place
 from sluice.sdk import AsyncClient
-from sluice.sdk.client import DEFAULT_URL
+from sluice.sdk._client import DEFAULT_URL
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ a server.
 
 from sluice.api.kueue import PodSetUpdate
 
-from .controller import Check, Controller, DuplicateCheckError, Settings
-from .request import ParametersError, Request
-from .verdicts import (
+from ._controller import Check, Controller, DuplicateCheckError, Settings
+from ._request import ParametersError, Request
+from ._verdicts import (
     Pending,
     PreemptionRequired,
     Ready,

@@ -21,16 +21,16 @@ from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
 from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.events.base import PodSet, PodSetAssignment
 from sluice.protocol.checks import CheckedWorkload, CheckRequest, CheckVerdict, request_key
-from sluice.sdk.manifests import Source, load
+from sluice.sdk._manifests import Source, load
 
-from .check import Check, call
-from .clock import FakeClock
-from .engine import Engine
-from .metrics import Numbers
-from .registry import Registry
-from .request import Request, decode_parameters
-from .verdict_messages import Said, Stored, encode
-from .verdicts import Verdict, checked
+from ._check import Check, call
+from ._clock import FakeClock
+from ._engine import Engine
+from ._metrics import Numbers
+from ._registry import Registry
+from ._request import Request, decode_parameters
+from ._verdict_messages import Said, Stored, encode
+from ._verdicts import Verdict, checked
 
 __all__ = ["CheckTester", "call_check", "make_request"]
 

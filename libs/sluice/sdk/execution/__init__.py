@@ -1,4 +1,4 @@
-"""The executor as a machine: without input, output or clock; `sluice.sdk.executor` is a shell around it.
+"""The executor as a machine: without input, output or clock; `sluice.sdk._executor` is a shell around it.
 
     machine = Machine(Identity(name="slurm-1", instance="7f3a"), ExecutorSettings(capacity=10))
     actions = machine.begin(now)                       # do them all, in order
@@ -9,8 +9,8 @@
 Nothing is drawn, nothing is read beside what it is told: the same calls lead to the same actions.
 """
 
-from .book import ExecutorSettings, Identity
-from .machine import Machine
-from .outcome import Held, Outcome
+from ._book import ExecutorSettings, Identity
+from ._machine import Machine
+from ._outcome import Held, Outcome
 
 __all__ = ["ExecutorSettings", "Held", "Identity", "Machine", "Outcome", "actions"]

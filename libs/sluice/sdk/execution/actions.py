@@ -10,7 +10,7 @@ from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat
 
-from .outcome import Held, Outcome
+from ._outcome import Held, Outcome
 
 __all__ = [
     "Absent",

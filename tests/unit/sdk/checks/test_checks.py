@@ -25,8 +25,8 @@ from sluice.sdk.checks import (
     Settings,
     Verdict,
 )
+from sluice.sdk.checks._verdict_messages import encode, to_verdict
 from sluice.sdk.checks.testing import CheckTester, call_check, make_request
-from sluice.sdk.checks.verdict_messages import encode, to_verdict
 
 NAME = "example.com/controller"
 

@@ -9,7 +9,7 @@ from sluice.events.checks import CheckInputRejected, VerdictIgnored
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
-from sluice.sdk.checks.history import FORGET_S, LOOK_S, Answers
+from sluice.sdk.checks._history import FORGET_S, LOOK_S, Answers
 
 
 class Log:

@@ -9,7 +9,7 @@ import structlog
 
 from sluice.protocol.checks import CheckRequest
 from sluice.sdk.checks import Controller, Pending, Ready, Rejected, Retry, Settings
-from sluice.sdk.checks.actions import (
+from sluice.sdk.checks._actions import (
     Action,
     Answered,
     AskFate,
@@ -26,11 +26,11 @@ from sluice.sdk.checks.actions import (
     Refused,
     Unanswered,
 )
-from sluice.sdk.checks.desk import Moment
-from sluice.sdk.checks.history import Past
-from sluice.sdk.checks.machine import Machine
+from sluice.sdk.checks._desk import Moment
+from sluice.sdk.checks._history import Past
+from sluice.sdk.checks._machine import Machine
+from sluice.sdk.checks._verdict_messages import Said, to_verdict
 from sluice.sdk.checks.testing import make_request
-from sluice.sdk.checks.verdict_messages import Said, to_verdict
 
 KEY = "key"
 

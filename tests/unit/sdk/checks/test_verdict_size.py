@@ -11,8 +11,8 @@ from sluice.core.checks.intake import verdict
 from sluice.events.envelope import Message
 from sluice.protocol.checks import VERDICT_MOST, CheckVerdict
 from sluice.sdk.checks import Controller, Ready, Request, Settings
+from sluice.sdk.checks._verdict_messages import RefusedError, encode, to_verdict
 from sluice.sdk.checks.testing import CheckTester, make_request
-from sluice.sdk.checks.verdict_messages import RefusedError, encode, to_verdict
 
 
 @pytest.fixture(autouse=True)

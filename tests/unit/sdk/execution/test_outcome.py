@@ -2,7 +2,7 @@
 
 from sluice.core.workload.inputs import MAX_BYTES
 from sluice.events.codec import encode_message
-from sluice.sdk.execution.outcome import CODES_MOST, Outcome, finished
+from sluice.sdk.execution._outcome import CODES_MOST, Outcome, finished
 
 
 def test_a_report_is_never_too_large() -> None:

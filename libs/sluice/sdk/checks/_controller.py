@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast, overload
 
-from .check import Check, Function
-from .registry import ActiveHook, Lifespan, Registry, Settings
-from .request import Request
+from ._check import Check, Function
+from ._registry import ActiveHook, Lifespan, Registry, Settings
+from ._request import Request
 
 
 class DuplicateCheckError(ValueError):
@@ -83,7 +83,7 @@ class Controller(Registry):
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, then exit: 0 in order, 2 for a bad setting. See `process`."""
-        from .process import main  # here: a check in a test needs neither the client nor its loop
+        from ._process import main  # here: a check in a test needs neither the client nor its loop
 
         main(self)
 

@@ -10,6 +10,12 @@ from sluice.events.base import JobKey
 from sluice.events.job import JobEvent, JobPodsReady, JobStopped
 from sluice.protocol.dispatch import Claim, DispatchEntry
 
+from ._book import Attempt, Book, Stage, counts, pods_of
+from ._desk import Desk
+from ._outcome import Held, Outcome, finished
+from ._ownership import Owner, born, claim_id, nothing_said_since, owner_of
+from ._reports import AGAIN_S, Reports
+from ._settling import Settling
 from .actions import (
     Absent,
     Answer,
@@ -28,12 +34,6 @@ from .actions import (
     Stored,
     Unanswered,
 )
-from .book import Attempt, Book, Stage, counts, pods_of
-from .desk import Desk
-from .outcome import Held, Outcome, finished
-from .ownership import Owner, born, claim_id, nothing_said_since, owner_of
-from .reports import AGAIN_S, Reports
-from .settling import Settling
 
 RETRY_S = 0.2
 REMEMBERED = 1000

@@ -12,8 +12,8 @@ from sluice.events.job import JobEvent, JobPodsReady, JobPodsReclaimable
 from sluice.log.errors import EventLogError
 from sluice.protocol.dispatch import DispatchEntry
 
-from .client import AsyncClient
-from .execution.outcome import Held, Outcome, finished
+from ._client import AsyncClient
+from .execution._outcome import Held, Outcome, finished
 
 log = structlog.get_logger("sluice.sdk.executor")
 

@@ -9,7 +9,7 @@ from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.runtime.lease import Lease
 from sluice.telemetry.http import Page, prometheus
 
-from .metrics import Numbers
+from ._metrics import Numbers
 
 
 @dataclass

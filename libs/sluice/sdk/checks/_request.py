@@ -11,8 +11,8 @@ from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
 from sluice.events.base import Micros, PodSet, PodSetAssignment
 from sluice.protocol.checks import CheckedWorkload, CheckRequest
 
-from .failures import told
-from .verdicts import pod_set_update
+from ._failures import told
+from ._verdicts import pod_set_update
 
 CPU = "cpu"
 

@@ -23,7 +23,7 @@ from sluice.log.contract import Entry
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.subjects import job_suffix
 
-from .errors import JobDeletedError, JobFailedError, RejectedError, UnknownJobError, WaitTimeoutError
+from ._errors import JobDeletedError, JobFailedError, RejectedError, UnknownJobError, WaitTimeoutError
 
 Phase = Literal["Unknown", "Submitted", "Pending", "Running", "Finished", "Deleted", "Rejected"]
 _FAR: dict[str, int] = {"Unknown": 0, "Submitted": 0, "Pending": 1, "Running": 2, "Finished": 3}

@@ -13,8 +13,8 @@ from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
 from sluice.protocol.subjects import job_suffix
 
-from .client import AsyncClient, split
-from .errors import NotPublishedError
+from ._client import AsyncClient, split
+from ._errors import NotPublishedError
 from .execution.actions import (
     Absent,
     Answer,
@@ -54,7 +54,7 @@ _REPORTS: dict[str, type[JobEvent]] = {
 
 
 class Questions:
-    """Raises what `sluice.sdk.work.Unavailable` names when there is no answer."""
+    """Raises what `sluice.sdk._work.Unavailable` names when there is no answer."""
 
     def __init__(self, client: AsyncClient, executor: str) -> None:
         self.client = client

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .check import Check
-from .request import Request
+from ._check import Check
+from ._request import Request
 
 ActiveHook = Callable[[Sequence[Request[Any]]], Awaitable[None] | None]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]

@@ -9,6 +9,10 @@ import structlog
 from sluice.events.base import JobKey
 from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
+from ._attempts import Attempts
+from ._book import Attempt, Book, Stage, same
+from ._desk import Desk
+from ._ownership import born, owner_of
 from .actions import (
     Absent,
     Answer,
@@ -24,10 +28,6 @@ from .actions import (
     Stored,
     Unanswered,
 )
-from .attempts import Attempts
-from .book import Attempt, Book, Stage, same
-from .desk import Desk
-from .ownership import born, owner_of
 
 LOOKED_UP = 20
 """Most waiting jobs looked up in the log at a time."""

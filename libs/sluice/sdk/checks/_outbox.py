@@ -13,8 +13,8 @@ from sluice.log.nats.streams import stream_config
 from sluice.protocol.checks import CheckVerdict
 from sluice.protocol.subjects import verdict_suffix
 
-from .clock import Clock
-from .verdict_messages import RefusedError, Stored, decode, encode
+from ._clock import Clock
+from ._verdict_messages import RefusedError, Stored, decode, encode
 
 ANSWER_S = 5.0
 AT_ONCE = 1000

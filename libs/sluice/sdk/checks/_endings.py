@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from .actions import CallStop, CancelCall, Forget
-from .alarms import Alarm
-from .desk import Desk
-from .registry import Settings
-from .telling import Telling
-from .tracked_request import Calling, Held, Sending
+from ._actions import CallStop, CancelCall, Forget
+from ._alarms import Alarm
+from ._desk import Desk
+from ._registry import Settings
+from ._telling import Telling
+from ._tracked_request import Calling, Held, Sending
 
 log = structlog.get_logger("sluice.sdk.checks")
 

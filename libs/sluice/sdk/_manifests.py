@@ -13,7 +13,7 @@ from sluice.api.scheme import JOB_TYPES, kind_of
 from sluice.api.validation import validate
 from sluice.api.yaml import decode_yaml
 
-from .errors import ManifestError
+from ._errors import ManifestError
 
 Source = Manifest | Mapping[str, Any] | str | Path
 """A manifest, or the path of a YAML or JSON file."""

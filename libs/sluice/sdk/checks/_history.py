@@ -16,7 +16,7 @@ from sluice.events.commit import Commit
 from sluice.log.contract import Entry
 from sluice.protocol.checks import CheckRequest
 
-from .verdict_messages import Said, decode, number_of
+from ._verdict_messages import Said, decode, number_of
 
 SKEW_US = 60_000_000
 """How far the clocks of machines may be apart."""

@@ -34,8 +34,14 @@ from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 
-from .client import AsyncClient
-from .errors import NotPublishedError, SdkError
+from ._client import AsyncClient
+from ._errors import NotPublishedError, SdkError
+from ._questions import Questions
+from ._work import Recover as Recovery
+from ._work import Run, Unavailable, Work
+from .execution._book import ExecutorSettings, Identity
+from .execution._machine import Machine
+from .execution._outcome import Outcome
 from .execution.actions import (
     Action,
     Ask,
@@ -49,12 +55,6 @@ from .execution.actions import (
     StartWork,
     Unanswered,
 )
-from .execution.book import ExecutorSettings, Identity
-from .execution.machine import Machine
-from .execution.outcome import Outcome
-from .questions import Questions
-from .work import Recover as Recovery
-from .work import Run, Unavailable, Work
 
 log = structlog.get_logger("sluice.sdk.executor")
 

@@ -14,7 +14,7 @@ import structlog
 
 from sluice.protocol.checks import CheckRequest
 
-from .actions import (
+from ._actions import (
     Action,
     Answered,
     AskFate,
@@ -27,16 +27,16 @@ from .actions import (
     Publication,
     Withdraw,
 )
-from .desk import Desk, Moment
-from .endings import Endings
-from .failures import readable, told
-from .history import Past
-from .metrics import Numbers
-from .registry import Registry
-from .telling import Telling, about
-from .tracked_request import Calling, Held, Lane
-from .verdict_messages import Said, identity, recheck_of
-from .verdicts import Pending, Ready, Verdict
+from ._desk import Desk, Moment
+from ._endings import Endings
+from ._failures import readable, told
+from ._history import Past
+from ._metrics import Numbers
+from ._registry import Registry
+from ._telling import Telling, about
+from ._tracked_request import Calling, Held, Lane
+from ._verdict_messages import Said, identity, recheck_of
+from ._verdicts import Pending, Ready, Verdict
 
 log = structlog.get_logger("sluice.sdk.checks")
 

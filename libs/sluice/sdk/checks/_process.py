@@ -26,22 +26,22 @@ from sluice.log.runtime.lease import Unavailable
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.dispatch import key_token
 from sluice.protocol.subjects import verdict_suffix
-from sluice.sdk.client import AsyncClient
+from sluice.sdk._client import AsyncClient
 from sluice.telemetry import start
 from sluice.telemetry.http import serving
 
-from .check import call
-from .clock import LoopClock
-from .engine import Engine
-from .health import Health
-from .history import Answers, History
-from .lease import heartbeat_lease
-from .metrics import Numbers, instrument
-from .outbox import Outbox
-from .registry import Registry
-from .request import Request
-from .source import Source
-from .verdict_messages import Said
+from ._check import call
+from ._clock import LoopClock
+from ._engine import Engine
+from ._health import Health
+from ._history import Answers, History
+from ._lease import heartbeat_lease
+from ._metrics import Numbers, instrument
+from ._outbox import Outbox
+from ._registry import Registry
+from ._request import Request
+from ._source import Source
+from ._verdict_messages import Said
 
 log = structlog.get_logger("sluice.sdk.checks")
 

@@ -8,8 +8,8 @@ import msgspec
 
 from sluice.protocol.checks import CheckRequest, CheckVerdict
 
-from .verdict_messages import Said
-from .verdicts import Verdict
+from ._verdict_messages import Said
+from ._verdicts import Verdict
 
 
 class Struct(msgspec.Struct, frozen=True):

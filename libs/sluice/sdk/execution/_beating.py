@@ -6,6 +6,8 @@ import structlog
 
 from sluice.protocol.dispatch import Heartbeat
 
+from ._book import Book
+from ._desk import Desk
 from .actions import (
     Absent,
     Answer,
@@ -16,8 +18,6 @@ from .actions import (
     Stored,
     Unanswered,
 )
-from .book import Book
-from .desk import Desk
 
 FIRST_AGAIN_S = 0.2
 

@@ -9,6 +9,11 @@ import structlog
 from sluice.events.job import JobEvent, JobStopped
 from sluice.protocol.dispatch import Claim, job_of_key
 
+from ._book import Book
+from ._desk import Desk
+from ._outcome import Held, Outcome, finished
+from ._ownership import Owner, born, owner_of
+from ._reports import AGAIN_S, Reports
 from .actions import (
     Answer,
     HasClaims,
@@ -22,11 +27,6 @@ from .actions import (
     Refused,
     Stored,
 )
-from .book import Book
-from .desk import Desk
-from .outcome import Held, Outcome, finished
-from .ownership import Owner, born, owner_of
-from .reports import AGAIN_S, Reports
 
 RETRY_S = 0.2
 KEEP_DONE_S = 600

@@ -7,7 +7,7 @@ from enum import Enum
 from sluice.events.base import JobKey
 from sluice.protocol.dispatch import Claim, DispatchEntry, claim_key
 
-from .ownership import Owner
+from ._ownership import Owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

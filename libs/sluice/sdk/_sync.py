@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 from sluice.events.job import JobEvent
 
-from .client import AsyncClient, Change, Job, Submitted
-from .manifests import Source
-from .waiting import JobState
+from ._client import AsyncClient, Change, Job, Submitted
+from ._manifests import Source
+from ._waiting import JobState
 
 
 class Client:

@@ -8,9 +8,9 @@ import structlog
 from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 
+from ._book import Book
+from ._desk import Desk
 from .actions import Answer, Publish, Stored, Unanswered
-from .book import Book
-from .desk import Desk
 
 AGAIN_S = 0.5
 

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast, overload
 
-from .request import Request
-from .verdicts import Verdict
+from ._request import Request
+from ._verdicts import Verdict
 
 Function = Callable[[Request[Any]], Awaitable[Verdict] | Verdict]
 """Performs a check. One that is not `async` runs in a thread, and is not interrupted by a cancellation."""

@@ -6,9 +6,9 @@ from typing import Literal
 
 from sluice.protocol.checks import CheckRequest, CheckVerdict
 
-from .alarms import Alarm
-from .check import Check
-from .verdict_messages import FINAL, Said
+from ._alarms import Alarm
+from ._check import Check
+from ._verdict_messages import FINAL, Said
 
 Next = Literal["check", "watch", "settle", ""]
 """Call the check function; call the watch; find out what became of the last verdict; nothing."""

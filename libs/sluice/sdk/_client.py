@@ -35,9 +35,9 @@ from sluice.log.nats.protocol import publish_frame
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 from sluice.protocol.subjects import job_suffix
 
-from .errors import NotPublishedError
-from .manifests import JobManifest, Source, load
-from .waiting import JobState, Waiter
+from ._errors import NotPublishedError
+from ._manifests import JobManifest, Source, load
+from ._waiting import JobState, Waiter
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 BULK = 500

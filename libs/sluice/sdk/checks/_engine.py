@@ -14,7 +14,7 @@ import structlog
 from sluice.log.errors import EventLogError
 from sluice.protocol.checks import CheckRequest, CheckVerdict
 
-from .actions import (
+from ._actions import (
     Action,
     Answered,
     AskFate,
@@ -34,17 +34,17 @@ from .actions import (
     Unanswered,
     Withdraw,
 )
-from .check import Check, call
-from .clock import Clock, Handle
-from .desk import Moment
-from .failures import told
-from .history import Past
-from .machine import Machine
-from .metrics import Numbers
-from .registry import Registry
-from .request import ParametersError, Request, decode_parameters
-from .verdict_messages import RefusedError, Said, Stored
-from .verdicts import VerdictError, checked
+from ._check import Check, call
+from ._clock import Clock, Handle
+from ._desk import Moment
+from ._failures import told
+from ._history import Past
+from ._machine import Machine
+from ._metrics import Numbers
+from ._registry import Registry
+from ._request import ParametersError, Request, decode_parameters
+from ._verdict_messages import RefusedError, Said, Stored
+from ._verdicts import VerdictError, checked
 
 log = structlog.get_logger("sluice.sdk.checks")
 

@@ -14,15 +14,15 @@ from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
 from sluice.protocol.dispatch import DispatchEntry
 
+from ._attempts import Attempts
+from ._beating import Heart
+from ._book import Attempt, Book, ExecutorSettings, Identity, pods_of, same
+from ._desk import Desk
+from ._outcome import Outcome
+from ._reports import Reports
+from ._settling import Settling
+from ._watching import Watch
 from .actions import Action, Answer, Ended, Follow, RemoveHeartbeat, Reported
-from .attempts import Attempts
-from .beating import Heart
-from .book import Attempt, Book, ExecutorSettings, Identity, pods_of, same
-from .desk import Desk
-from .outcome import Outcome
-from .reports import Reports
-from .settling import Settling
-from .watching import Watch
 
 log = structlog.get_logger("sluice.sdk.executor")
 

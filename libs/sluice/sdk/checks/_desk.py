@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from sluice.events.base import Micros
 
-from .actions import Action
-from .alarms import Alarm, Alarms
+from ._actions import Action
+from ._alarms import Alarm, Alarms
 
 
 class Moment(NamedTuple):

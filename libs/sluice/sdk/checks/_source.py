@@ -18,7 +18,7 @@ from sluice.log.nats.streams import Standing, look_at
 from sluice.protocol.checks import CheckRequest
 from sluice.protocol.dispatch import key_token
 
-from .metrics import Numbers
+from ._metrics import Numbers
 
 log = structlog.get_logger("sluice.sdk.checks")
 

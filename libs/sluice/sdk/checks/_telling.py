@@ -6,12 +6,12 @@ import structlog
 
 from sluice.protocol.checks import CheckVerdict
 
-from .actions import CancelPublish, Found, Publication, Publish, Refused, Unanswered
-from .desk import Desk
-from .metrics import Numbers
-from .tracked_request import Held, Sending
-from .verdict_messages import FINAL, Said, message_id, to_verdict
-from .verdicts import Verdict
+from ._actions import CancelPublish, Found, Publication, Publish, Refused, Unanswered
+from ._desk import Desk
+from ._metrics import Numbers
+from ._tracked_request import Held, Sending
+from ._verdict_messages import FINAL, Said, message_id, to_verdict
+from ._verdicts import Verdict
 
 log = structlog.get_logger("sluice.sdk.checks")
 

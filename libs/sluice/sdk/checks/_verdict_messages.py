@@ -16,7 +16,7 @@ from sluice.events.envelope import Message
 from sluice.protocol.checks import VERDICT_MOST, CheckRequest, CheckVerdict
 from sluice.protocol.subjects import token
 
-from .verdicts import Pending, PreemptionRequired, Ready, Rejected, Retry, Verdict, seconds
+from ._verdicts import Pending, PreemptionRequired, Ready, Rejected, Retry, Verdict, seconds
 
 MESSAGE_MOST = 8192
 """Characters of a verdict's message; the rest is cut off."""

@@ -10,6 +10,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.events import job, slices
 from sluice.events.base import Event, FieldError, JobKey, Micros
+from sluice.events.catalogue import REFUSALS
 from sluice.events.codec import decode_message
 from sluice.events.ids import uid
 from sluice.log.contract import Entry
@@ -176,6 +177,10 @@ class Jobs:
     def _all_ignored(self, event: slices.InputsIgnored) -> Iterable[JobKey]:
         return [key for seq in event.seqs for key in self._ignored(seq)]
 
+    def _refused(self, _: Event) -> Iterable[JobKey]:
+        self.rejected += 1
+        return ()
+
     def _rejected(self, event: slices.Rejected) -> Iterable[JobKey]:
         self.rejected += 1
         answered = self._answered(event.cause)
@@ -215,6 +220,7 @@ class Jobs:
 
 
 FOLDS: dict[type[Event], Callable[[Jobs, Any], Iterable[JobKey]]] = {
+    **dict.fromkeys(REFUSALS, Jobs._refused),
     slices.WorkloadCreated: Jobs._created,
     slices.WorkloadUpdated: Jobs._taken,
     slices.Rejected: Jobs._rejected,

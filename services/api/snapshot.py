@@ -27,7 +27,7 @@ from .world import Presence, World
 WRITER = "api"
 """Name of the part that only this service reads; the service itself is no decider."""
 
-_FOLD = 2
+_FOLD = 3
 """Raise it when the same entries are folded to another world."""
 
 _CELL = CellFold()

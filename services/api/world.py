@@ -13,7 +13,7 @@ from sluice.core.views.present.job import is_over
 from sluice.core.views.view import View
 from sluice.events import job, scheduler, slices
 from sluice.events.base import Event, Micros
-from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decode_message
 from sluice.events.commit import Step
 from sluice.events.envelope import Message
 from sluice.log.cell import CellFold, CellState
@@ -101,6 +101,8 @@ class World:
             # Readers of a newer writer's events go on; what they cannot read they cannot show.
             log.error("commit not readable", seq=entry.seq, writer=entry.suffix, error=str(error))
             return
+        if commit is FOREIGN:
+            self.jobs.rejected += 1
         self.steps(entry.seq, commit.steps)
 
     def steps(self, seq: int, steps: Iterable[Step]) -> None:

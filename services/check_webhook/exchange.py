@@ -2,12 +2,14 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from sluice.api.decode import wrong_fields
 from sluice.api.errors import UNREADABLE
 from sluice.api.kueue import PodSetUpdate
 from sluice.protocol.checks import CheckRequest
@@ -60,6 +62,7 @@ class Later(NamedTuple):
 
 _encoder = msgspec.json.Encoder()
 _replies = msgspec.json.Decoder(Reply)
+_FIELDS = ("", *(field.encode_name for field in msgspec.structs.fields(Reply)))
 
 
 def operation(request: CheckRequest, action: Action) -> str:
@@ -112,10 +115,17 @@ def understand(answer: Answer, url: str) -> Reply | Later:
     try:
         reply = _replies.decode(answer.body)
     except UNREADABLE as error:
-        raise FailureError(f"the answer cannot be read: {error}") from None
+        raise FailureError(f"the answer cannot be read: {_wrong(answer.body) or error}") from None
     if reply.requeue_after_seconds is not None and reply.requeue_after_seconds < 0:
         raise FailureError("the answer cannot be read: requeueAfterSeconds is negative")
     return reply
+
+
+def _wrong(content: bytes) -> str:
+    """Return what is wrong with which fields of an answer, in words of JSON; "" if that cannot be told."""
+    found = wrong_fields(content, Reply)
+    # Others than these may stand in it.
+    return "; ".join(str(each) for each in found if re.split(r"[.\[]", each.field)[0] in _FIELDS)
 
 
 def _location(answer: Answer, url: str) -> str:

@@ -6,7 +6,7 @@ from types import MappingProxyType, ModuleType
 from . import checks, config, scheduler, slices, variants
 from .base import Event
 
-__all__ = ["EVENTS", "VERSIONS", "WRITERS", "writer_of"]
+__all__ = ["EVENTS", "REFUSALS", "VERSIONS", "WRITERS", "writer_of"]
 
 _MODULES: tuple[ModuleType, ...] = (config, slices, variants, scheduler, checks)
 
@@ -35,6 +35,9 @@ EVENTS: Mapping[str, type[Event]] = MappingProxyType(
     {_tag(cls): cls for events in WRITERS.values() for cls in events}
 )
 """Tag -> event, of all writers."""
+
+REFUSALS: tuple[type[Event], ...] = (slices.Rejected, checks.CheckInputRejected)
+"""Those that say that a message from outside could not be taken: what people are told of as rejected."""
 
 _WRITER_OF: Mapping[type[Event], str] = MappingProxyType(
     {cls: writer for writer, events in WRITERS.items() for cls in events}

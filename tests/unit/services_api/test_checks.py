@@ -3,12 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
+from sluice.cli.commands.log.log import _REFUSALS, _events
 from sluice.cli.commands.objects.describe_jobs import _promised
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines, flavor_lines, local_queue_lines
 from sluice.cli.kit.columns import usage_text
 from sluice.core.checks.requests import requests
 from sluice.core.views.present.times import timestamp
+from sluice.events.catalogue import EVENTS, REFUSALS
 from sluice.events.checks import CheckStateChanged
+from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain.checks import checks_of
 from sluice.replay.explain.why import explain
 from sluice.services.api.objects import render
@@ -248,3 +251,28 @@ def test_who_has_nobody_left_to_preempt_waits_for_its_checks_only() -> None:
     said = explain(state, "high", len(cell.log), cell.now, help_=False)
     assert said.message == "It has quota and waits for its admission checks."
     assert not said.claims
+
+
+def test_all_that_could_not_be_taken_is_counted() -> None:
+    """As `log rejected` lists it: messages about jobs, and verdicts."""
+    cell = checked_cell("first")
+    cell.submit("a")
+    cell.settle_all()
+    cell.message("verdict.ctl-first", "CheckVerdict", {"workload": "x", "state": "Ready"})
+    cell.message("job.default.a", "JobScaled", {"podSets": {"nobody": 1}})
+    cell.settle_all()
+    world = shown(cell)
+    listed = [
+        event
+        for entry in cell.log
+        if entry.suffix in COMMITS
+        for event in _events(entry)
+        if event["type"] in _REFUSALS
+    ]
+    assert {event["type"] for event in listed} == {"Rejected", "CheckInputRejected"}
+    assert world.jobs.rejected == len(listed) == 2
+
+
+def test_each_event_that_names_errors_of_a_message_is_a_refusal() -> None:
+    fields = {"subject", "event_type", "errors"}
+    assert {kind for kind in EVENTS.values() if fields <= set(kind.__struct_fields__)} == set(REFUSALS)

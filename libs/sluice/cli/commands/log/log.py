@@ -19,6 +19,7 @@ from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.table import one_line
+from sluice.events.catalogue import REFUSALS
 from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decode_message
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
@@ -26,6 +27,8 @@ from sluice.log.nats.jetstream import JetStreamLog
 from sluice.protocol.subjects import COMMITS, OUTSIDE, names
 
 ALL = (*OUTSIDE, *COMMITS)
+_REFUSALS = frozenset(kind.__name__ for kind in REFUSALS)
+
 _SHADES = {
     "config": "magenta",
     "slices": "blue",
@@ -131,8 +134,7 @@ def rejected(ctx: click.Context, output: str) -> None:
     async def work(source: JetStreamLog) -> None:
         async for entries in source.read(1, COMMITS):
             for entry in entries:
-                refusals = ("Rejected", "CheckInputRejected")
-                found.extend(event for event in _events(entry) if event.get("type") in refusals)
+                found.extend(event for event in _events(entry) if event.get("type") in _REFUSALS)
 
     _run(ctx, work)
     # Each service answers in its own time; people look for the message.

@@ -222,6 +222,26 @@ def test_who_says_retry_over_and_over_is_asked_less_and_less_often(asked: int, d
     cell.verify()
 
 
+@pytest.mark.parametrize(("state", "delay"), [("Ready", 0), ("Pending", 4), ("Retry", 8)])
+def test_a_ready_attempt_that_ends_for_another_reason_begins_the_brake_anew(state: str, delay: int) -> None:
+    """If the check is Ready when it ends; a Ready by itself does not (AC4)."""
+    cell = world("a")
+    key = cell.create("w")
+    for attempt, said in enumerate(("Retry", "Retry", "Retry", state, "Retry"), 1):
+        cell.reserve(key)
+        cell.settle()
+        if said == "Retry":
+            cell.say(key, "a", said, attempt, requeueAfterSeconds=0)
+        else:
+            cell.say(key, "a", said, attempt)
+        events = cell.settle()
+        if attempt < 5:
+            cell.evict(key)
+            cell.settle()
+    assert one(events, CheckStateChanged).requeue_after_s == delay
+    cell.verify()
+
+
 def test_a_check_that_is_never_answered_is_tried_again() -> None:
     """After the timeout the attempt ends as Retry, with backoff, and says why (AC3)."""
     cell = world("a", "b")

@@ -56,7 +56,8 @@ class Laboratory:
         self.scheduler = Scheduler()
         self.seq, self.at = seq, at
         self.trials = 0
-        self._state = state
+        self.state = state
+        """What all copies are made of."""
         self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
         self._data = b"" if self._forks else self.scheduler.dump(state)
 
@@ -67,12 +68,12 @@ class Laboratory:
         """
         self.trials += 1
         if self._forks:
-            return process_pool.in_copy(lambda: self._attempt(self._state, events, key))
+            return process_pool.in_copy(lambda: self._attempt(self.state, events, key))
         return self._attempt(self.scheduler.load(self._data), events, key)
 
     def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Laboratory]":
         """Return what is there when nothing more follows from *events*, and the laboratory of that."""
-        state = self.scheduler.load(self._data or self.scheduler.dump(self._state))
+        state = self.scheduler.load(self._data or self.scheduler.dump(self.state))
         self._attempt(state, events, "")
         return state, Laboratory(state, self.seq, self.at)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -28,7 +29,8 @@ from sluice.replay.views.queues import queue_of
 
 from .activity import activate_command
 from .sandbox import Laboratory, Outcome, applied_queue, with_quota
-from .suggestions_outside import LOCAL_QUEUE, outside_changes
+from .stopping import Stopping, gone, job_of
+from .suggestions_outside import LOCAL_QUEUE, outside_changes, pods_ready
 
 PROBES = 24
 """Decisions spent on finding one smallest number."""
@@ -37,6 +39,9 @@ MOST_TIMES = 1 << 12
 SHOWN = 3
 HOLDERS = 8
 """Workloads whose end is tried."""
+
+
+_NOBODY: Stopping = MappingProxyType({})
 
 
 @dataclass
@@ -54,19 +59,26 @@ class Remedy:
 
 
 def remedies(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, *, combine: bool = True
+    laboratory: Laboratory,
+    state: SchedulerState,
+    workload: Workload,
+    stopping: Stopping = _NOBODY,
+    *,
+    combine: bool = True,
 ) -> list[Remedy]:
     """Return the changes that were found to admit the workload, the smallest first.
 
-    *combine*: where no change alone does, all that keeps it out of its queue is lifted at once.
+    *stopping*: who was told to stop for good. *combine*: where no change alone does, all that keeps it out of
+    its queue is lifted at once.
     """
     key = workload.key
     now = laboratory.attempt((), key)
     if now.reserved is not None:
         names = ", ".join(event.workload for event in now.preempted)
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
+        text += then_checks(laboratory, now)
         return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
-    if waiting := _stops(laboratory, state, workload):
+    if waiting := _stops(laboratory, state, workload, stopping):
         return waiting
     found: list[Remedy] = []
     cq = state.world.cluster_queues.get(workload.cluster_queue)
@@ -96,14 +108,18 @@ def remedies(
         ):
             found += more
     if not found and combine:
-        found = _together(laboratory, state, workload, meant)
+        found = _together(laboratory, state, workload, stopping, meant)
     if found:
         found[0].smallest = True
     return found
 
 
 def _together(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, meant: ClusterQueue | None
+    laboratory: Laboratory,
+    state: SchedulerState,
+    workload: Workload,
+    stopping: Stopping,
+    meant: ClusterQueue | None,
 ) -> list[Remedy]:
     """Lift all that keeps it out at once, and try what it takes beyond that."""
     key = workload.key
@@ -126,7 +142,7 @@ def _together(
     preempts = len(outcome.preempted)
     if outcome.reserved is None:
         then, inner = laboratory.after(lifted)
-        more = remedies(inner, then, then.world.workloads[key], combine=False)
+        more = remedies(inner, then, then.world.workloads[key], stopping, combine=False)
         laboratory.trials += inner.trials
         if not more:
             return []
@@ -134,6 +150,7 @@ def _together(
         preempts = 0
     text = "all of these together: " + "; ".join(texts)
     suffix = f" (it would preempt {preempts})" if preempts else ""
+    suffix += then_checks(laboratory, outcome)
     return [Remedy("together", text + suffix, preempts=preempts, parts=len(texts))]
 
 
@@ -142,23 +159,33 @@ def _admits(laboratory: Laboratory, key: str, parts: Sequence[tuple[str, tuple[E
     return laboratory.attempt(events, key).reserved is not None
 
 
-def _stops(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
-    """Return that it has to wait for some who leave, and for whom: not for those who make room for others."""
-    leaving = _leaving(state, workload)
+def _stops(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, stopping: Stopping
+) -> list[Remedy]:
+    """Return that it has to wait for some who leave, and for whom: not for those who make room for others.
+
+    With waitForPodsReady the pods of others may have to be ready besides.
+    """
+    leaving = _leaving(state, workload, stopping)
     if not leaving:
         return []
 
-    def waiting(holders: Sequence[Workload]) -> list[Remedy]:
+    def waiting(holders: Sequence[Workload], *, ready: bool = False) -> list[Remedy]:
         names = ", ".join(holder.key for holder in holders[:SHOWN])
         rest = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
-        stops = [WorkloadStopped(cause=0, workload=holder.key) for holder in holders]
+        events = [_stop(holder, stopping) for holder in holders]
         text = f"nothing but time: {names}{rest} must stop first"
-        return _if(laboratory, workload.key, "stop", text, *stops)
+        for _, what, more in pods_ready(state, holders) if ready else ():
+            text += f"; then {what}"
+            events += more
+        return _if(laboratory, workload.key, "stop", text, *events)
 
-    found = waiting(leaving)
+    found, ready = waiting(leaving), False
+    if not found:
+        found, ready = waiting(leaving, ready=True), True
     for holder in leaving if found and len(leaving) <= HOLDERS else ():
         fewer = [other for other in leaving if other is not holder]
-        tried = waiting(fewer) if fewer else []
+        tried = waiting(fewer, ready=ready) if fewer else []
         if tried and tried[0].preempts <= found[0].preempts:
             leaving, found = fewer, tried
     if found:
@@ -166,13 +193,20 @@ def _stops(laboratory: Laboratory, state: SchedulerState, workload: Workload) ->
     return found
 
 
-def _leaving(state: SchedulerState, workload: Workload) -> list[Workload]:
-    """Return who is evicted and has not stopped yet, in the workload's tree."""
+def _leaving(state: SchedulerState, workload: Workload, stopping: Stopping) -> list[Workload]:
+    """Return who must stop and has not stopped yet, in the workload's tree."""
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is None:
         return []
     holders = (w for queue in _tree(state, cq) for w in queue.workloads.values())
-    return [w for w in holders if w.evicted_at is not None and not w.stopped]
+    return [w for w in holders if (w.evicted_at is not None or job_of(w) in stopping) and not w.stopped]
+
+
+def _stop(holder: Workload, stopping: Stopping) -> Event:
+    """Return what is said of it when it has stopped."""
+    if job_of(holder) in stopping:
+        return gone(holder)
+    return WorkloadStopped(cause=0, workload=holder.key)
 
 
 def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) -> list[Remedy]:
@@ -181,7 +215,20 @@ def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) 
         return []
     victims = len(outcome.preempted)
     suffix = f" (it would preempt {victims})" if victims else ""
-    return [Remedy(kind, text + suffix, preempts=victims)]
+    return [Remedy(kind, text + suffix + then_checks(laboratory, outcome), preempts=victims)]
+
+
+def then_checks(laboratory: Laboratory, outcome: Outcome) -> str:
+    """Return what it takes beyond the quota that it gets, where checks have a say; "" if nothing."""
+    names = _checks_of(laboratory.state, outcome)
+    return f"; then Ready from its checks ({', '.join(names)})" if names else ""
+
+
+def _checks_of(state: SchedulerState, outcome: Outcome) -> Sequence[str]:
+    if outcome.reserved is None:
+        return ()
+    queue = state.world.cluster_queues.get(outcome.reserved.cluster_queue)
+    return () if queue is None else checks_for(queue.spec, outcome.reserved.pod_sets)
 
 
 def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
@@ -192,9 +239,7 @@ def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workloa
     text = activate_command(workload) or "setting spec.active to true"
     if outcome.preempted:
         text += f" (it would preempt {len(outcome.preempted)})"
-    queue = state.world.cluster_queues.get(outcome.reserved.cluster_queue)
-    names = [] if queue is None else checks_for(queue.spec, outcome.reserved.pod_sets)
-    if names:
+    if names := _checks_of(state, outcome):
         text += f", and Ready from its checks ({', '.join(names)})"
     return [Remedy("active", text, preempts=len(outcome.preempted))]
 
@@ -271,6 +316,7 @@ def _quota(
         text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
         if outcome.preempted:
             text += f" (it would preempt {len(outcome.preempted)})"
+        text += then_checks(laboratory, outcome)
         plain = {f"{f}/{r}": a for (f, r), a in amounts.items()}
         found.append(Remedy("quota", text, amounts=plain, preempts=len(outcome.preempted)))
     # Amounts of different resources cannot be compared; fewer kinds come first, then less.

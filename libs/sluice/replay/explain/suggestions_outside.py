@@ -1,13 +1,15 @@
 """Changes that let a workload be considered at all: stopped queues, missing objects, gates, checks, time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from sluice.api import kueue
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import ObjectMeta
+from sluice.core.lifecycle.transitions import pods_ready_deadline
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.world.activity import blocks_admission
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, stopped
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.workload import Workload
@@ -15,7 +17,7 @@ from sluice.events.base import Event
 from sluice.events.checks import AdmissionCheckStatusChanged
 from sluice.events.codec import rfc3339
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.slices import WorkloadFinished, WorkloadUpdated
+from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import PreemptionGateOpened
 
 from .sandbox import applied_queue
@@ -24,6 +26,7 @@ Change = tuple[str, str, tuple[Event, ...]]
 """What kind of change it is, in words, and as events."""
 
 LOCAL_QUEUE = "localQueue"
+SHOWN = 3
 QUEUES = 8
 """ClusterQueues that are tried for a LocalQueue that is not there."""
 
@@ -40,6 +43,7 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
         else:
             # Nobody opens it but the variant-controller, for one variant after the other (CA11).
             yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
+    yield from pods_ready(state)
     if workload.record.misconfigured:
         text = f"resources within the limit ranges of namespace {workload.record.namespace}"
         yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
@@ -69,6 +73,41 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
         events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
         yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
     yield from _checks(state, cq)
+
+
+def pods_ready(state: SchedulerState, leaving: Sequence[Workload] = ()) -> Iterator[Change]:
+    """With waitForPodsReady.blockAdmission, the pods of all that are admitted must run before the next is.
+
+    *leaving*: whom nobody waits for any more when they have gone.
+    """
+    if not blocks_admission(state.world.config):
+        return
+    waited_for = [state.world.workloads[key] for key in state.not_ready]
+    waited_for = [w for w in waited_for if w not in leaving]
+    if not waited_for:
+        return
+    late = [w for w in waited_for if w.evicted_at is None]
+    gone = [w for w in waited_for if w.evicted_at is not None]
+    texts = [f"the pods of {_some([_until(state, w) for w in late])} being ready"] if late else []
+    texts += (
+        [f"{_some([w.key for w in gone])} having stopped (evicted before its pods were ready)"]
+        if gone
+        else []
+    )
+    events: list[Event] = [WorkloadPodsReady(cause=0, workload=w.key, ready=True) for w in late]
+    events += [WorkloadStopped(cause=0, workload=w.key) for w in gone]
+    yield "podsReady", f"{' and '.join(texts)} (waitForPodsReady.blockAdmission)", tuple(events)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest
+
+
+def _until(state: SchedulerState, workload: Workload) -> str:
+    """Return who it is, and when it is evicted for not being ready."""
+    until, _ = pods_ready_deadline(state.world, workload)
+    return workload.key if until is None else f"{workload.key} (which is evicted at {rfc3339(until)} if not)"
 
 
 def _local_queues(state: SchedulerState, workload: Workload) -> Iterator[Change]:
@@ -115,4 +154,4 @@ def _applied(kind: str, name: str, spec: object, namespace: str = "") -> ObjectA
     return ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw)
 
 
-__all__ = ["LOCAL_QUEUE", "Change", "outside_changes", "waits_until"]
+__all__ = ["LOCAL_QUEUE", "Change", "outside_changes", "pods_ready", "waits_until"]

@@ -4,7 +4,7 @@ report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
@@ -15,7 +15,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
-from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION
+from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION, WAITING_FOR_PODS_READY
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import backs_off, parent_holds
@@ -45,9 +45,10 @@ from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
 from .resize import running_words
 from .sandbox import Laboratory
+from .stopping import Stopping, job_of
 from .suggestions import Remedy, remedies
 from .suggestions_checks import giving_up, passing
-from .suggestions_outside import waits_until
+from .suggestions_outside import pods_ready, waits_until
 from .variants import VariantNote, notes
 
 __all__ = ["Others", "explain", "find"]
@@ -81,6 +82,8 @@ class Others:
 
     families: VariantState | None = None
     checks: ChecksState | None = None
+    stopping: Stopping = field(default_factory=dict)
+    """Who was told to stop for good (`stopping.stopping_at`)."""
 
 
 def explain(
@@ -104,7 +107,7 @@ def explain(
     said = notes(others.families, of, at) if others.families is not None else {}
     members = state.world.families.get(workload.key)
     if not members:
-        report = _single(state, workload, seq, at, help_=help_, note=said.get(workload.key))
+        report = _single(state, workload, seq, at, others.stopping, help_=help_, note=said.get(workload.key))
         _add_checks(report, others)
         return report
     report = _blank(state, workload, seq, at)
@@ -112,7 +115,8 @@ def explain(
     for number, variant in enumerate(variants):
         # The better ones matter most, and each trial takes time.
         helped = help_ and number < HELPED
-        report.variants.append(_single(state, variant, seq, at, help_=helped, note=said.get(variant.key)))
+        note = said.get(variant.key)
+        report.variants.append(_single(state, variant, seq, at, others.stopping, help_=helped, note=note))
         _add_checks(report.variants[-1], others)
     _family(state, workload, report)
     return report
@@ -147,6 +151,9 @@ def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
         if best is not None:
             report.phase, report.rule = phase, best.rule
             report.message = f"Its variant {_called(best)} is the one."
+            if best.rule == "Stopping":
+                report.message += f" {best.message}"
+                return
             if phase == "Admitted" and (
                 note := _not_running(state.world.workloads[WorkloadKey(best.workload)])
             ):
@@ -184,7 +191,7 @@ def _collect(report: Report, variants: Sequence[Report]) -> None:
 
 def _effort(remedy: Remedy) -> tuple[int, int, int, int]:
     """Nothing at all, nothing but time, then changes, the fewest first: of quota, the smaller one."""
-    rank = {"none": 0, "stop": 1, "turn": 1, "time": 1}.get(remedy.kind, 2)
+    rank = {"none": 0, "stop": 1, "turn": 1, "time": 1, "podsReady": 1}.get(remedy.kind, 2)
     amounts = (remedy.amounts or {}).values()
     return (rank, remedy.parts, len(amounts), sum(amounts))
 
@@ -209,12 +216,22 @@ def _blank(state: SchedulerState, workload: Workload, seq: int, at: Micros) -> R
 
 
 def _single(
-    state: SchedulerState, workload: Workload, seq: int, at: Micros, *, help_: bool, note: VariantNote | None
+    state: SchedulerState,
+    workload: Workload,
+    seq: int,
+    at: Micros,
+    stopping: Stopping,
+    *,
+    help_: bool,
+    note: VariantNote | None,
 ) -> Report:
     record = workload.record
     report = _blank(state, workload, seq, at)
     report.note = note
     report.rule, report.message = _outside(state, workload, at)
+    if report.rule == "Admitted" and (why := stopping.get(job_of(workload))):
+        report.rule = "Stopping"
+        report.message = f"It is not pending: it was admitted, and is told to stop, as {why}. It has not yet."
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
     report.constraints = imposed(state, record)
@@ -244,7 +261,7 @@ def _single(
         report.trials = laboratory.trials
     if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
         laboratory = Laboratory(state, seq, at)
-        report.remedies = remedies(laboratory, state, workload)
+        report.remedies = remedies(laboratory, state, workload, stopping)
         if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
             report.remedies += giving_up(laboratory, state, workload)
         report.trials = laboratory.trials
@@ -402,6 +419,9 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         if gates:
             reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
             but = f"the pending workload's gate {gates[0]} is closed"
+    elif found is not None and found.mode is Mode.FIT and (ready := list(pods_ready(state))):
+        reason = WAITING_FOR_PODS_READY
+        message = f"{it} would fit by itself, and waits for {ready[0][1]}."
     elif found is not None and found.mode is Mode.FIT:
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
         reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."

@@ -14,6 +14,7 @@ from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
+from sluice.replay.explain.stopping import stopping_at
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
@@ -174,7 +175,8 @@ class Shell:
     def _why(self, words: list[str]) -> None:
         fold = self._scheduler()
         seq = self.place.seq
-        others = Others(variants_at(self.source, seq).state, checks_at(self.source, seq).state)
+        families, checks = variants_at(self.source, seq).state, checks_at(self.source, seq).state
+        others = Others(families, checks, stopping_at(self.source, seq, fold.state))
         report = explain(fold.state, words[0], seq, fold.at, others=others)
         click.echo("\n".join(plain_words(report)))
 

@@ -1,5 +1,6 @@
 """`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain import racing_sandbox, resize
 from sluice.replay.explain.activity import queue_words
 from sluice.replay.explain.sandbox import Laboratory, Outcome
+from sluice.replay.explain.stopping import stopping_at
 from sluice.replay.explain.why import Others, explain, find
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
@@ -104,6 +106,7 @@ def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, sho
     return Others(
         variants_at(source, seq, progress=show).state if family else None,
         checks_at(source, seq, progress=show).state if checked else None,
+        stopping_at(source, seq, fold.state),
     )
 
 
@@ -190,7 +193,13 @@ def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> 
 
 
 @click.command()
-@click.option("-f", "--filename", type=click.Path(path_type=Path), required=True, help="The job's manifest.")
+@click.option(
+    "-f",
+    "--filename",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The job's manifest; - is standard input.",
+)
 @at_option()
 @log_option()
 @output_option()
@@ -237,6 +246,18 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
     if running is not None and not resizes:
         click.echo(f"{job} is there already; this is about another job like it.")
     click.echo("\n".join(told(fold.state, record, outcome)))
+    unseen = families is None and outcome.reserved is None and not outcome.reason
+    if unseen and queue_words(fold.state, record) is None:
+        click.echo("\n".join(_unseen(laboratory, record, events)))
+
+
+def _unseen(laboratory: Laboratory, record: WorkloadRecord, events: Sequence[Event]) -> Iterator[str]:
+    """Yield what is to be said of a job that nobody looks at before others: as `why` would a moment later."""
+    state, after = laboratory.after(events)
+    report = explain(state, record.key, after.seq, after.at)
+    yield f"  {report.message}"
+    for remedy in report.remedies[:1]:
+        yield f"  What would admit it: {remedy.text}"
 
 
 def _job_name(record: WorkloadRecord) -> str:
@@ -310,7 +331,8 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
 
 def _submission(filename: Path) -> Submission:
     try:
-        manifest = yaml.safe_load(filename.read_text())
+        text = sys.stdin.read() if str(filename) == "-" else filename.read_text()
+        manifest = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
     if not isinstance(manifest, dict):

@@ -1,0 +1,128 @@
+"""What is to be waited for: for pods that must be ready or must stop, and for checks beyond the quota."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sluice.cli.kit.why_text import plain_words
+from sluice.replay.explain.stopping import stopping_at
+from sluice.replay.explain.why import Others, explain
+from sluice.replay.source import json_lines
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at
+from tests.support.checked_cell import checked_cell
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job
+from tests.unit.replay.test_tutorial import run
+
+
+def why(world: FamilyWorld, name: str) -> str:
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    others = Others(stopping=stopping_at(source, source.end, fold.state))
+    return "\n".join(plain_words(explain(fold.state, name, source.end, fold.at, others=others)))
+
+
+def key(world: FamilyWorld, name: str) -> str:
+    return world.services["slices"].state.jobs[f"default/{name}"].record.key
+
+
+BLOCKS = configuration(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 60})
+
+
+def test_who_waits_for_the_pods_of_another_is_told_whose_and_until_when() -> None:
+    """As the reason of its status has it."""
+    world = cell(cluster_queue({"od": 4}, {}), BLOCKS)
+    for name in ("a", "b"):
+        world.submit(name)
+        world.settle()
+    text = why(world, "b")
+    a = key(world, "a")
+    pods = f"the pods of {a} (which is evicted at 20"
+    assert "is Pending: WaitingForPodsReady" in text
+    assert f"It would fit by itself, and waits for {pods}" in text
+    assert f"→ {pods}" in text
+    assert "being ready (waitForPodsReady.blockAdmission)" in text
+
+    world.run_until(60)  # evicted, and not stopped yet
+    assert f"→ nothing but time: {a} must stop first" in why(world, "b")
+
+
+def test_who_lacks_quota_beside_is_told_both() -> None:
+    """Who holds it leaves; or it takes more of it."""
+    world = cell(cluster_queue({"od": 4}, {}), BLOCKS)
+    world.submit("first", cpu=3)
+    world.settle()
+    world.report("first", "JobPodsReady", executor="x")
+    world.settle()
+    world.submit("second")
+    world.settle()
+    world.submit("w", cpu=3)
+    world.settle()
+    text = why(world, "w")
+    assert "→ all of these together: the pods of" in text
+    assert "3 more cpu of od" in text
+
+    world.message("job.default.first", "JobDeleted", {})
+    world.settle()
+    text = why(world, "w")
+    assert f"→ nothing but time: {key(world, 'first')} must stop first; then the pods of " in text
+    assert "more cpu" not in text
+
+
+@pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
+def test_behind_a_deleted_job_there_is_nothing_but_time(policy: dict[str, object] | None) -> None:
+    """Nobody has evicted it, and it stops: no quota has to be added."""
+    world = cell(cluster_queue({"od": 2}, policy))
+    world.submit("o1", cpu=2)
+    world.settle()
+    world.submit("o2", cpu=2)
+    world.settle()
+    assert "2 more cpu" in why(world, "o2")
+    world.message("job.default.o1", "JobDeleted", {})
+    world.settle()
+
+    text = why(world, "o2")
+    assert "→ nothing but time: default/job-o1" in text
+    assert "more cpu" not in text
+    text = why(world, "o1")
+    assert "is Admitted: Stopping" in text
+    assert "told to stop, as its job was deleted" in text
+
+    world.settle_all()
+    assert world.flavor_of("o2") == "od"
+
+
+def test_quota_is_not_all_where_checks_have_a_say() -> None:
+    """Each remedy that gives quota only says what it takes then."""
+    world = checked_cell("boss", quota=2)
+    world.submit("a", cpu=2)
+    world.settle()
+    world.submit("b", cpu=2)
+    world.settle()
+    lines = [line for line in why(world, "b").splitlines() if line.strip().startswith(("→", "- "))]
+    assert len(lines) > 1
+    assert all(line.endswith("; then Ready from its checks (boss)") for line in lines)
+
+
+def test_behind_the_head_of_a_strict_queue_a_simulated_job_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what it lacks by itself; its manifest comes from standard input."""
+    world = cell(cluster_queue({"od": 2}, {}, queueingStrategy="StrictFIFO"))
+    for name in ("a", "head"):
+        world.submit(name, cpu=2)
+        world.settle()
+    path = tmp_path / "log.jsonl"
+    with path.open("wb") as file:
+        json_lines.write(world.log, file)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(job("c", 1))))
+    code, out, err = run(["simulate", "-f", "-", "-l", str(path)], capsys)
+
+    assert (code, err) == (0, "")
+    assert "default/job-c-simulated would wait: PendingEvaluation" in out
+    assert f"The queue is StrictFIFO, and {key(world, 'head')} is at its head" in out
+    assert "1 more needed" in out
+    assert "What would admit it: " in out

@@ -63,7 +63,7 @@ class Ledger:
         return office.answer(case, self.now)
 
     def _within(self, approved: list[Any]) -> None:
-        """Nobody is let in for whom a budget has no room, but slices that use no more than runs already."""
+        """Nobody is let in for whom a budget has no room, but who use no more of it than runs already."""
         approved = [case for case in approved if not self._adds_nothing(case.request.key)]
         if not approved:
             return
@@ -71,8 +71,11 @@ class Ledger:
         for case in approved:
             for account in self.office.concerning(case.request):
                 found = standings[account.name]
-                for limit, used, promised in zip(found.limits, found.used, found.committed, strict=True):
-                    if used + promised > limit.amount:
+                wants = self.office._wants(account, case, self.now)
+                for limit, used, promised, wanted in zip(
+                    found.limits, found.used, found.committed, wants, strict=True
+                ):
+                    if wanted and used + promised > limit.amount:
                         text = f"{case.key} was let in, and of {account.name} are {found.describe()}"
                         self.cell.watchman.fail("within-budget", text)
 

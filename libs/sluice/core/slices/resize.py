@@ -254,7 +254,10 @@ def note_size(job: Job, size: Mapping[str, int]) -> None:
 def low_since(job: Job, assignment: Sequence[PodSetAssignment]) -> dict[str, int]:
     """Return what is left of an assignment, per pod set, after all changes since it may have been decided."""
     assigned = {pods.name: pods.count for pods in assignment}
-    low = next((low for known, low in job.sizes if known == assigned), None)
+    # In part it may have been for any larger size: the oldest of those has seen all that came since.
+    in_part = any(pods.min_count is not None for pods in job.record.pod_sets)
+    sizes = (low for size, low in job.sizes if size == assigned or (in_part and not grows(size, assigned)))
+    low = next(sizes, None)
     if low is None:
         # Not a size that is remembered: the smallest of all is safe.
         low = job.sizes[0][1] if job.sizes else {}

@@ -991,3 +991,22 @@ def test_growth_that_was_admitted_as_its_job_was_deleted(world: Elastic) -> None
     assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted", "WorkloadDeleted"]
     assert not world.state.jobs
     world.check()
+
+
+def test_what_was_assigned_in_part_has_seen_every_change_since(world: Elastic) -> None:
+    """The scheduler gives up what a change takes away, for good; a later one gives nothing back (WS3, SC7).
+
+    Two pods can be the whole job, or a part of what it was before: then only one of the two is left of it.
+    """
+    job = manifest(parallelism=3)
+    job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    first = created(world.job("JobSubmitted", job)).workload.key
+    world.scale(main=1)
+    world.scale(main=2)
+    assert created(world.reserve(count=2)).workload.key != first
+    assert world.dispatch() is None
+    world.admit(count=2)
+    entry = world.dispatch()
+    assert entry is not None
+    assert [pods.count for pods in entry.pod_sets] == [2]
+    world.check()

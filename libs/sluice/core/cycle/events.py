@@ -54,9 +54,14 @@ def decisions(world: World, cycles: Sequence[tuple[CohortQueues, Cycle]]) -> lis
         return not step_size.fits(_of_first(world, cycles, n + 1, cut=True))
 
     count = bisect_left(range(whole), True, key=too_much)
-    return _of_first(world, cycles, count, cut=True) or in_parts(
-        _of_first(world, cycles, count + 1, cut=True)
-    )
+    is_news = any(tree.dirty for tree, _ in cycles)
+    for taken in range(count, whole + 1):
+        found = _of_first(world, cycles, taken, cut=True)
+        settled = [event for event in found if isinstance(event, TreesSettled)]
+        if len(found) > len(settled) or (settled and is_news):
+            # Else a step said it before: now it is the next entry's turn, or it would be said for ever.
+            return found if taken == count else [*settled, *in_parts(found[len(settled) :])]
+    return events
 
 
 def _weight(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> int:

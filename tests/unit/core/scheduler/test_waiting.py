@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
@@ -356,4 +357,19 @@ def test_what_is_kept_for_a_blocker_is_kept_until_something_is_freed() -> None:
     assert sorted(parked(cell.settle())) == ["blocker", "late"]
     assert cell.reason("blocker")[0] == "WaitingForPodsReady"
     cell.put(WorkloadPodsReady(cause=0, workload=key("runs")))
+    assert admitted(cell.settle()) == ["blocker"]
+
+
+@pytest.mark.parametrize("most", list(range(20, 1600, 20)))
+def test_a_search_that_ends_with_more_to_say_than_a_step_holds(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the tree has settled is said before it, once: what says nothing new would be said for ever."""
+    monkeypatch.setattr(step_size, "MOST", most)
+    cell = blocked_by_a_resumed_search()
+    for name, cpu in (("x", 9), ("y", 10)):
+        cell.submit(name, "b", cpu=cpu)
+        assert name in parked(cell.settle())
+    cell.stopped("runs")
+    cell.finish("runs")
     assert admitted(cell.settle()) == ["blocker"]

@@ -141,10 +141,10 @@ async def _break_off(request: web.Request) -> web.StreamResponse:
             "the answer cannot be read: JSON is malformed: invalid",
         ),
         (lambda _: web.Response(body=b"\xff\xfe"), "the answer cannot be read"),
-        (lambda _: web.json_response({}), "the answer cannot be read: Object missing required field `state`"),
+        (lambda _: web.json_response({}), "the answer cannot be read: state: Required value"),
         (
             lambda _: web.json_response({"state": "Maybe"}),
-            "the answer cannot be read: Invalid enum value 'Maybe'",
+            "the answer cannot be read: state: Unsupported value",
         ),
         (
             lambda _: web.json_response({"state": "Retry", "requeueAfterSeconds": -1}),

@@ -39,6 +39,7 @@ class Admission:
         "_families",
         "_preempted",
         "_recompute_overlaps",
+        "_succeeded",
         "_world",
         "blocked",
         "kept",
@@ -62,6 +63,8 @@ class Admission:
         """An entry of this cycle has got something, or waits for it."""
         self._families: dict[WorkloadKey, Part] = {}
         """By their parents; those that had a part in this cycle."""
+        self._succeeded: set[WorkloadKey] = set()
+        """Slices in whose place others have got something in this cycle, or wait for it."""
         self.trial = Trial(world)
         self.kept = KeptQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
@@ -140,7 +143,7 @@ class Admission:
         planned = entry.proposal()
         propose(self._world, entry, may_preempt=False)
         entry.overdrawn = False
-        if entry.mode is Mode.FIT and _is_enough(entry.needed(), promised) and self.is_free(entry):
+        if entry.mode is Mode.FIT and entry.has_enough(promised) and self.is_free(entry):
             return True
         entry.restore(planned)
         return False
@@ -153,6 +156,10 @@ class Admission:
                 entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
             else:
                 self._skip(entry, texts.NO_LONGER_FITS)
+            return
+        if entry.workload.record.replaces in self._preempted:
+            # Its job is to stop, and starts again as a whole (WS6).
+            self._skip(entry, texts.NO_LONGER_FITS)
             return
         queue = entry.queue
         if queue.waiting and entry.mode is Mode.PREEMPT and queue.is_kept_from(entry.workload, entry.usage):
@@ -176,7 +183,9 @@ class Admission:
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if self._families and self._leave_heirs(target.workload for target in entry.targets):
+        if (self._families or self._succeeded) and self._leave_heirs(
+            target.workload for target in entry.targets
+        ):
             self._skip(entry, texts.OVERLAPS)
         elif found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
@@ -195,6 +204,8 @@ class Admission:
             return
         self._changed = True
         self._note(entry.workload, Part.GETS)
+        if entry.workload.record.replaces is not None:
+            self._succeeded.add(entry.workload.record.replaces)
         if entry.mode is Mode.PREEMPT:
             assert entry.assignment is not None
             pod_sets = entry.assignment.pod_set_assignments()
@@ -333,10 +344,16 @@ class Admission:
         return promises is None or (not promises.pending and promises.have_all_gone(self._preempted.values()))
 
     def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
-        """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?"""
+        """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?
+
+        Or all of it with the slice that takes its place.
+        """
         families = self._families
-        parents = (victim.record.parent for victim in victims)
-        return any(parent is not None and families.get(parent) is Part.GETS for parent in parents)
+        return any(
+            victim.key in self._succeeded
+            or (victim.record.parent is not None and families.get(victim.record.parent) is Part.GETS)
+            for victim in victims
+        )
 
     def _overlaps(self, entry: Entry) -> bool:
         if not entry.targets:
@@ -463,16 +480,6 @@ class Admission:
             return True
         may = may_borrow(self._world.config, entry.workload.record)
         return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may)
-
-
-def _is_enough(usage: Mapping[FlavorResource, int], promised: Mapping[FlavorResource, int]) -> bool:
-    """Is as much of every resource in *usage*, in whatever flavors?"""
-    lacking: dict[str, int] = {}
-    for (_, resource), amount in promised.items():
-        lacking[resource] = lacking.get(resource, 0) + amount
-    for (_, resource), amount in usage.items():
-        lacking[resource] = lacking.get(resource, 0) - amount
-    return all(amount <= 0 for amount in lacking.values())
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

@@ -1,6 +1,6 @@
 """One workload in one scheduling cycle: what it would get, and what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Final
 
@@ -122,6 +122,15 @@ class Entry:
         """What it would use in all, also of what a sibling uses for it already (CA10)."""
         whole = None if self.assignment is None else self.assignment.whole
         return self.usage if whole is None else whole
+
+    def has_enough(self, promised: Mapping[FlavorResource, int]) -> bool:
+        """Would it use as much of every resource as it was promised, in whatever flavors?"""
+        lacking: dict[str, int] = {}
+        for (_, resource), amount in promised.items():
+            lacking[resource] = lacking.get(resource, 0) + amount
+        for (_, resource), amount in self.needed().items():
+            lacking[resource] = lacking.get(resource, 0) - amount
+        return all(amount <= 0 for amount in lacking.values())
 
     def proposal(self) -> Proposal:
         """What it would get as things are, to be compared with another proposal."""

@@ -568,3 +568,21 @@ def test_a_job_that_queues_again_needs_all() -> None:
     cell.stopped("new")
     cell.settle()
     assert cell.workload("new").reclaimable == {}
+
+
+def test_a_slice_is_not_both_preempted_and_replaced() -> None:
+    """WS6: whoever preempts a job would not get what a growth takes over in the very same cycle."""
+    cell = Cell()
+    cell.queue("elastic", cpu=0, cohort="all")
+    cell.queue("owner", cpu=4, cohort="all", preemption=RECLAIMS)
+    cell.queue("others", cpu=10, cohort="all")
+    cell.submit("stays", "others", cpu=8)
+    cell.submit("old", "elastic", count=4)
+    assert sorted(admitted(cell.settle())) == ["old", "stays"]
+    cell.submit("new", "elastic", count=6, replaces=key("old"))
+    cell.submit("urgent", "owner", cpu=4)
+    events = cell.settle()
+    assert preempting(events) == {"urgent": ["old"]}
+    assert admitted(events) == []
+    cell.stopped("old")
+    assert admitted(cell.settle()) == ["urgent"]

@@ -220,9 +220,14 @@ class KeptObserver(Observer):
 
 
 def _is_kept_for(state: SchedulerState, waiting: Preemptor, first: Iterable[WorkloadKey]) -> bool:
-    """Was anything kept for the preemptor in this step? Not in StrictFIFO while others come before it."""
+    """Was anything kept for the preemptor in this step?
+
+    Not in a queue that is inactive, and not in StrictFIFO while others come before it.
+    """
     workload, workloads = waiting.workload, state.world.workloads
     queue = state.pending.queues[workload.cluster_queue]
+    if queue.stopped:
+        return False
     if not queue.strict:
         return True
     before = (workloads[key] for key in first if key in workloads)

@@ -16,6 +16,7 @@ from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_constraints import may_borrow
+from sluice.core.workload.charges import given_back
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.preemption_rules import may_issue
@@ -108,7 +109,7 @@ def _for_pod_set(
 
     Where there are several pod sets, only such as have no choice: what they could have depends on it else.
     """
-    count = pods.count - workload.reclaimable.get(pods.name, 0)
+    count = pods.count - given_back(world.config, workload.reclaimable).get(pods.name, 0)
     requests = {**pods.requests, **({"pods": 1} if "pods" in cq.group_of else {})}
     # With none of a resource, too, the pods must be able to run on one of its flavors.
     wanted = {resource: amount * count for resource, amount in requests.items()}

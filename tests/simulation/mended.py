@@ -374,8 +374,8 @@ MENDED: tuple[Mutant, ...] = (
             # Nor is anybody preempted for what a sibling has just got.
             (
                 "libs/sluice/core/cycle/admission.py",
-                "        return any(parent is not None and families.get(parent) is Part.GETS for parent in parents)\n",
-                "        return False\n",
+                "            or (victim.record.parent is not None and families.get(victim.record.parent) is Part.GETS)\n",
+                "",
             ),
         ),
         theme="preemption",

@@ -22,6 +22,7 @@ async def test_requests_of_any_bytes(nats_server):
     asking = await nats.connect(nats_server.url)
     try:
         await responder.subscribe("ask.>", answer)
+        await responder._client.flush()  # else the server may not know of it yet when it is asked
         assert (await asking.request("ask.a", b"1", timeout=5)).data == b"heard 1"
         publish_bytes(nats_server.url, b"ask.\xff", b"2", reply=b"_INBOX.x")
         publish_bytes(nats_server.url, b"ask.a", b"3", reply=b"_INBOX.\xff")

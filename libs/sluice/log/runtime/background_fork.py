@@ -1,4 +1,4 @@
-"""Work in a forked child while an event loop goes on; `process_pool` itself does without asyncio."""
+"""Work in a forked child while an event loop goes on; `forking` itself does without asyncio."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ def in_copy_beside[T](work: Callable[[], T]) -> asyncio.Future[T]:
         os.nice(BEHIND)
         return work()
 
-    child = Child(apart, daemon=True)
+    child = Child(apart)
 
     def listen() -> None:
         child.listen()

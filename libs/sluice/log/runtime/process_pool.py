@@ -6,27 +6,27 @@ results = side_by_side([work_a, work_b], show)    # one process each
 A child gets all memory by copy-on-write, so a large state costs milliseconds instead of a copy.
 """
 
-import contextlib
 import gc
-import multiprocessing
 import os
 import pickle
+import selectors
+import signal
+import struct
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
 Progress = Callable[[int], None]
 
-AVAILABLE = "fork" in multiprocessing.get_all_start_methods()
+AVAILABLE = hasattr(os, "fork")
 
 PROGRESS_S = 0.1
 """How often a child says how far it has come."""
 
-_PIECE = 1 << 16
-"""Bytes of a result that are sent at a time: whoever listens does something else in between."""
-
+_SIZE = struct.Struct("=Q")
+_HEAD = 1 + _SIZE.size
+_PROGRESS, _RESULT, _ERROR = b"p", b"r", b"e"
 _DONE = object()
 
 
@@ -35,77 +35,94 @@ class ChildLostError(RuntimeError):
 
 
 class Child[T]:
-    """A process at work, and what it has said so far. *daemon*: it ends with this one."""
+    """A process at work, and what it has said so far."""
 
-    def __init__(self, work: Callable[[Progress], T], *, daemon: bool = False) -> None:
-        fork = multiprocessing.get_context("fork")
-        self.pipe, told = fork.Pipe(duplex=False)
-        self._process = fork.Process(target=_serve, args=(work, told), daemon=daemon)
+    def __init__(self, work: Callable[[Progress], T]) -> None:
+        reading, writing = os.pipe()
         with warnings.catch_warnings():
             # Threads of this process do not go on in the child, and it needs nothing that they hold.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
-        told.close()
+            self.pid = os.fork()
+        if not self.pid:
+            os.close(reading)
+            _serve(work, writing)
+        os.close(writing)
+        self.pipe = reading
         self.at = 0
         """Progress."""
         self.ended = False
         self._said = bytearray()
-        self._result: Any = None
+        self._result: list[T] = []
+        self._message: tuple[bytes, bytes] | None = None
 
     def listen(self) -> None:
         """Take in what it says; waits for something. Sets `ended` when that was all."""
-        try:
-            said = self.pipe.recv()
-        except EOFError:
-            self.ended = True
-            return
-        if isinstance(said, int):
-            self.at = said
-        else:
-            self._said += said
+        data = os.read(self.pipe, 1 << 20)
+        self.ended = not data
+        self._said += data
+        while len(self._said) >= _HEAD:
+            end = _HEAD + _SIZE.unpack_from(self._said, 1)[0]
+            if len(self._said) < end:
+                return
+            kind, body = bytes(self._said[:1]), bytes(self._said[_HEAD:end])
+            del self._said[:end]
+            if kind == _PROGRESS:
+                self.at = int(body)
+            else:
+                self._message = kind, body
 
     def result(self) -> T:
         """Return what its work returned, or raise what that raised."""
-        if self._result is None:
-            if not self._said:
-                raise ChildLostError(f"process {self._process.pid} ended without a result")
-            self._result = pickle.loads(self._said)
-        found, error = self._result
-        if error is None:
-            return found  # type: ignore[no-any-return]
-        kind, args, rest = error
-        # Not called: an error's arguments need not be those of its initialiser.
-        error = kind.__new__(kind, *args)
-        error.__dict__.update(rest)
-        raise error
+        if self._result:
+            return self._result[0]
+        if self._message is None:
+            raise ChildLostError(f"process {self.pid} ended without a result")
+        kind, body = self._message
+        found: Any = pickle.loads(body)
+        if kind == _ERROR:
+            kind_of, args, rest = found
+            # Not called: an error's arguments need not be those of its initialiser.
+            error = kind_of.__new__(kind_of, *args)
+            error.__dict__.update(rest)
+            raise error
+        self._result.append(found)
+        return self._result[0]
 
     def close(self) -> None:
-        self.pipe.close()
-        self._process.kill()
-        self._process.join()
-        self._process.close()
+        os.close(self.pipe)
+        if not self.ended:
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
 
 
-def _serve(work: Callable[[Progress], object], told: Connection) -> None:
-    """Be the child: work, and say what came of it; without a word where nobody listens any more."""
-    # Collecting would touch, and so copy, every object there is.
-    gc.disable()
-    due = 0.0
+def _serve(work: Callable[[Progress], object], pipe: int) -> None:
+    """Be the child: work, say what came of it, and end without any of the parent's cleaning up."""
+    status = 1
+    try:
+        # Collecting would touch, and so copy, every object there is.
+        gc.disable()
+        due = 0.0
 
-    def progress(seq: int) -> None:
-        nonlocal due
-        # Few enough for the pipe to take them all while the parent does something else.
-        if (now := time.monotonic()) >= due:
-            due = now + PROGRESS_S
-            told.send(seq)
+        def progress(seq: int) -> None:
+            nonlocal due
+            # Few enough for the pipe to take them all while the parent does something else.
+            if (now := time.monotonic()) >= due:
+                due = now + PROGRESS_S
+                _say(pipe, _PROGRESS, b"%d" % seq)
 
-    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         try:
-            said = pickle.dumps((work(progress), None), pickle.HIGHEST_PROTOCOL)
+            _say(pipe, _RESULT, pickle.dumps(work(progress), pickle.HIGHEST_PROTOCOL))
         except Exception as error:
-            said = pickle.dumps((None, (type(error), error.args, error.__dict__)))
-        for start in range(0, len(said), _PIECE):
-            told.send(said[start : start + _PIECE])
+            _say(pipe, _ERROR, pickle.dumps((type(error), error.args, error.__dict__)))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _say(pipe: int, kind: bytes, body: bytes) -> None:
+    data = memoryview(kind + _SIZE.pack(len(body)) + body)
+    while data:
+        data = data[os.write(pipe, data) :]
 
 
 def in_copy[T](work: Callable[[], T]) -> T:
@@ -133,21 +150,23 @@ def side_by_side[T](
     busy = True
     most = at_once or len(works)
     try:
-        while True:
-            there: dict[Any, Child[T]] = {child.pipe: child for child in children if not child.ended}
-            while len(children) < len(works) and len(there) < most:
-                children.append(child := Child(works[len(children)]))
-                there[child.pipe] = child
-            busy = busy and next(own, _DONE) is not _DONE
-            if not there and not busy:
-                break
-            for pipe in wait(there, 0 if busy else None):
-                child = there[pipe]
-                child.listen()
-                if child.ended:
-                    child.result()
-            if progress is not None:
-                progress(_come(children, len(works), most))
+        with selectors.DefaultSelector() as selector:
+            while True:
+                while len(children) < len(works) and len(selector.get_map()) < most:
+                    child = Child(works[len(children)])
+                    children.append(child)
+                    selector.register(child.pipe, selectors.EVENT_READ, child)
+                busy = busy and next(own, _DONE) is not _DONE
+                if not selector.get_map() and not busy:
+                    break
+                for key, _ in selector.select(0 if busy else None) if selector.get_map() else ():
+                    child = key.data
+                    child.listen()
+                    if child.ended:
+                        selector.unregister(child.pipe)
+                        child.result()
+                if progress is not None:
+                    progress(_come(children, len(works), most))
         return [child.result() for child in children]
     finally:
         for child in children:

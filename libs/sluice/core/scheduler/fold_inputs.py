@@ -70,9 +70,8 @@ def _created(state: SchedulerState, event: WorkloadCreated, seq: int, _at: Micro
     parent = record.parent
     if key in state.world.workloads or (parent is not None and parent not in state.world.workloads):
         return  # its parent has gone since
-    workload = Workload(
-        record, key, record.uid, effective_priority(record, state.world.config), record.active
-    )
+    priority = effective_priority(record, state.world.config)
+    workload = Workload(record, key, record.uid, priority, active=record.active)
     workload.changed_by = seq
     state.world.workloads[key] = workload
     join_members(state, workload)

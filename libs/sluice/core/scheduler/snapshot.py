@@ -5,7 +5,9 @@ life-cycle. Lists whose order means nothing are sorted, so that equal states giv
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 from operator import attrgetter
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
@@ -18,8 +20,7 @@ from sluice.core.world.preemption_history import Remembered
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.reservations import index
 from sluice.core.world.workload import Workload
-from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
-from sluice.events.slices import WorkloadRecord
+from sluice.events.base import Micros, WorkloadKey
 
 from . import fold_config, queue_status
 from .placement import put_back
@@ -36,53 +37,27 @@ class _Queue(_Part, frozen=True):
     terminating: bool
 
 
-class _Workload(_Part, frozen=True):
-    """See `model.Workload`; the order of fields is the format."""
+_DERIVED: Final = frozenset(
+    {"key", "uid", "priority", "finished", "peers", "rank", "identity", "equivalence"}
+    # Asked only until the eviction that is due: states that are stored have settled.
+    | {"deactivated_for", "deactivated_message"}
+)
+"""What of a workload follows from all else; every other field is stored."""
 
-    record: WorkloadRecord
-    cluster_queue: str
-    active: bool
-    assignment: tuple[PodSetAssignment, ...] | None
-    usage: list[tuple[str, str, int]]
-    reserved_at: Micros | None
-    admitted_at: Micros | None
-    pods_ready_at: Micros | None
-    evicted_at: Micros | None
-    evicted_reason: str
-    last_evicted_at: Micros | None
-    last_evicted_reason: str
-    requeue_count: int
-    requeue_at: Micros | None
-    past_execution_s: int
-    reclaimable: dict[str, int]
-    evicted_message: str
-    held_for: str
-    stopped: bool
-    stopped_reason: str
-    stopped_message: str
-    pods_lost_at: Micros | None
-    checks: str
-    checks_message: str
-    checks_requeue_at: Micros | None
-    preempted_rule: str
-    preempted_at: Micros | None
-    blocked_on_gates: bool
-    open_gates: tuple[str, ...]
-    changed_by: int
-    delta: bool
-    reservations: int
-    ousted: int
-    preemptions: str
-    preemptions_allowed: bool
-    tries: bool
-    spent: bool
-    victims: list[WorkloadKey]
+_ENCODED: Final = {"usage": list[tuple[str, str, int]], "victims": list[WorkloadKey]}
+"""What is stored in another form."""
 
+_TYPES = get_type_hints(Workload)
+_Workload: Any = msgspec.defstruct(
+    "_Workload",
+    [(f.name, _ENCODED.get(f.name, _TYPES[f.name])) for f in fields(Workload) if f.name not in _DERIVED],
+    bases=(_Part,),
+    frozen=True,
+)
+"""The order of the fields of `Workload` is the format; `victims` is the last of it."""
 
 _PLAIN = tuple(
-    name
-    for name in _Workload.__struct_fields__
-    if name not in ("record", "usage", "cluster_queue", "victims")
+    name for name in _Workload.__struct_fields__ if name not in ("record", "cluster_queue", *_ENCODED)
 )
 _plain_of = attrgetter(*_PLAIN)
 
@@ -201,7 +176,7 @@ def _manifest(name: str, spec: kueue.ClusterQueueSpec) -> kueue.ClusterQueue:
     return kueue.ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def _freeze_workload(workload: Workload) -> _Workload:
+def _freeze_workload(workload: Workload) -> Any:
     # By position: by name it takes twice the time, in which nothing is decided.
     active, assignment, *rest = _plain_of(workload)
     # Where it waits follows from the local queue; only a reservation fixes it.
@@ -291,56 +266,18 @@ def _thaw(data: _State) -> SchedulerState:
     return state
 
 
-def _fill(w: Workload, item: _Workload) -> None:
-    """Take over every field as it is. One by one, as this is most of what a start takes."""
-    w.cluster_queue = item.cluster_queue
-    w.usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
-    (
-        w.active,
-        w.assignment,
-        w.reserved_at,
-        w.admitted_at,
-        w.pods_ready_at,
-        w.evicted_at,
-        w.evicted_reason,
-        w.last_evicted_at,
-        w.last_evicted_reason,
-        w.requeue_count,
-        w.requeue_at,
-        w.past_execution_s,
-        w.reclaimable,
-        w.evicted_message,
-        w.held_for,
-        w.stopped,
-        w.stopped_reason,
-        w.stopped_message,
-        w.pods_lost_at,
-        w.checks,
-        w.checks_message,
-        w.checks_requeue_at,
-        w.preempted_rule,
-        w.preempted_at,
-        w.blocked_on_gates,
-        w.open_gates,
-        w.changed_by,
-        w.delta,
-        w.reservations,
-        w.ousted,
-        w.preemptions,
-        w.preemptions_allowed,
-        w.tries,
-        w.spent,
-    ) = _plain_of(item)
-
-
-def _thaw_workload(state: SchedulerState, item: _Workload) -> None:
+def _thaw_workload(state: SchedulerState, item: Any) -> None:
     world = state.world
     record = item.record
     key = record.key
-    workload = Workload(record, key, record.uid, effective_priority(record, world.config))
-    _fill(workload, item)
+    # By position, as this is most of what a start takes.
+    _, cluster_queue, active, assignment, usage, *plain, victims = msgspec.structs.astuple(item)
+    charged = {(flavor, resource): amount for flavor, resource, amount in usage}
+    workload = Workload(
+        *(record, key, record.uid, effective_priority(record, world.config)),
+        *(cluster_queue, active, assignment, charged, *plain, dict.fromkeys(victims)),
+    )
     if workload.preemptions:
-        workload.victims = dict.fromkeys(item.victims)
         world.claims.put(workload)
     world.workloads[key] = workload
     if record.replaces is not None:

@@ -15,6 +15,8 @@ __all__ = ["Workload"]
 class Workload:
     """A workload and what the scheduler knows of it.
 
+    The order of fields is that of snapshots (`scheduler.snapshot`): with a new one `state_version` goes up.
+
     `usage` is what its reservation charges, by flavor and resource; empty without a reservation.
     Times are microseconds; None means not (any more).
     """
@@ -24,13 +26,11 @@ class Workload:
     uid: str
     priority: int
     """The effective one: the record's and the boost on top of it (`sluice.core.world.queue_order`)."""
-    active: bool = True
     cluster_queue: str = ""
     """With a reservation: the queue that is charged. Else the one its LocalQueue points to, or ''."""
+    active: bool = True
     assignment: tuple[PodSetAssignment, ...] | None = None
     usage: dict[FlavorResource, int] = field(default_factory=dict)
-    delta: bool = False
-    """A slice, until it is admitted: the one that it replaces is charged for what both need (WS3)."""
     reserved_at: Micros | None = None
     admitted_at: Micros | None = None
     pods_ready_at: Micros | None = None
@@ -59,6 +59,17 @@ class Workload:
     """What its admission checks say, all taken together: '', Ready, Retry or Rejected."""
     checks_message: str = ""
     checks_requeue_at: Micros | None = None
+    preempted_rule: str = ""
+    """The rule by which it was preempted last (`Preempted.rule`), for as long as it has no quota again."""
+    preempted_at: Micros | None = None
+    blocked_on_gates: bool = False
+    """It would have preempted, but for a closed gate; until it has quota or the gate opens."""
+    open_gates: tuple[str, ...] = ()
+    """Those of `record.preemption_gates` that are open."""
+    changed_by: int = 0
+    """Sequence of the newest input that concerned it, for `Event.cause`."""
+    delta: bool = False
+    """A slice, until it is admitted: the one that it replaces is charged for what both need (WS3)."""
     reservations: int = 0
     """How often it has had quota reserved: the number of the present attempt, as checks count them."""
     ousted: int = 0
@@ -67,24 +78,17 @@ class Workload:
     """`claims.PENDING` or `ISSUED` while it waits with its reservation for `victims`, else ''."""
     preemptions_allowed: bool = False
     """Its checks let pending preemptions be issued (AC6)."""
-    victims: dict[WorkloadKey, None] = field(default_factory=dict)
-    """Those who are to go and still hold quota. In no meaningful order; changed by `claims` only."""
-    finished: bool = False
-    deactivated_for: str = ""
-    """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
-    deactivated_message: str = ""
-    """Why it was set to false, by whomever; until that eviction."""
-    preempted_rule: str = ""
-    """The rule by which it was preempted last (`Preempted.rule`), for as long as it has no quota again."""
-    preempted_at: Micros | None = None
-    blocked_on_gates: bool = False
-    """It would have preempted, but for a closed gate; until it has quota or the gate opens."""
     tries: bool = False
     """A variant whose gate is open, and that was not found unable to preempt since."""
     spent: bool = False
     """A variant that had its gate open for as long as it may, without success (CA11)."""
-    open_gates: tuple[str, ...] = ()
-    """Those of `record.preemption_gates` that are open."""
+    victims: dict[WorkloadKey, None] = field(default_factory=dict)
+    """Those who are to go and still hold quota. In no meaningful order; changed by `claims` only."""
+    deactivated_for: str = ""
+    """Why the system, and not a user, set `active` to false; until the eviction that follows from it."""
+    deactivated_message: str = ""
+    """Why it was set to false, by whomever; until that eviction."""
+    finished: bool = False
     peers: Any = field(default=None, repr=False, compare=False)
     """A slot of `pending`'s (`pending_queue.EquivalenceClass`), as a table beside would cost a look-up each
     time: those
@@ -95,8 +99,6 @@ class Workload:
     """Kept by `families.queue_identity`. Derived from the record, never dumped."""
     equivalence: str = ""
     """Kept by `state.peer_key`. Derived from the record, never dumped."""
-    changed_by: int = 0
-    """Sequence of the newest input that concerned it, for `Event.cause`."""
 
     @property
     def pod_sets(self) -> Sequence[PodSet]:

@@ -90,7 +90,7 @@ def dispatch_entry(state: State, key: JobKey) -> DispatchEntry | None:
         uid=job.uid,
         state="Running" if running else "Suspended",
         attempt=job.attempt,
-        workload=job.record.key,
+        workload=job.dispatched or job.record.key,
         kind=job.record.job.kind if job.record.job else "",
         stop=job.phase is Phase.STOPPING,
         reason=job.reason,

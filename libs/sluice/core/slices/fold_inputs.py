@@ -168,7 +168,6 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
         smaller = bool(job.reclaimable) or grows(had, counts(job.record.pod_sets))
         state.set_todo(job, Todo.RECREATE if smaller else Todo.RESUME, seq)
     look_at_limits(state, job, seq)
-    state.touch(job)
 
 
 def _slice_withdrawn(state: State, event: WorkloadSliceWithdrawn, seq: int, _at: Micros) -> None:

@@ -120,6 +120,8 @@ class Job:
     assignment: Sequence[PodSetAssignment] = ()
     placement: Sequence[DispatchPodSet] = ()
     """What was dispatched with the present attempt."""
+    dispatched: WorkloadKey | None = None
+    """The workload that its entry names: the present one as of the last own event about the job."""
     updates: Additions | None = None
     """What its checks add to the pods; None: none was asked."""
     reclaimable: dict[str, int] = field(default_factory=dict)
@@ -200,6 +202,12 @@ class State:
     """
 
     def touch(self, job: Job) -> None:
+        """Note that an own event has changed what the job should be doing.
+
+        Inputs never do: an entry says as of which own commit it is, and a leader that compares the whole
+        bucket may have folded more than anybody has decided by.
+        """
+        job.dispatched = job.record.key
         self.touched[job.key] = job.attempt > 0 or self.touched.get(job.key, False)
 
     def set_todo(self, job: Job, todo: Todo, cause: int) -> None:

@@ -604,6 +604,19 @@ def test_a_finished_job_ends_its_pending_slice(world: Elastic) -> None:
     world.check()
 
 
+def test_what_is_decided_of_slices_does_not_reach_a_job_that_stops(world: Elastic) -> None:
+    """An entry is as of a commit of the slice-aggregator: a new leader that has heard more, and has nothing
+    to decide by it, shows what its predecessor did.
+    """
+    running(world)
+    created(world.scale(main=5))
+    assert names(world.job("JobDeleted", {}))[0] == "JobSuspended"
+    told = world.dispatch()
+    assert world.grow() == []
+    assert world.dispatch() == told
+    world.check()
+
+
 def test_the_job_stops_as_a_whole(world: Elastic) -> None:
     """WS6: with the old slice evicted nothing of the new one may start; both come back as one."""
     first = running(world)

@@ -123,8 +123,7 @@ class Run:
         wait = ZERO_TIME_WAIT_S
         if created is not None:
             wait = (now_of(self.case) - micros(created)) // 1_000_000
-        assert entry.assignment is not None
-        considered = entry.assignment.attempts_text()
+        considered = entry.proposal.assignment.attempts_text()
         return f"Quota reserved in ClusterQueue {entry.cq.name}, wait time since queued was {wait}s" + (
             f"; Flavors considered: {considered}" if considered else ""
         )

@@ -40,7 +40,7 @@ def test_a_look_would_not_have_helped_whom_the_filter_passes_over(monkeypatch: p
         if not found:
             passed_over += 1
             entry = Entry(peers.head(), peers.queue, cq)
-            assert not nominate(world, entry, may_defer=False) or not entry.is_possible()
+            assert not nominate(world, entry, may_defer=False) or not entry.proposal.is_possible()
         return found
 
     for module in (cycle, woken):

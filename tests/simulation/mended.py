@@ -423,7 +423,7 @@ MENDED: tuple[Mutant, ...] = (
             # vain: this memory is a second line of defence.
             (
                 "libs/sluice/core/cycle/cycle.py",
-                "            if due and entry.mode is not Mode.FIT and (one.victims or not self._is_content(entry, one)):",
+                "            if due and is_short and (one.victims or not self._is_content(entry, one)):",
                 "            if due:",
             ),
             (
@@ -547,7 +547,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/cycle/admission.py",
-                "self.blocked = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)",
+                "self.blocked = not entry.beside and not checks_for(entry.cq.spec, planned.pod_sets)",
                 "self.blocked = True",
             ),
         ),
@@ -720,8 +720,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/cycle/admission.py",
-                "        found = entry.deferred\n        if found:",
-                "        entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)\n        return\n        found = entry.deferred\n        if found:",
+                "        found = planned.deferred\n        if found:",
+                "        entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)\n        return\n        found = planned.deferred\n        if found:",
             ),
         ),
         seed=2,

@@ -109,30 +109,30 @@ class Admission:
         if not promises.pending:
             self._look_beside(entry)
             return
-        if not entry.is_possible():
+        if not entry.proposal.is_possible():
             return
-        targets = [target.workload for target in entry.targets]
+        targets = entry.proposal.preempted
         if not promises.concern(targets) and self.is_free(entry, targets):
             return
         with promises.shown():
             propose(self._world, entry)
-        entry.overdrawn = True
+        entry.proposal.overdrawn = True
 
     def _look_beside(self, entry: Entry) -> None:
         """Look for another flavor where what would fit is still in use by those whom others wait for."""
         promises = self.promises
         assert promises is not None
-        if entry.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
+        if entry.proposal.mode is not Mode.FIT or all(len(group.flavors) == 1 for group in entry.cq.groups):
             return
         if self.is_free(entry):
             return
-        planned = entry.proposal()
+        planned = entry.proposal
         with promises.shown():
             propose(self._world, entry)
-        if entry.mode is Mode.FIT:
-            entry.overdrawn = True
+        if entry.proposal.mode is Mode.FIT:
+            entry.proposal.overdrawn = True
         else:
-            entry.restore(planned)
+            entry.proposal = planned
 
     def content(self, entry: Entry, promised: Mapping[FlavorResource, int]) -> bool:
         """Is as much free as *entry* was promised, whose victims have gone? Then that is what it gets (CA6).
@@ -140,12 +140,12 @@ class Admission:
         It may want more by now: all its pods, or a better flavor, by preempting once more. While it waited
         for that, those who went for it would come back, to be preempted again.
         """
-        planned = entry.proposal()
+        planned = entry.proposal
         propose(self._world, entry, may_preempt=False)
-        entry.overdrawn = False
-        if entry.mode is Mode.FIT and entry.has_enough(promised) and self.is_free(entry):
+        found = entry.proposal
+        if found.mode is Mode.FIT and found.has_enough(promised) and self.is_free(entry):
             return True
-        entry.restore(planned)
+        entry.proposal = planned
         return False
 
     def process(self, entry: Entry) -> None:
@@ -161,31 +161,33 @@ class Admission:
             # Its job is to stop, and starts again as a whole (WS6).
             self._skip(entry, texts.NO_LONGER_FITS)
             return
-        queue = entry.queue
-        if queue.waiting and entry.mode is Mode.PREEMPT and queue.is_kept_from(entry.workload, entry.usage):
+        queue, planned = entry.queue, entry.proposal
+        if (
+            queue.waiting
+            and planned.mode is Mode.PREEMPT
+            and queue.is_kept_from(entry.workload, planned.usage)
+        ):
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)
             return
-        found = entry.deferred
+        found = planned.deferred
         if found:
             if self._search(entry):
                 return
         elif self._recompute_overlaps and self._overlaps(entry) and self._recompute(entry):
             return
-        if entry.mode is Mode.NO_FIT:
-            assert entry.assignment is not None
-            _set_aside(entry, entry.assignment.no_fit_reason or texts.PENDING_EVALUATION)
+        planned = entry.proposal
+        if planned.mode is Mode.NO_FIT:
+            _set_aside(entry, planned.assignment.no_fit_reason or texts.PENDING_EVALUATION)
             return
-        if entry.mode is Mode.PREEMPT:
-            if not entry.targets:
+        if planned.mode is Mode.PREEMPT:
+            if not planned.targets:
                 self.kept.keep(entry)
                 _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if (self._families or self._succeeded) and self._leave_heirs(
-            target.workload for target in entry.targets
-        ):
+        if (self._families or self._succeeded) and self._leave_heirs(planned.preempted):
             self._skip(entry, texts.OVERLAPS)
         elif found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
@@ -199,27 +201,27 @@ class Admission:
 
     def _take(self, entry: Entry) -> None:
         """The entry fits, now or when its targets have gone: what it gets is its own from here on."""
-        if entry.mode is Mode.PREEMPT and self._closes_circle(entry):
+        planned = entry.proposal
+        if planned.mode is Mode.PREEMPT and self._closes_circle(entry):
             self._skip(entry, texts.OVERLAPS)
             return
         self._changed = True
         self._note(entry.workload, Part.GETS)
         if entry.workload.record.replaces is not None:
             self._succeeded.add(entry.workload.record.replaces)
-        if entry.mode is Mode.PREEMPT:
-            assert entry.assignment is not None
-            pod_sets = entry.assignment.pod_set_assignments()
+        if planned.mode is Mode.PREEMPT:
+            pod_sets = planned.assignment.pod_set_assignments()
             if waits_for_checks(self._world, entry.cq.spec, pod_sets):
                 if self._world.circles.given_up(actor(entry.workload)) >= IN_VAIN:
-                    entry.circling = True
+                    planned.circling = True
                     _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 elif self._is_issuable(entry):
                     self._promise(entry, pod_sets)
                 else:
                     _set_aside(entry, texts.WAITING_FOR_QUOTA)
                 return
-            self._wait_for(entry, entry.usage, [target.workload for target in entry.targets])
-            why, count = entry.assignment.message, len(entry.targets)
+            self._wait_for(entry, planned.preempted)
+            why, count = planned.assignment.message, len(planned.targets)
             message = f"{why}. Pending the preemption of {count} workload(s)"
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self.blocked:
@@ -227,17 +229,17 @@ class Admission:
         else:
             if entry.workload.record.parent is not None:
                 self._beside_sibling(entry)
-            self.trial.charge(entry.cq.node, entry.usage)
+            self.trial.charge(entry.cq.node, planned.usage)
             entry.finish(Outcome.ADMITTED)
             if self._blocks:
                 # The pods of who is not admitted in this step are not waited for: its end would wake nobody.
-                self.blocked = not entry.beside and not checks_for(entry.cq.spec, entry.pod_sets)
+                self.blocked = not entry.beside and not checks_for(entry.cq.spec, planned.pod_sets)
 
     def _closes_circle(self, entry: Entry) -> bool:
         """Would its preemptions close a circle with those of entries before it? Else they are planned now."""
         circles = self._world.circles
         preemptor = actor(entry.workload)
-        victims = [actor(target.workload) for target in entry.targets if target.workload.evicted_at is None]
+        victims = [actor(victim) for victim in entry.proposal.preempted if victim.evicted_at is None]
         if circles.closed_by(preemptor, victims):
             return True
         circles.plan(preemptor, victims)
@@ -249,15 +251,15 @@ class Admission:
         What is kept for them makes their queues seem to use more than they do. Else the reservation would be
         given up when its preemptions are to be issued, and be made again, for ever.
         """
-        if not self.kept.by_queue or entry.overdrawn:
+        planned = entry.proposal
+        if not self.kept.by_queue or planned.overdrawn:
             return True
-        assert entry.assignment is not None
         world = self._world
         mark = world.tree.mark()
         for name, usage in self.kept.by_queue.items():
             world.tree.remove(world.cluster_queues[name].node, usage)
-        frs = entry.assignment.needs_preemption()
-        found = bool(get_targets(world, entry.workload, entry.usage, frs))
+        frs = planned.assignment.needs_preemption()
+        found = bool(get_targets(world, entry.workload, planned.usage, frs))
         world.tree.rollback(mark)
         return found
 
@@ -269,7 +271,8 @@ class Admission:
         if self.blocked:
             entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
             return
-        targets = [target.workload for target in entry.targets]
+        planned = entry.proposal
+        targets = planned.preempted
         running = [workload for workload in targets if not workload.preemptions]
         ousted = [workload for workload in targets if workload.preemptions]
         if self.promises is None:
@@ -277,10 +280,10 @@ class Admission:
         for workload in ousted:
             self.trial.remove(workload)
         self.promises.drop(ousted)
-        self.trial.charge(entry.cq.node, entry.usage)
-        self.promises.add(entry.workload.key, entry.cq.node, entry.usage, running)
+        self.trial.charge(entry.cq.node, planned.usage)
+        self.promises.add(entry.workload.key, entry.cq.node, planned.usage, running)
         self.promises.pending = True
-        entry.pod_sets = pod_sets
+        planned.pod_sets = pod_sets
         entry.victims = running
         entry.finish(Outcome.PROMISED)
 
@@ -291,23 +294,24 @@ class Admission:
         """
         how, sibling, _ = standing(self._world, entry.workload)
         entry.beside = sibling is not None
-        if how is Standing.MIGRATES and not checks_for(entry.cq.spec, entry.pod_sets):
+        if how is Standing.MIGRATES and not checks_for(entry.cq.spec, entry.proposal.pod_sets):
             entry.migrates = sibling
 
     def _wait_on(self, entry: Entry) -> bool:
         """Let a preemptor whose victims have gone wait for those of others, if that is all it lacks now."""
-        promises = self.promises
-        if promises is None or entry.mode is not Mode.FIT:
+        promises, usage = self.promises, entry.proposal.usage
+        if promises is None or entry.proposal.mode is not Mode.FIT:
             return False
-        victims = promises.in_the_way(entry.usage)
-        if not victims or self._leave_heirs(victims) or not self._world.tree.fits(entry.cq.node, entry.usage):
+        victims = promises.in_the_way(usage)
+        if not victims or self._leave_heirs(victims) or not self._world.tree.fits(entry.cq.node, usage):
             return False
-        self._wait_for(entry, entry.usage, victims)
+        self._wait_for(entry, victims)
         entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
         return True
 
-    def _wait_for(self, entry: Entry, usage: dict[FlavorResource, int], victims: Sequence[Workload]) -> None:
-        """Keep *usage* for the entry until the victims have gone."""
+    def _wait_for(self, entry: Entry, victims: Sequence[Workload]) -> None:
+        """Keep what the entry would use for it until the victims have gone."""
+        usage = entry.proposal.usage
         self._changed = True
         self.trial.charge(entry.cq.node, usage)
         entry.victims = victims
@@ -331,7 +335,7 @@ class Admission:
             self._families[parent] = part
 
     def _skip(self, entry: Entry, message: str) -> None:
-        if entry.mode is Mode.PREEMPT:
+        if entry.proposal.mode is Mode.PREEMPT:
             name = entry.cq.name
             self.skipped_preemptions[name] = self.skipped_preemptions.get(name, 0) + 1
         # Unless an entry before it was in its way, the next cycle would find the same.
@@ -356,69 +360,64 @@ class Admission:
         )
 
     def _overlaps(self, entry: Entry) -> bool:
-        if not entry.targets:
+        planned = entry.proposal
+        if not planned.targets:
             return False
-        if any(t.workload.key in self._preempted for t in entry.targets):
+        if any(target.workload.key in self._preempted for target in planned.targets):
             return True
         # Since it was nominated, a target has come to be promised to somebody else.
         promises = self.promises
-        return (
-            promises is not None
-            and not entry.overdrawn
-            and promises.concern(target.workload for target in entry.targets)
-        )
+        return promises is not None and not planned.overdrawn and promises.concern(planned.preempted)
 
     def _fits_beside_promises(self, entry: Entry) -> bool:
         """Does the entry fit without anything that is promised to others, and on what is really free?"""
         promises = self.promises
         if promises is None:
             return self._fits(entry)
-        if entry.overdrawn:
+        if entry.proposal.overdrawn:
             with promises.shown(but=self._preempted):
                 return self._fits(entry)
         if not self._fits(entry):
             return False
-        if entry.mode is not Mode.PREEMPT:
+        if entry.proposal.mode is not Mode.PREEMPT:
             return True
-        gone = [*self._preempted.values(), *(target.workload for target in entry.targets)]
+        gone = [*self._preempted.values(), *entry.proposal.preempted]
         return self.is_free(entry, gone)
 
     def _fits(self, entry: Entry) -> bool:
-        tree, node = self._world.tree, entry.cq.node
-        if entry.mode is Mode.PREEMPT:
-            with without(self._world, [target.workload for target in entry.targets]):
-                return tree.fits(node, entry.usage)
+        tree, node, planned = self._world.tree, entry.cq.node, entry.proposal
+        if planned.mode is Mode.PREEMPT:
+            with without(self._world, planned.preempted):
+                return tree.fits(node, planned.usage)
         # Victims can be larger than what is needed of them. The rest is for others, but not yet.
-        return tree.fits(node, entry.usage) and (self.promises is None or self.is_free(entry))
+        return tree.fits(node, planned.usage) and (self.promises is None or self.is_free(entry))
 
     def _recompute(self, entry: Entry) -> bool:
         """Look again for targets, those of earlier entries gone; True when the entry is finished."""
-        assert entry.assignment is not None
-        overlapping = [t.workload for t in entry.targets if t.workload.key in self._preempted]
-        propose(self._world, entry, entry.assignment.pinned())
-        entry.overdrawn = False
-        name = entry.cq.name
-        if entry.mode is Mode.FIT and not self.is_free(entry, self._preempted.values()):
+        overlapping = [victim for victim in entry.proposal.preempted if victim.key in self._preempted]
+        propose(self._world, entry, entry.proposal.assignment.pinned())
+        planned, name = entry.proposal, entry.cq.name
+        if planned.mode is Mode.FIT and not self.is_free(entry, self._preempted.values()):
             self.recomputations[name] = "skipped"
             self._skip(entry, texts.OVERLAPS)
             return True
-        if entry.mode is Mode.FIT and is_gated(entry.workload):
+        if planned.mode is Mode.FIT and is_gated(entry.workload):
             self.recomputations[name] = "skipped"
             self._block(entry)
             return True
-        if entry.mode is Mode.FIT:
+        if planned.mode is Mode.FIT:
             self.recomputations[name] = "deferred_fit"
-            self._wait_for(entry, entry.usage, overlapping)
+            self._wait_for(entry, overlapping)
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
             return True
-        self.recomputations[name] = "new_targets" if entry.targets else "skipped"
+        self.recomputations[name] = "new_targets" if planned.targets else "skipped"
         return False
 
     def _search(self, entry: Entry) -> bool:
         """Look for the targets of a deferred entry; True when it is finished."""
-        assert entry.assignment is not None
-        entry.deferred = False
-        fits = self._world.tree.fits(entry.cq.node, entry.usage)
+        planned = entry.proposal
+        planned.deferred = False
+        fits = self._world.tree.fits(entry.cq.node, planned.usage)
         if fits and not self.is_free(entry, self._preempted.values()):
             self._skip(entry, texts.OVERLAPS)
             return True
@@ -426,13 +425,13 @@ class Admission:
             self._block(entry)
             return True
         if self._preempted and fits:
-            self._wait_for(entry, entry.usage, list(self._preempted.values()))
+            self._wait_for(entry, list(self._preempted.values()))
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, texts.DEFERRED)
             return True
-        frs = entry.assignment.needs_preemption()
+        frs = planned.assignment.needs_preemption()
         self._world.circles.stopped = False
-        entry.targets = get_targets(self._world, entry.workload, entry.usage, frs)
-        entry.circling = self._world.circles.stopped
+        planned.targets = get_targets(self._world, entry.workload, planned.usage, frs)
+        planned.circling = self._world.circles.stopped
         return False
 
     def is_apart(self, workload: Workload) -> bool:
@@ -479,17 +478,17 @@ class Admission:
         if promises is None or promises.have_all_gone(gone):
             return True
         may = may_borrow(self._world.config, entry.workload.record)
-        return promises.fit_now(entry.cq.node, entry.usage, gone, may_borrow=may)
+        return promises.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
 
 
 def _set_aside(entry: Entry, reason: str) -> None:
-    assert entry.assignment is not None
+    planned = entry.proposal
     tree = entry.queue.tree
     # A blocker that reserves takes part in every cycle, but need not search again each time.
     over = tree is not None and not tree.dirty and tree.is_searched(entry.peers)
-    outcome = Outcome.SCANNING if pending_flavors(entry.assignment.scan) and not over else Outcome.PARKED
-    message = entry.assignment.message
-    entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if entry.circling else message)
+    outcome = Outcome.SCANNING if pending_flavors(planned.assignment.scan) and not over else Outcome.PARKED
+    message = planned.assignment.message
+    entry.finish(outcome, reason, f"{message}{texts.CIRCLE}" if planned.circling else message)
 
 
 __all__ = ["Admission"]

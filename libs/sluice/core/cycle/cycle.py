@@ -177,7 +177,8 @@ class Cycle:
             self._process.lift(one)
             if due and not self._nominate(entry):
                 continue
-            if due and entry.mode is not Mode.FIT and (one.victims or not self._is_content(entry, one)):
+            is_short = entry.proposal.mode is not Mode.FIT
+            if due and is_short and (one.victims or not self._is_content(entry, one)):
                 self._taken.add(queue.name)
                 again.append(entry)
             elif due or self._fits_already(entry):
@@ -202,7 +203,7 @@ class Cycle:
         return (
             may_be_free(self._world, entry.cq, entry.peers)
             and nominate(self._world, entry)
-            and entry.mode is Mode.FIT
+            and entry.proposal.mode is Mode.FIT
             and self._process.is_free(entry)
         )
 
@@ -270,7 +271,7 @@ class Cycle:
 
     def _keep(self, waiting: Preemptor, entry: Entry) -> None:
         got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
-        self._process.keep(waiting, entry.cq.node, entry.usage if got else None)
+        self._process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
 
     # Without fair sharing
 
@@ -373,7 +374,7 @@ class Cycle:
         entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
         if self._nominate(entry):
             order = self._order(entry)
-            if entry.is_possible() and self._comes_later(order):
+            if entry.proposal.is_possible() and self._comes_later(order):
                 # It borrows more than the lower bound said, so others come first.
                 self._rests[entry] = candidate.rest
                 self._push(order, entry)
@@ -392,7 +393,7 @@ class Cycle:
 
     def _order(self, entry: Entry) -> Order:
         return self._ordering.key(
-            entry.workload, entry.borrowing, is_preemptor=entry.peers.waiting is not None
+            entry.workload, entry.proposal.assignment.borrowing, is_preemptor=entry.peers.waiting is not None
         )
 
     # With fair sharing

@@ -42,77 +42,34 @@ class Outcome(Enum):
     """Not all flavors were tried; the next cycle goes on."""
 
 
-Proposal = tuple[
-    Assignment | None,
-    Mode,
-    dict[FlavorResource, int],
-    Sequence[Target],
-    tuple[PodSetAssignment, ...],
-    bool,
-    bool,
-    bool,
-]
-"""Assignment, mode, usage, targets, pod sets, deferred, circling and overdrawn of an entry."""
+class Proposal:
+    """What an entry would get as things are: flavors, and whom it would have to preempt."""
 
+    __slots__ = ("assignment", "circling", "deferred", "mode", "overdrawn", "pod_sets", "targets", "usage")
 
-class Entry:
-    """A head that takes part in a cycle."""
-
-    __slots__ = (
-        "assignment",
-        "barred",
-        "beside",
-        "circling",
-        "cq",
-        "deferred",
-        "message",
-        "migrates",
-        "mode",
-        "outcome",
-        "overdrawn",
-        "peers",
-        "pod_sets",
-        "queue",
-        "reason",
-        "reserves",
-        "targets",
-        "usage",
-        "victims",
-        "workload",
-    )
-
-    def __init__(self, workload: Workload, queue: PendingQueue, cq: ClusterQueue) -> None:
-        self.workload = workload
-        self.queue = queue
-        self.cq = cq
-        peers = workload.peers
-        assert peers is not None, f"{workload.key} does not queue"
-        self.peers: EquivalenceClass = peers
-        self.assignment: Assignment | None = None
-        self.mode = Mode.NO_FIT
-        """Of the assignment."""
-        self.pod_sets: tuple[PodSetAssignment, ...] = ()
+    def __init__(
+        self,
+        assignment: Assignment,
+        targets: Sequence[Target] = (),
+        pod_sets: tuple[PodSetAssignment, ...] = (),
+    ) -> None:
+        self.assignment = assignment
+        self.mode = assignment.mode
+        self.usage = assignment.usage
+        self.targets = targets
+        self.pod_sets = pod_sets
         """With a fitting assignment: what QuotaReserved records."""
-        self.targets: Sequence[Target] = ()
         self.deferred = False
         """Targets are to be looked for when its turn comes."""
         self.circling = False
         """It would have targets, but preempting them would go round in a circle (`circles`)."""
-        self.victims: Sequence[Workload] = ()
-        """With PREEMPTING: all that it waits for."""
-        self.barred = False
-        """A sibling bars it, so that the verdict holds for as long as it does (CA10, CA11)."""
-        self.beside = False
-        """With ADMITTED: it gets quota, but waits for its admitted sibling to go (CA10)."""
-        self.migrates: Workload | None = None
-        """The admitted sibling that is to make room for the variant now."""
-        self.usage: dict[FlavorResource, int] = {}
-        self.outcome = Outcome.NOMINATED
-        self.reason = ""
-        self.message = ""
-        self.reserves = False
         self.overdrawn = False
         """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
+
+    @property
+    def preempted(self) -> list[Workload]:
+        """Whom it would preempt."""
+        return [target.workload for target in self.targets]
 
     def is_possible(self) -> bool:
         """Could it be admitted, now or after preemption?"""
@@ -120,7 +77,7 @@ class Entry:
 
     def needed(self) -> dict[FlavorResource, int]:
         """What it would use in all, also of what a sibling uses for it already (CA10)."""
-        whole = None if self.assignment is None else self.assignment.whole
+        whole = self.assignment.whole
         return self.usage if whole is None else whole
 
     def has_enough(self, promised: Mapping[FlavorResource, int]) -> bool:
@@ -132,35 +89,51 @@ class Entry:
             lacking[resource] = lacking.get(resource, 0) - amount
         return all(amount <= 0 for amount in lacking.values())
 
-    def proposal(self) -> Proposal:
-        """What it would get as things are, to be compared with another proposal."""
-        return (
-            self.assignment,
-            self.mode,
-            self.usage,
-            self.targets,
-            self.pod_sets,
-            self.deferred,
-            self.circling,
-            self.overdrawn,
-        )
 
-    def restore(self, proposal: Proposal) -> None:
-        """Go back to *proposal*."""
-        (
-            self.assignment,
-            self.mode,
-            self.usage,
-            self.targets,
-            self.pod_sets,
-            self.deferred,
-            self.circling,
-            self.overdrawn,
-        ) = proposal
+_NONE: Final = Proposal(Assignment((), {}))
+"""Of an entry that was not nominated."""
+_NONE.mode = Mode.NO_FIT
 
-    @property
-    def borrowing(self) -> int:
-        return 0 if self.assignment is None else self.assignment.borrowing
+
+class Entry:
+    """A head that takes part in a cycle."""
+
+    __slots__ = (
+        "barred",
+        "beside",
+        "cq",
+        "message",
+        "migrates",
+        "outcome",
+        "peers",
+        "proposal",
+        "queue",
+        "reason",
+        "reserves",
+        "victims",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, queue: PendingQueue, cq: ClusterQueue) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.cq = cq
+        peers = workload.peers
+        assert peers is not None, f"{workload.key} does not queue"
+        self.peers: EquivalenceClass = peers
+        self.proposal = _NONE
+        self.victims: Sequence[Workload] = ()
+        """With PREEMPTING: all that it waits for."""
+        self.barred = False
+        """A sibling bars it, so that the verdict holds for as long as it does (CA10, CA11)."""
+        self.beside = False
+        """With ADMITTED: it gets quota, but waits for its admitted sibling to go (CA10)."""
+        self.migrates: Workload | None = None
+        """The admitted sibling that is to make room for the variant now."""
+        self.outcome = Outcome.NOMINATED
+        self.reason = ""
+        self.message = ""
+        self.reserves = False
 
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
         self.outcome = outcome
@@ -218,4 +191,4 @@ class Ordering:
         return (time, workload.uid)
 
 
-__all__ = ["Entry", "Order", "Ordering", "Outcome", "Part"]
+__all__ = ["Entry", "Order", "Ordering", "Outcome", "Part", "Proposal"]

@@ -71,7 +71,11 @@ def _weight(cycles: Sequence[tuple[CohortQueues, Cycle]]) -> int:
     pages of a reason. Counting them is much faster than to measure every decision.
     """
     return sum(
-        1 + len(entry.victims) + len(entry.targets) + 8 * len(entry.usage) + (len(entry.message) >> 12)
+        1
+        + len(entry.victims)
+        + len(entry.proposal.targets)
+        + 8 * len(entry.proposal.usage)
+        + (len(entry.message) >> 12)
         for _, cycle in cycles
         for entry in cycle.entries
     ) + sum(1 + len(cycle.open) for _, cycle in cycles)
@@ -149,7 +153,7 @@ def _decide(
         events += _promise(world, entry, cause, evicted)
         return True
     if outcome is Outcome.ADMITTED:
-        pod_sets = entry.pod_sets
+        pod_sets = entry.proposal.pod_sets
         events.append(
             QuotaReserved(cause=cause, workload=workload.key, cluster_queue=entry.cq.name, pod_sets=pod_sets)
         )
@@ -165,8 +169,9 @@ def _decide(
     if outcome in _SET_ASIDE:
         return _set_aside(world, tree, entry, cause, events, parked)
     if outcome is Outcome.SCANNING:
-        assert entry.assignment is not None
-        events.append(FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.assignment.scan))
+        events.append(
+            FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.proposal.assignment.scan)
+        )
         return True
     return False
 
@@ -178,14 +183,14 @@ def cause_of(tree: CohortQueues, entry: Entry) -> int:
 
 def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) -> list[Event]:
     """AC6: whom it would preempt runs on; whoever was only promised quota loses it."""
-    ousted = [target for target in entry.targets if target.workload.preemptions]
+    ousted = [target for target in entry.proposal.targets if target.workload.preemptions]
     events = preempt(world, entry.workload, entry.cq, ousted, cause, evicted)
     events.append(
         QuotaReserved(
             cause=cause,
             workload=entry.workload.key,
             cluster_queue=entry.cq.name,
-            pod_sets=entry.pod_sets,
+            pod_sets=entry.proposal.pod_sets,
             preemptions_pending=True,
             pending_victims=sorted(victim.key for victim in entry.victims),
         )
@@ -204,7 +209,7 @@ def _migrate(entry: Entry, cause: int, events: list[Event], evicted: set[Workloa
 
 def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicted: set[WorkloadKey]) -> bool:
     workload = entry.workload
-    preempted = preempt(world, workload, entry.cq, entry.targets, cause, evicted)
+    preempted = preempt(world, workload, entry.cq, entry.proposal.targets, cause, evicted)
     events += preempted
     issued = bool(preempted)
     waiting = entry.peers.waiting
@@ -216,8 +221,11 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
             cause=cause,
             workload=workload.key,
             victims=victims,
-            usage={f"{flavor}/{resource}": amount for (flavor, resource), amount in entry.needed().items()},
-            borrowing=entry.borrowing,
+            usage={
+                f"{flavor}/{resource}": amount
+                for (flavor, resource), amount in entry.proposal.needed().items()
+            },
+            borrowing=entry.proposal.assignment.borrowing,
             reason=entry.reason,
             message=entry.message,
         )
@@ -249,7 +257,7 @@ def _set_aside(
         and peers.reason == entry.reason
         and peers.reserves == entry.reserves
         and peers.aside == aside
-        and peers.circling == entry.circling
+        and peers.circling == entry.proposal.circling
     ):
         return False
     _park(parked, entry, cause, aside=aside)
@@ -257,7 +265,7 @@ def _set_aside(
 
 
 def _park(parked: _Parked, entry: Entry, cause: int, *, aside: bool = False) -> None:
-    key = (entry.reason, entry.message, aside, entry.reserves, entry.circling, entry.barred)
+    key = (entry.reason, entry.message, aside, entry.reserves, entry.proposal.circling, entry.barred)
     keys, newest = parked.get(key, ([], 0))
     keys.append(entry.workload.key)
     parked[key] = (keys, max(newest, cause))

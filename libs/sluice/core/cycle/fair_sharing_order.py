@@ -33,7 +33,7 @@ def _shares(tree: Tree, entries: Mapping[Node, Entry]) -> _Shares:
     shares: _Shares = {}
     for node, entry in entries.items():
         mark = tree.mark()
-        tree.add(node, entry.usage)
+        tree.add(node, entry.proposal.usage)
         below = dominant_resource_share(tree, node)
         for ancestor in node.path_to_root():
             shares[ancestor, entry] = below
@@ -54,7 +54,7 @@ def _best(
 
     def key(entry: Entry) -> tuple[bool, tuple[int, int], Order]:
         share = shares[cohort, entry]
-        borrows = nominal_first and share.is_borrowing_on(entry.usage)
+        borrows = nominal_first and share.is_borrowing_on(entry.proposal.usage)
         return (borrows, share.key, ordering.tie_break(entry.workload))
 
     return min(candidates, key=key, default=None)

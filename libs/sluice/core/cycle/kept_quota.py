@@ -29,10 +29,10 @@ class KeptQuota:
         entry.reserves = entry.queue.strict
         node = entry.cq.node
         kept: dict[FlavorResource, int] = {}
-        for fr, amount in entry.usage.items():
+        for fr, amount in entry.proposal.usage.items():
             quota = node.quotas.get(fr)
             nominal = 0 if quota is None else quota.nominal
-            if entry.borrowing:
+            if entry.proposal.assignment.borrowing:
                 limit = None if quota is None else quota.borrowing_limit
                 left = amount if limit is None else nominal + limit - node.used(fr)
                 # After a cut the queue may use more than its limit; that is nothing for others to take.

@@ -21,7 +21,7 @@ from sluice.core.world.variants import family_usage, why_barred
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import charged, replaced_slice
 
-from .entry import Entry, Outcome
+from .entry import Entry, Outcome, Proposal
 
 
 class Content:
@@ -145,8 +145,7 @@ def propose(
         memory = remembered(world, cq)
         known = memory.find(workload, cq)
         if known is not None:
-            _give(entry, known[0], ())
-            entry.pod_sets = known[1]
+            entry.proposal = Proposal(known[0], pod_sets=known[1])
             return
         like = memory.like(workload)
     reducible = _reducible(world, workload)
@@ -162,34 +161,27 @@ def propose(
     full = (None if like is None else assign_like(world, workload, cq, oracle, like)) or at(None)
     targets: Sequence[Target] = ()
     chosen = full
-    entry.deferred = full.mode is Mode.PREEMPT and oracle.deferred
-    if full.mode is Mode.PREEMPT and not entry.deferred:
+    deferred = full.mode is Mode.PREEMPT and oracle.deferred
+    if full.mode is Mode.PREEMPT and not deferred:
         targets = oracle.targets(workload, full)
     if full.mode is not Mode.FIT and not targets and reducible:
         reduced = _in_part(world, workload, cq, oracle, at)
         if reduced is not None:
             chosen, targets = reduced
-    _give(entry, chosen, targets)
-    entry.circling = circles.stopped and chosen.mode is not Mode.FIT and not targets
+    proposal = entry.proposal = Proposal(chosen, targets)
+    proposal.deferred = deferred
+    proposal.circling = circles.stopped and chosen.mode is not Mode.FIT and not targets
     if old is not None:
         # Pods that a slice gives up are free only when it has replaced the old one.
-        entry.usage = {fr: n for fr, n in chosen.usage.items() if n > 0}
+        proposal.usage = {fr: n for fr, n in chosen.usage.items() if n > 0}
     if chosen.mode is Mode.FIT:
-        entry.pod_sets = chosen.pod_set_assignments()
+        proposal.pod_sets = chosen.pod_set_assignments()
         if plain and chosen is full:
-            remembered(world, cq).keep(workload, cq, chosen, entry.pod_sets)
-
-
-def _give(entry: Entry, assignment: Assignment, targets: Sequence[Target]) -> None:
-    entry.assignment = assignment
-    entry.mode = assignment.mode
-    entry.usage = assignment.usage
-    entry.targets = targets
-    entry.pod_sets = ()
+            remembered(world, cq).keep(workload, cq, chosen, proposal.pod_sets)
 
 
 _Oracle = Oracle | Content
-_Proposal = tuple[Assignment, Sequence[Target]]
+_Reduced = tuple[Assignment, Sequence[Target]]
 
 
 def _in_part(
@@ -198,7 +190,7 @@ def _in_part(
     cq: ClusterQueue,
     oracle: _Oracle,
     at: Callable[[Sequence[int]], Assignment],
-) -> _Proposal | None:
+) -> _Reduced | None:
     """Return what *workload* could have with fewer pods; `at`: its assignment for given counts.
 
     AX4: it gets no fewer for its own constraints than it would without them. If it would get those by what it
@@ -216,7 +208,7 @@ def _in_part(
         full = [pod_set.count for pod_set in pod_sets] if counts is None else counts
         return full if _possible(asked, free, freely) is not None else None
 
-    def in_part() -> _Proposal | None:
+    def in_part() -> _Reduced | None:
         if counts_if_possible(None) is not None:
             return None
         counts = reduce_counts(pod_sets, counts_if_possible)

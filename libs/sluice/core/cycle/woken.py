@@ -106,7 +106,7 @@ class Woken:
         rank = _rank(peers)
         for entry in self._preempting.get(queue.name, ()):
             # Its equals, if it has any, come after it.
-            if entry.workload.rank <= rank and any(fr in entry.usage for fr in frs):
+            if entry.workload.rank <= rank and any(fr in entry.proposal.usage for fr in frs):
                 return True
         return False
 

@@ -408,11 +408,11 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     entry = Entry(workload, queue, cq)
     asked = nominate(state.world, entry, may_defer=False)
     recorded = workload.peers
-    found = entry.assignment
+    found = entry.proposal.assignment if asked else None
     but = "" if asked else entry.message[:1].lower() + entry.message[1:]
     reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
-    if entry.targets:
-        victims = ", ".join(t.workload.key for t in entry.targets)
+    if entry.proposal.targets:
+        victims = ", ".join(t.workload.key for t in entry.proposal.targets)
         reason = reason or "WaitingForPreemptedWorkloads"
         message = f"{it} needs the preemption of {victims}."
         gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]

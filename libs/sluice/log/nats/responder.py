@@ -16,6 +16,9 @@ __all__ = ["Answer", "Responder"]
 
 log = structlog.get_logger("sluice.log.responder")
 
+KNOWN_TIMEOUT_S = 2.0
+"""How long a server may take to say that it knows of a subscription."""
+
 Answer = Callable[[bytes], Awaitable[bytes | None]]
 """Makes an answer of a request; None is silence."""
 
@@ -31,6 +34,18 @@ class _Client(Client):
             await super()._process_msg(sid, subject, reply, data, headers)
         except Exception as error:
             log.warning("request not readable", subject=repr(subject[:100]), error=str(error))
+
+    async def wait_until_known(self) -> None:
+        """Wait until the server knows of all subscriptions, so that whoever asks from now on is heard.
+
+        Without a server there is nobody to wait for: it is told again when the connection is back. `flush`
+        does not serve: its ping overtakes what waits to be sent, and its pong, if late, ends the read loop.
+        """
+        if self.is_connected:
+            pong = asyncio.get_running_loop().create_future()
+            await self._flush_pending(force_flush=True)
+            await self._send_ping(pong)
+            await asyncio.wait([pong], timeout=KNOWN_TIMEOUT_S)
 
 
 class Responder:
@@ -123,6 +138,7 @@ class Responder:
             task.add_done_callback(self._tasks.discard)
 
         await self._service.add_endpoint(EndpointConfig(name=name, subject=subject, handler=handle))
+        await self._client.wait_until_known()
 
     async def subscribe(self, subject: str, answer: Answer) -> None:
         """Answer on *subject* beside a service: every replica does."""
@@ -132,6 +148,7 @@ class Responder:
                 await message.respond(reply)
 
         await self._client.subscribe(subject, cb=handle)
+        await self._client.wait_until_known()
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -1,4 +1,4 @@
-"""Work in a forked child while an event loop goes on; `forking` itself does without asyncio."""
+"""Work in a forked child while an event loop goes on; `process_pool` does without asyncio."""
 
 import asyncio
 import os

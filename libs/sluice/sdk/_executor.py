@@ -32,6 +32,7 @@ import structlog
 from sluice.api.errors import UNREADABLE
 from sluice.events.base import JobKey
 from sluice.events.job import JobEvent
+from sluice.log.runtime.alarm import Alarm
 from sluice.protocol.dispatch import DispatchEntry, job_of_key
 
 from ._client import AsyncClient
@@ -89,8 +90,7 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._works: dict[int, tuple[asyncio.Task[Outcome], Work]] = {}
         self._reports: dict[int, asyncio.Future[bool]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._due: float | None = None
+        self._alarm = Alarm(lambda: self._do(self._machine.tick(time.monotonic())))
 
     # life
 
@@ -129,8 +129,7 @@ class Executor:
         await over
 
     async def _clean_up(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.set(None)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -156,7 +155,7 @@ class Executor:
                 case Ended():
                     if self._ended is not None and not self._ended.done():
                         self._ended.set_result(action)
-        self._arm()
+        self._alarm.set(self._machine.deadline)
 
     def _begin(self, work: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -171,22 +170,6 @@ class Executor:
         log.error("executor failed", error=f"{type(error).__name__}: {error}")
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(error)
-
-    def _arm(self) -> None:
-        due = self._machine.deadline
-        if due == self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = due
-        if due is not None:
-            delay_s = max(0.0, due - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
-
-    def _tick(self) -> None:
-        self._due = self._timer = None
-        self._do(self._machine.tick(time.monotonic()))
 
     async def _answer(self, ask: Ask) -> None:
         request = ask.request

@@ -1,6 +1,7 @@
 """What makes a running service of a decider: role, commits, snapshots, projections, health."""
 
 __all__ = [
+    "alarm",
     "background_fork",
     "config",
     "gc_tuning",

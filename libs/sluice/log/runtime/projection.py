@@ -28,6 +28,7 @@ from sluice.log.nats.kv import is_deletion
 from sluice.log.nats.protocol import headers_of, publish_frame
 from sluice.log.nats.streams import WHOLE, Standing, ensure_bucket, look_at
 
+from .alarm import Alarm
 from .hooks import Hooks
 from .projection_entries import Tie, conditions, tie_of
 from .projection_machine import (
@@ -112,8 +113,7 @@ class Publisher[S](Hooks[S]):
         self._todo: deque[Ask] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._due: float | None = None
+        self._alarm = Alarm(lambda: self._tell(self._machine.tick))
         self._idle = asyncio.Event()
 
     # Hooks
@@ -142,7 +142,7 @@ class Publisher[S](Hooks[S]):
             self._task = None
         self._todo.clear()
         self._machine.following()
-        self._arm()
+        self._alarm.set(self._machine.deadline)
 
     async def drain(self) -> None:
         if self._task is not None:
@@ -158,7 +158,7 @@ class Publisher[S](Hooks[S]):
             self._idle.clear()
         elif not self._idle.is_set():
             self._idle.set()
-        self._arm()
+        self._alarm.set(self._machine.deadline)
 
     async def _run(self) -> None:
         todo, wake = self._todo, self._wake
@@ -189,22 +189,6 @@ class Publisher[S](Hooks[S]):
             log.exception("projection failed, comparing everything", bucket=self.bucket)
             self._machine.failed(now)
         self._do(asks)
-
-    def _arm(self) -> None:
-        due = self._machine.deadline
-        if due == self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = due
-        if due is not None:
-            delay_s = max(0.0, due - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
-
-    def _tick(self) -> None:
-        self._due = self._timer = None
-        self._tell(self._machine.tick)
 
     async def _asked(self, question: Question) -> Answer:
         match question:

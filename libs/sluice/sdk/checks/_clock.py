@@ -8,10 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sluice.events.base import Micros
-
-
-class Handle(Protocol):
-    def cancel(self) -> None: ...
+from sluice.log.runtime.alarm import Handle
 
 
 class Clock(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from sluice.log.errors import EventLogError
+from sluice.log.runtime.alarm import Alarm
 from sluice.protocol.checks import CheckRequest, CheckVerdict
 
 from ._actions import (
@@ -35,7 +36,7 @@ from ._actions import (
     Withdraw,
 )
 from ._check import Check, call
-from ._clock import Clock, Handle
+from ._clock import Clock
 from ._desk import Moment
 from ._failures import told
 from ._history import Past
@@ -77,8 +78,7 @@ class Engine:
         self._sends: dict[int, asyncio.Task[Publication]] = {}
         self._watching: set[asyncio.Task[Any]] = set()
         """Calls of watches, until they are cancelled."""
-        self._timer: Handle | None = None
-        self._due: float | None = None
+        self._alarm = Alarm(lambda: self._do(self._machine.tick(self._moment())), clock.call_at)
         self._moved = asyncio.Event()
 
     # what there is
@@ -133,7 +133,7 @@ class Engine:
                         self._moved.clear()
                         await self._moved.wait()
         self._machine.close()
-        self._arm()
+        self._alarm.set(self._machine.deadline)
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -171,7 +171,7 @@ class Engine:
                         given.withdrawn = True
                 case Forget(number):
                     self._given.pop(number, None)
-        self._arm()
+        self._alarm.set(self._machine.deadline)
         self._moved.set()
 
     def _begin[T](self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
@@ -179,21 +179,6 @@ class Engine:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _arm(self) -> None:
-        due = self._machine.deadline
-        if due == self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = due
-        if due is not None:
-            self._timer = self.clock.call_at(due, self._tick)
-
-    def _tick(self) -> None:
-        self._due = self._timer = None
-        self._do(self._machine.tick(self._moment()))
 
     # calling
 

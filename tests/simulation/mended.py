@@ -368,14 +368,14 @@ MENDED: tuple[Mutant, ...] = (
             # Of families only one takes part in a cycle, whose plans can go round for others hardly ever.
             (
                 "libs/sluice/core/cycle/admission.py",
-                "            self._note(victim, Part.LEAVES)\n",
+                "            self._note(victim.record.parent or victim.key, Part.LEAVES)\n",
                 "",
             ),
             # Nor is anybody preempted for what a sibling has just got.
             (
                 "libs/sluice/core/cycle/admission.py",
-                "            or (victim.record.parent is not None and families.get(victim.record.parent) is Part.GETS)\n",
-                "",
+                "self._parts.get(victim.record.parent or victim.key) is Part.GETS",
+                "self._parts.get(victim.key) is Part.GETS",
             ),
         ),
         theme="preemption",

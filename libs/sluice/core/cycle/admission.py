@@ -36,10 +36,9 @@ class Admission:
     __slots__ = (
         "_blocks",
         "_changed",
-        "_families",
+        "_parts",
         "_preempted",
         "_recompute_overlaps",
-        "_succeeded",
         "_world",
         "blocked",
         "kept",
@@ -61,10 +60,8 @@ class Admission:
         """Victims of entries of this cycle."""
         self._changed = False
         """An entry of this cycle has got something, or waits for it."""
-        self._families: dict[WorkloadKey, Part] = {}
-        """By their parents; those that had a part in this cycle."""
-        self._succeeded: set[WorkloadKey] = set()
-        """Slices in whose place others have got something in this cycle, or wait for it."""
+        self._parts: dict[WorkloadKey, Part] = {}
+        """What those who share quota had of this cycle: by the parent of variants, or the slice replaced."""
         self.trial = Trial(world)
         self.kept = KeptQuota(self.trial)
         """What is not lent to others, as it is for those that wait."""
@@ -150,16 +147,12 @@ class Admission:
 
     def process(self, entry: Entry) -> None:
         """Decide on *entry* against the tree as the entries before it have left it."""
-        parent = entry.workload.record.parent
-        if parent is not None and (part := self._families.get(parent)) is not None:
+        shared = _shared(entry.workload)
+        if shared is not None and (part := self._parts.get(shared)) is not None:
             if part is Part.BLOCKED:
                 entry.finish_barred(Outcome.SKIPPED, MAY_PREEMPT)
-            else:
+            else:  # of a slice: its job is to stop, and starts again as a whole (WS6)
                 self._skip(entry, texts.NO_LONGER_FITS)
-            return
-        if entry.workload.record.replaces in self._preempted:
-            # Its job is to stop, and starts again as a whole (WS6).
-            self._skip(entry, texts.NO_LONGER_FITS)
             return
         queue, planned = entry.queue, entry.proposal
         if (
@@ -187,7 +180,7 @@ class Admission:
             if is_gated(entry.workload):
                 self._block(entry)
                 return
-        if (self._families or self._succeeded) and self._leave_heirs(planned.preempted):
+        if self._parts and self._leave_heirs(planned.preempted):
             self._skip(entry, texts.OVERLAPS)
         elif found and self._plan_is_real():
             self._take(entry)  # its targets were found so that it fits, after those before it
@@ -206,9 +199,7 @@ class Admission:
             self._skip(entry, texts.OVERLAPS)
             return
         self._changed = True
-        self._note(entry.workload, Part.GETS)
-        if entry.workload.record.replaces is not None:
-            self._succeeded.add(entry.workload.record.replaces)
+        self._note(_shared(entry.workload), Part.GETS)
         if planned.mode is Mode.PREEMPT:
             pod_sets = planned.assignment.pod_set_assignments()
             if waits_for_checks(self._world, entry.cq.spec, pod_sets):
@@ -319,7 +310,7 @@ class Admission:
             self.promises = Overcommit(self.trial, ())
         for victim in victims:
             self._preempted[victim.key] = victim
-            self._note(victim, Part.LEAVES)
+            self._note(victim.record.parent or victim.key, Part.LEAVES)
             if victim.preemptions:
                 self.promises.drop((victim,))
         self.promises.add(entry.workload.key, entry.cq.node, usage, victims)
@@ -327,12 +318,11 @@ class Admission:
     def _block(self, entry: Entry) -> None:
         entry.finish(Outcome.GATED, texts.ADMISSION_GATED, texts.GATED)
         if not entry.workload.blocked_on_gates:
-            self._note(entry.workload, Part.BLOCKED)
+            self._note(_shared(entry.workload), Part.BLOCKED)
 
-    def _note(self, workload: Workload, part: Part) -> None:
-        parent = workload.record.parent
-        if parent is not None and part > self._families.get(parent, 0):
-            self._families[parent] = part
+    def _note(self, shared: WorkloadKey | None, part: Part) -> None:
+        if shared is not None and part > self._parts.get(shared, 0):
+            self._parts[shared] = part
 
     def _skip(self, entry: Entry, message: str) -> None:
         if entry.proposal.mode is Mode.PREEMPT:
@@ -348,16 +338,11 @@ class Admission:
         return promises is None or (not promises.pending and promises.have_all_gone(self._preempted.values()))
 
     def _leave_heirs(self, victims: Iterable[Workload]) -> bool:
-        """Would what one of *victims* gives up stay, in part, with a sibling that has got quota just now?
+        """Would what one of *victims* gives up stay, in part, with who has got quota just now?
 
-        Or all of it with the slice that takes its place.
+        That is a sibling, or the slice that takes its place.
         """
-        families = self._families
-        return any(
-            victim.key in self._succeeded
-            or (victim.record.parent is not None and families.get(victim.record.parent) is Part.GETS)
-            for victim in victims
-        )
+        return any(self._parts.get(victim.record.parent or victim.key) is Part.GETS for victim in victims)
 
     def _overlaps(self, entry: Entry) -> bool:
         planned = entry.proposal
@@ -439,7 +424,7 @@ class Admission:
         parent = workload.record.parent
         if parent is None:
             return True
-        if parent in self._families:
+        if parent in self._parts:
             return False
         others = siblings(self._world, workload) if self.promises is not None else ()
         return all(other.peers is None or other.peers.waiting is None for other in others)
@@ -479,6 +464,11 @@ class Admission:
             return True
         may = may_borrow(self._world.config, entry.workload.record)
         return promises.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
+
+
+def _shared(workload: Workload) -> WorkloadKey | None:
+    """Return what names those beside whom it gets quota: its parent, or the slice that it is to replace."""
+    return workload.record.parent or workload.record.replaces
 
 
 def _set_aside(entry: Entry, reason: str) -> None:

@@ -147,7 +147,10 @@ class Entry:
 
 
 class Part(IntEnum):
-    """What a family had of a cycle so far: the most that has become of one of its variants."""
+    """What a family had of a cycle so far: the most that has become of one of its variants.
+
+    So of a slice and the one that is to replace it.
+    """
 
     BLOCKED = 1
     """It was found to be blocked on its gates; whether it goes first is known when that is told (CA11)."""

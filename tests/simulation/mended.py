@@ -423,7 +423,7 @@ MENDED: tuple[Mutant, ...] = (
             # vain: this memory is a second line of defence.
             (
                 "libs/sluice/core/cycle/cycle.py",
-                "            if due and is_short and (one.victims or not self._is_content(entry, one)):",
+                "            if due and is_short and (one.victims or not self._gets_promised(entry, one)):",
                 "            if due:",
             ),
             (

@@ -41,7 +41,6 @@ NO_CONCEPTS = {
         "Clock",
         "Held",
         "JobStatus",
-        "Mark",
         "Todo",
         "Total",
         "Usage",

@@ -131,7 +131,7 @@ class Admission:
         else:
             entry.proposal = planned
 
-    def content(self, entry: Entry, promised: Mapping[FlavorResource, int]) -> bool:
+    def gets_promised(self, entry: Entry, promised: Mapping[FlavorResource, int]) -> bool:
         """Is as much free as *entry* was promised, whose victims have gone? Then that is what it gets (CA6).
 
         It may want more by now: all its pods, or a better flavor, by preempting once more. While it waited

@@ -178,7 +178,7 @@ class Cycle:
             if due and not self._nominate(entry):
                 continue
             is_short = entry.proposal.mode is not Mode.FIT
-            if due and is_short and (one.victims or not self._is_content(entry, one)):
+            if due and is_short and (one.victims or not self._gets_promised(entry, one)):
                 self._taken.add(queue.name)
                 again.append(entry)
             elif due or self._fits_already(entry):
@@ -187,13 +187,13 @@ class Cycle:
                 self._process.keep(one, queue.node)
         return again
 
-    def _is_content(self, entry: Entry, one: Preemptor) -> bool:
+    def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
         promises = self._process.promises
         lifted = () if promises is None else self._lift_family(promises, entry)
-        is_content = self._process.content(entry, one.usage)
+        gets = self._process.gets_promised(entry, one.usage)
         for waiting in lifted:
             self._keep(waiting, entry)
-        return is_content
+        return gets
 
     def _concerns(self, entry: Entry) -> bool:
         """Was anything freed that a preemptor could do with, although its victims have not gone yet?"""

@@ -24,8 +24,8 @@ from sluice.core.world.workload_slices import charged, replaced_slice
 from .entry import Entry, Outcome, Proposal
 
 
-class Content:
-    """The oracle of those that preempt nobody: what is not free, they do not get."""
+class NoPreemption:
+    """The oracle that says no to every preemption: what is not free is not to be had."""
 
     deferred = False
 
@@ -149,7 +149,7 @@ def propose(
             return
         like = memory.like(workload)
     reducible = _reducible(world, workload)
-    oracle = Oracle(world, may_defer=may_defer and not reducible) if may_preempt else Content()
+    oracle = Oracle(world, may_defer=may_defer and not reducible) if may_preempt else NoPreemption()
     old = None if workload.record.replaces is None else replaced_slice(world, workload)
     replaced = None if old is None else charged(world, old)
 
@@ -180,7 +180,7 @@ def propose(
             remembered(world, cq).keep(workload, cq, chosen, proposal.pod_sets)
 
 
-_Oracle = Oracle | Content
+_Oracle = Oracle | NoPreemption
 _Reduced = tuple[Assignment, Sequence[Target]]
 
 
@@ -251,4 +251,4 @@ def _possible(
     return None
 
 
-__all__ = ["Oracle", "matches_namespace", "may_be_reduced", "nominate", "propose"]
+__all__ = ["NoPreemption", "Oracle", "matches_namespace", "may_be_reduced", "nominate", "propose"]

@@ -18,7 +18,7 @@ def claim(state: SchedulerState, workload: Workload, event: QuotaReserved) -> No
     workload.preemptions = PENDING
     workload.victims = _holding(state, event.pending_victims)
     world.claims.put(workload)
-    state.touched.append((workload, Mark.CHOSEN, event.cause))
+    state.touched.append((workload, Mark.TARGETS, event.cause))
 
 
 def unclaim(state: SchedulerState, workload: Workload) -> None:
@@ -51,7 +51,7 @@ def fold_issued(state: SchedulerState, event: PendingPreemptionsIssued, _seq: in
     touch_victims(state, workload)
     workload.preemptions = ISSUED
     state.world.claims.choose(workload, _holding(state, event.victims))
-    state.touched.append((workload, Mark.CHOSEN, event.cause))
+    state.touched.append((workload, Mark.TARGETS, event.cause))
 
 
 def _holding(state: SchedulerState, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, None]:

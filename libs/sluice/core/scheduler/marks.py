@@ -50,7 +50,7 @@ class Mark:
     """Its pending preemptions, if any, may be allowed now, or not any more."""
     INPUT: Final = 1 << 16
     """An input has changed what it holds, or may hold."""
-    CHOSEN: Final = 1 << 17
+    TARGETS: Final = 1 << 17
     """Who is to go for what it has reserved was chosen, for the first time or anew."""
 
     # What happens, as folds mark it.

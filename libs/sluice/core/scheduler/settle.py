@@ -33,14 +33,14 @@ from .fold_pending_preemptions import unclaim
 from .marks import Mark
 from .placement import place, place_all
 from .settle_config import settle_config
-from .settle_pending_preemptions import chosen, quota_freed, refresh_due, victim_gone
+from .settle_pending_preemptions import quota_freed, refresh_due, targets_chosen, victim_gone
 from .state import SchedulerState, leave_members
 
 _OWN_CHARGE: Final = Mark.RELEASED | Mark.RESIZED | Mark.FREED | Mark.LOWERED
 _SHARED_CHARGE: Final = Mark.RESERVED | Mark.SHARES
 _PLACE: Final = Mark.QUEUES | Mark.ASKS
 _FAMILY: Final = Mark.GONE | Mark.VARIANTS | Mark.TURN | Mark.STANDS
-_SELDOM: Final = Mark.CHOSEN | Mark.CLAIMS | Mark.INPUT
+_SELDOM: Final = Mark.TARGETS | Mark.CLAIMS | Mark.INPUT
 
 
 def settle(state: SchedulerState, at: Micros) -> None:
@@ -65,8 +65,8 @@ def settle(state: SchedulerState, at: Micros) -> None:
         if what & Mark.SLICE and world.replacements:
             _move_successor(state, workload, cause, at)
         if what & _SELDOM:
-            if what & Mark.CHOSEN and workload.preemptions:
-                chosen(state, workload, cause)
+            if what & Mark.TARGETS and workload.preemptions:
+                targets_chosen(state, workload, cause)
             if what & Mark.CLAIMS and workload.preemptions:
                 refresh_due(state, workload, cause)
             if what & Mark.INPUT:

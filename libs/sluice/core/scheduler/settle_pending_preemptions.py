@@ -13,7 +13,7 @@ from .marks import Mark
 from .state import SchedulerState
 
 
-def chosen(state: SchedulerState, claimant: Workload, cause: int) -> None:
+def targets_chosen(state: SchedulerState, claimant: Workload, cause: int) -> None:
     """Who is to go for *claimant* was chosen."""
     if claimant.victims:
         touch_victims(state, claimant)
@@ -60,4 +60,4 @@ def refresh_due(state: SchedulerState, claimant: Workload, cause: int) -> None:
         due.pop(claimant.key, None)
 
 
-__all__ = ["chosen", "quota_freed", "refresh_due", "victim_gone"]
+__all__ = ["quota_freed", "refresh_due", "targets_chosen", "victim_gone"]

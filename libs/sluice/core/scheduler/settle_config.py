@@ -1,8 +1,8 @@
 """What follows from an edit of configuration, before all else that the event has touched, in one order:
 
-1. verdicts, in the trees that queues may leave
-2. where workloads queue
-3. queues: their tree and their kind, their status, verdicts where they are now
+1. where workloads queue
+2. queues: their tree and their kind, their status
+3. verdicts (SC2), in the trees that queues were in and in those that they are in now
 4. who was refused a preemption, for what is remembered of past ones
 """
 
@@ -21,7 +21,7 @@ def settle_config(state: SchedulerState) -> None:
     """Look at the cluster queues and workloads that an edit has touched."""
     world, pending, edited = state.world, state.pending, state.edited
     of_quota = [name for name, what in edited.items() if what & Edit.QUOTA]
-    _void_trees(state, of_quota)
+    void = _neighbours(state, of_quota)
     for name in of_quota:
         if name in world.cluster_queues and name not in pending.queues:
             pending.add_queue(name, world.cluster_queues[name].node)
@@ -36,6 +36,9 @@ def settle_config(state: SchedulerState) -> None:
         elif name in pending.queues:
             pending.remove_queue(name)
             queue_status.refresh(state, name)
+    void |= _neighbours(state, of_quota) | {name for name, what in edited.items() if what & Edit.VERDICTS}
+    for name in sorted(void & pending.queues.keys()):
+        pending.reconsider(pending.queues[name], state.config_seq)
     settle_preemption_history.ask_again(
         state, [name for name, what in edited.items() if what & Edit.REFUSED], state.config_seq
     )
@@ -49,20 +52,13 @@ def _settle_queue(state: SchedulerState, queue: PendingQueue, what: int) -> None
         _classify(state, queue)
     if what & Edit.STATUS:
         queue_status.refresh(state, queue.name)
-    if what & Edit.QUOTA:
-        _void_trees(state, (queue.name,))
-    elif what & Edit.VERDICTS:
-        state.pending.reconsider(queue, state.config_seq)
 
 
-def _void_trees(state: SchedulerState, names: Iterable[str]) -> None:
-    """Quota has changed: verdicts in the whole tree are void (SC2)."""
-    pending = state.pending
-    for name in names:
-        queue = pending.queues.get(name)
-        tree = queue.tree if queue is not None else None
-        for member in sorted(tree.members) if tree is not None else ():
-            pending.reconsider(pending.queues[member], state.config_seq)
+def _neighbours(state: SchedulerState, names: Iterable[str]) -> set[str]:
+    """Return the queues of the trees that the named ones are in."""
+    queues = [queue for name in names if (queue := state.pending.queues.get(name)) is not None]
+    trees = {queue.tree.root: queue.tree for queue in queues if queue.tree is not None}
+    return {member for tree in trees.values() for member in tree.members}
 
 
 def _classify(state: SchedulerState, queue: PendingQueue) -> None:

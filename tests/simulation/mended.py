@@ -944,8 +944,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/budgets/consumption.py",
-                "scaled(each, min(each.count, held.pods.get(each.name, each.count)))",
-                "scaled(each, each.count)",
+                "shrunk(event.pod_sets, held.pods)",
+                "tuple(event.pod_sets)",
             ),
         ),
         theme="elastic",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluice.api import kueue
-from sluice.core.workload.charges import charge, counts, gives_back, scaled, shrunk
+from sluice.core.workload.charges import charge, counts, gives_back, shrunk
 from sluice.core.workload.variant_events import as_workload_event
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -209,7 +209,7 @@ def _updated(state: Consumption, event: WorkloadUpdated, at: Micros) -> None:
         held.max_s = event.maximum_execution_time_s
     if event.pod_sets is not None:
         held.pods = counts(event.pod_sets)
-        held.assignment = shrunk(held.assignment, event.pod_sets)
+        held.assignment = shrunk(held.assignment, held.pods)
     if event.queue_name is not None and event.queue_name != held.local_queue:
         # What it consumes moves to the other account.
         state.level(event.workload, held, at, {})
@@ -224,9 +224,7 @@ def _reserved(state: Consumption, event: QuotaReserved, at: Micros) -> None:
     _stop(state, event.workload, held, at)
     held.cluster_queue = event.cluster_queue
     # It may have been cut since it was decided on: what the scheduler folds late, the log has before this.
-    held.assignment = tuple(
-        scaled(each, min(each.count, held.pods.get(each.name, each.count))) for each in event.pod_sets
-    )
+    held.assignment = shrunk(event.pod_sets, held.pods)
 
 
 def _admitted(state: Consumption, event: Admitted, at: Micros) -> None:

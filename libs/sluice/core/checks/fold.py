@@ -17,7 +17,7 @@ from sluice.core.workload.admission_checks import (
     reset_on_eviction,
     retried_late,
 )
-from sluice.core.workload.charges import scaled
+from sluice.core.workload.charges import counts, shrunk
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import (
     AdmissionCheckStatusChanged,
@@ -95,11 +95,7 @@ def _updated(state: State, event: WorkloadUpdated | VariantUpdated, seq: int, _a
         return
     if "pod_sets" in changes:
         # WS3: what was reserved shrinks with it, as the scheduler does; what was asked of checks too.
-        counts = {pods.name: pods.count for pods in tracked.record.pod_sets}
-        reservation.assignment = tuple(
-            scaled(pods, min(pods.count, counts.get(pods.name, pods.count)))
-            for pods in reservation.assignment
-        )
+        reservation.assignment = shrunk(reservation.assignment, counts(tracked.record.pod_sets))
     reservation.edited = reservation.requested is not None
     state.touch(tracked, seq)
 

@@ -4,7 +4,7 @@ import msgspec
 
 from sluice.core.lifecycle.due import concerned
 from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
-from sluice.core.workload.charges import scaled
+from sluice.core.workload.charges import counts, shrunk
 from sluice.core.workload.variant_events import updated_as_workload
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.queue_order import effective_priority
@@ -181,11 +181,7 @@ def _reclaimable(state: SchedulerState, event: ReclaimablePodsUpdated, seq: int,
 def _shrink(workload: Workload) -> None:
     """Have a reservation for the pods that are left only (SC7, WS3)."""
     assert workload.assignment is not None
-    counts = {pod_set.name: pod_set.count for pod_set in workload.record.pod_sets}
-    workload.assignment = tuple(
-        scaled(assigned, min(assigned.count, counts.get(assigned.name, assigned.count)))
-        for assigned in workload.assignment
-    )
+    workload.assignment = shrunk(workload.assignment, counts(workload.record.pod_sets))
 
 
 def _pods_ready(state: SchedulerState, event: WorkloadPodsReady, seq: int, at: Micros) -> None:

@@ -5,7 +5,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE
 from sluice.core.workload.additions import Additions, answered, asked
-from sluice.core.workload.charges import counts, grows, scaled
+from sluice.core.workload.charges import counts, grows, shrunk
 from sluice.events.base import Event, Micros
 from sluice.events.checks import ChecksRejected, ChecksRequested, CheckStateChanged
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -243,8 +243,7 @@ def _checks_rejected(state: State, event: ChecksRejected, _seq: int, _at: Micros
     job = state.by_workload.get(event.workload)
     if job is None or job.pending is None or job.pending.key != event.workload:
         return
-    size = counts(job.pending.pod_sets)
-    job.pending_assignment = tuple(scaled(a, min(a.count, size[a.name])) for a in job.pending_assignment)
+    job.pending_assignment = shrunk(job.pending_assignment, counts(job.pending.pod_sets))
 
 
 def _checks_requested(state: State, event: ChecksRequested, _seq: int, _at: Micros) -> None:

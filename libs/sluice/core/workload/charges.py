@@ -59,10 +59,9 @@ def charge(
 
 
 def shrunk(
-    assignment: Sequence[PodSetAssignment], pod_sets: Iterable[PodSet]
+    assignment: Sequence[PodSetAssignment], specified: Mapping[str, int]
 ) -> tuple[PodSetAssignment, ...]:
     """Return the assignment for counts that were cut in place (WS3); it never grows."""
-    specified = counts(pod_sets)
     return tuple(scaled(a, min(a.count, specified.get(a.name, a.count))) for a in assignment)
 
 

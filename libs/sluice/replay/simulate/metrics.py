@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from sluice.core.timing import MICROS_PER_S
+from sluice.core.workload.charges import counts, shrunk, usage_of
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.scheduler import (
     Admitted,
@@ -77,8 +76,7 @@ class _Held:
     """A reservation."""
 
     queue: str
-    usage: dict[_Place, int]
-    pod_sets: Sequence[PodSetAssignment]
+    pod_sets: tuple[PodSetAssignment, ...]
 
 
 @dataclass
@@ -166,20 +164,10 @@ class Collector:
         held = self._held.get(event.workload)
         if held is None or event.pod_sets is None:
             return
-        counts = {pod_set.name: pod_set.count for pod_set in event.pod_sets}
-        if all(ps.count <= counts.get(ps.name, ps.count) for ps in held.pod_sets):
-            return
-        self._release(event.workload, at)
-        smaller = [
-            msgspec.structs.replace(
-                ps,
-                count=count,
-                usage={r: a * count // max(ps.count, 1) for r, a in ps.usage.items()},
-            )
-            for ps in held.pod_sets
-            for count in (min(ps.count, counts.get(ps.name, ps.count)),)
-        ]
-        self._hold(event.workload, held.queue, smaller, at)
+        smaller = shrunk(held.pod_sets, counts(event.pod_sets))
+        if smaller != held.pod_sets:
+            self._release(event.workload, at)
+            self._hold(event.workload, held.queue, smaller, at)
 
     def _evicted(self, event: Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
@@ -215,23 +203,19 @@ class Collector:
             self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
 
     def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
-        usage: dict[_Place, int] = {}
-        for pod_set in pod_sets:
-            flavors = pod_set.flavors
-            for resource, amount in pod_set.usage.items():
-                place = (queue, flavors.get(resource, ""), resource)
-                usage[place] = usage.get(place, 0) + amount
-        self._held[workload] = _Held(queue, usage, pod_sets)
-        for place, amount in usage.items():
-            self._charges[place].append((at, amount))
+        self._held[workload] = _Held(queue, tuple(pod_sets))
+        self._charge(queue, pod_sets, at, 1)
 
     def _release(self, workload: str, at: Micros) -> None:
         if self._promised:
             self._promised.pop(workload, None)
         held = self._held.pop(workload, None)
         if held is not None:
-            for place, amount in held.usage.items():
-                self._charges[place].append((at, -amount))
+            self._charge(held.queue, held.pod_sets, at, -1)
+
+    def _charge(self, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros, sign: int) -> None:
+        for fr, amount in usage_of(pod_sets, (), {}).items():
+            self._charges[queue, *fr].append((at, sign * amount))
 
     def close(self, now: Micros, nominal: Nominal) -> None:
         """Let nothing be held any longer, and settle what was borrowed: nothing more is to come."""

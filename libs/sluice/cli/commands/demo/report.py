@@ -1,6 +1,6 @@
 """What the log says of a run: per job, per queue and flavor, and every preemption. A fold; no measuring."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -9,15 +9,13 @@ from sluice.api import kueue
 from sluice.api.quantity import format_value, resource_value
 from sluice.cli.kit.durations import precise
 from sluice.cli.kit.table import Column, render
+from sluice.core.workload.charges import FlavorResource, usage_of
 from sluice.events import scheduler as s
 from sluice.events import slices
-from sluice.events.base import Event, Micros, PodSetAssignment, WorkloadKey
+from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import CommitDecodeError, decode_commit
 from sluice.events.config import ObjectApplied
 from sluice.log.contract import Entry
-
-Amounts = dict[tuple[str, str], int]
-"""(flavor, resource) -> base units."""
 
 RESOURCE = "cpu"
 """The resource whose use over time is summed up."""
@@ -38,7 +36,7 @@ class JobRow:
     outcome: str = ""
     flavors: tuple[str, ...] = ()
     cluster_queue: str = ""
-    usage: Amounts = field(default_factory=dict)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
 
     def waited_s(self, now: Micros) -> float:
         """Return how long it was without quota, all its waits together."""
@@ -160,7 +158,7 @@ class Report:
             return
         row.started_at = at
         row.cluster_queue = event.cluster_queue
-        row.usage = _charge(event.pod_sets)
+        row.usage = usage_of(event.pod_sets, (), {})
         row.flavors = tuple(dict.fromkeys(flavor for flavor, _ in row.usage))
         for (flavor, resource), amount in row.usage.items():
             if resource == RESOURCE:
@@ -241,14 +239,6 @@ class Report:
             Column[PreemptionRow]("RULE", lambda r: r.rule),
         ]
         return render(self.preemptions, columns)
-
-
-def _charge(pod_sets: Sequence[PodSetAssignment]) -> Amounts:
-    charge: Amounts = {}
-    for assigned in pod_sets:
-        for resource, flavor in assigned.flavors.items():
-            charge[flavor, resource] = charge.get((flavor, resource), 0) + assigned.usage.get(resource, 0)
-    return charge
 
 
 def _events(entry: Entry) -> Iterator[tuple[Event, Micros]]:

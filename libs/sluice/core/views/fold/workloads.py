@@ -22,7 +22,7 @@ from sluice.core.views.records import JobView, PendingReason, Transition, Worklo
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import reset_on_eviction
-from sluice.core.workload.charges import add, shrunk
+from sluice.core.workload.charges import add, counts, shrunk
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
@@ -132,7 +132,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
             workload.requeue_count = workload.past_execution_s = 0
         set_active(workload, event.active, at, event.message)
     if event.pod_sets is not None and workload.assignment is not None:
-        workload.assignment = shrunk(workload.assignment, event.pod_sets)
+        workload.assignment = shrunk(workload.assignment, counts(event.pod_sets))
         recharge(state, workload)
     enqueue(workload)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import forked, system
+from tests.support import forked, system, unhandled
 from tests.support.examples import FACTOR
 from tests.support.nats import nats_server
 
@@ -26,6 +26,12 @@ __all__ = ["nats_server"]
 def _services_are_forks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "spawn", forked.spawn)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_unhandled() -> Iterator[None]:
+    with unhandled.none_in_loop():
         yield
 
 

@@ -15,6 +15,8 @@ import psutil
 from sluice.local.processes import service_command
 from sluice.local.server import EmbeddedServer
 
+from . import unhandled
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -130,11 +132,14 @@ class System:
         self.server.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         for service in self.services:
             if service.alive:
                 service.kill()
         self.server.kill()
+        faults = [fault for service in self.services for fault in unhandled.found(service.log_path)]
+        if faults and kind is None:
+            raise unhandled.Unhandled("\n".join(faults))
 
     @property
     def url(self) -> str:

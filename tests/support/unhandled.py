@@ -1,7 +1,7 @@
 """Faults that nobody handled: an event loop only logs them, and goes on without what was to be done.
 
-A callback that raises takes no snapshot over, or leaves a reader deaf; all that is asked of the cell may still
-be answered. So tests fail for it, whatever else they ask: `tests/conftest.py` within the test's own process,
+A callback that raises takes no snapshot over, or leaves a reader deaf, and all that is asked of the cell may
+still be answered. So tests fail for it, whatever else they ask: `tests/conftest.py` within the own process,
 `System` in the services that it started.
 """
 
@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SIGNS = ("ERROR asyncio ", "Exception in callback", "Task exception was never retrieved", "Exception ignored in")
+SIGNS = (
+    "ERROR asyncio ",
+    "Exception in callback",
+    "Task exception was never retrieved",
+    "Exception ignored in",
+)
 """How a service, asyncio, uvloop and the interpreter begin what they log of such a fault."""
 
 LINES = 12

@@ -3,11 +3,13 @@
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from sluice.cli.kit.why_text import plain_words
+from sluice.events.scheduler import QuotaReserved
 from sluice.replay.explain.stopping import stopping_at
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source import json_lines
@@ -15,6 +17,8 @@ from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from tests.support.checked_cell import checked_cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job
+from tests.unit.core.slices.test_limits import OUT_OF_RANGE
+from tests.unit.core.workload.test_limited_cell import limit_range
 from tests.unit.replay.test_tutorial import run
 
 
@@ -107,22 +111,62 @@ def test_quota_is_not_all_where_checks_have_a_say() -> None:
     assert all(line.endswith("; then Ready from its checks (boss)") for line in lines)
 
 
+def simulate(
+    world: FamilyWorld,
+    manifest: Any,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """What `sluice simulate` says; the manifest comes from standard input."""
+    path = folder / "log.jsonl"
+    with path.open("wb") as file:
+        json_lines.write(world.log, file)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(manifest)))
+    code, out, err = run(["simulate", "-f", "-", "-l", str(path)], capsys)
+    assert (code, err) == (0, "")
+    return out
+
+
 def test_behind_the_head_of_a_strict_queue_a_simulated_job_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With what it lacks by itself; its manifest comes from standard input."""
+    """With what it lacks by itself."""
     world = cell(cluster_queue({"od": 2}, {}, queueingStrategy="StrictFIFO"))
     for name in ("a", "head"):
         world.submit(name, cpu=2)
         world.settle()
-    path = tmp_path / "log.jsonl"
-    with path.open("wb") as file:
-        json_lines.write(world.log, file)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(job("c", 1))))
-    code, out, err = run(["simulate", "-f", "-", "-l", str(path)], capsys)
+    out = simulate(world, job("c", 1), tmp_path, monkeypatch, capsys)
 
-    assert (code, err) == (0, "")
     assert "default/job-c-simulated would wait: PendingEvaluation" in out
     assert f"The queue is StrictFIFO, and {key(world, 'head')} is at its head" in out
     assert "1 more needed" in out
     assert "What would admit it: " in out
+
+
+@pytest.mark.parametrize(
+    ("resources", "said", "holds"),
+    [
+        ({}, "would be admitted in main: 1 of main on od (cpu)", 3000),
+        ({"requests": {"cpu": 9}, "limits": {"cpu": 9}}, f"would wait: Misconfigured: {OUT_OF_RANGE}", None),
+    ],
+)
+def test_limit_ranges_count_in_simulations(
+    resources: dict[str, Any],
+    said: str,
+    holds: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Their defaults, and what they forbid, as for the job itself."""
+    world = cell(cluster_queue({"od": 16}, {}))
+    world.apply(limit_range(default={"cpu": 3}, max={"cpu": 4}))
+    world.settle()
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "resources": resources}]}}
+    assert said in simulate(world, job("a", template=template), tmp_path, monkeypatch, capsys)
+
+    world.submit("a", template=template)
+    world.settle()
+    reserved = [event.pod_sets[0].usage["cpu"] for event in world.events(QuotaReserved)]
+    assert reserved == ([] if holds is None else [holds])

@@ -29,10 +29,12 @@ from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import left_in
 from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.submission import Submission, parse, read
+from sluice.core.slices.records import new_record, priority, read
+from sluice.core.slices.state import State as SliceState
+from sluice.core.slices.submission import Submission, parse
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.workload import Workload
-from sluice.events.base import Event, JobKey
+from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
 from sluice.events.scheduler import QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
@@ -218,7 +220,7 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
             fold = scheduler_at(source, seq, progress=show)
             jobs = configured_at(source, SliceAggregator(), seq, show)
             submission = _submission(filename)
-            record = _record(submission, filename, seq, fold, dict(jobs.priorities))
+            record = _record(submission, filename, jobs, seq, fold.at)
             job = f"{record.namespace}/{_job_name(record)}"
             running = resize.workload_of(fold.state, job)
             resizes = running is not None and resize.is_resize(fold.state, running, record)
@@ -351,27 +353,12 @@ def _invalid(filename: Path, errors: Sequence[FieldError]) -> CliError:
 
 
 def _record(
-    submission: Submission, filename: Path, seq: int, fold: Fold[SchedulerState], priorities: dict[str, int]
+    submission: Submission, filename: Path, state: SliceState, seq: int, at: Micros
 ) -> WorkloadRecord:
-    request = read(submission, fold.state.world.config.feature_gates)
+    """Return the workload that the job would have, by what *state* knows of the configuration."""
+    request = read(submission, state)
     if isinstance(request, tuple):
         raise _invalid(filename, request)
-    return WorkloadRecord(
-        namespace=request.namespace,
-        name=f"job-{request.name}-simulated",
-        uid=uid(seq + 1),
-        queue_name=request.queue_name,
-        created_at=fold.at,
-        pod_sets=request.pod_sets,
-        priority=request.priority
-        if request.priority is not None
-        else priorities.get(request.priority_class, 0),
-        priority_class=request.priority_class,
-        maximum_execution_time_s=request.maximum_execution_time_s,
-        preemption_gates=request.preemption_gates,
-        allowed_flavors=request.allowed_flavors,
-        cannot_preempt=request.cannot_preempt,
-        cannot_borrow=request.cannot_borrow,
-        labels=dict(request.labels),
-        annotations=dict(request.annotations),
-    )
+    record = new_record(request, priority(state, request), "", uid(seq + 1), at)
+    # Of what runs under this name it is only a likeness.
+    return msgspec.structs.replace(record, name=f"job-{request.name}-simulated", job=None)

@@ -133,7 +133,10 @@ class Entry:
         self.outcome = Outcome.NOMINATED
         self.reason = ""
         self.message = ""
-        self.reserves = False
+        self.reserves = peers.reserves and queue.tree is not None and not queue.tree.dirty
+        """Its quota is kept from being lent. Until something is freed it stays so: others for whom quota is
+        kept may have no part in this cycle, so that it seems to lack nothing. Were its own kept no more, all
+        would be woken, and it would lack it again."""
 
     def finish(self, outcome: Outcome, reason: str = "", message: str = "") -> None:
         self.outcome = outcome

@@ -167,7 +167,7 @@ def _decide(
     if outcome is Outcome.PREEMPTING:
         return _preempt(world, entry, cause, events, evicted)
     if outcome in _SET_ASIDE:
-        return _set_aside(world, tree, entry, cause, events, parked)
+        return _set_aside(world, entry, cause, events, parked)
     if outcome is Outcome.SCANNING:
         events.append(
             FlavorScanAdvanced(cause=cause, workload=workload.key, tried=entry.proposal.assignment.scan)
@@ -233,14 +233,8 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     return True
 
 
-def _set_aside(
-    world: World, tree: CohortQueues, entry: Entry, cause: int, events: list[Event], parked: _Parked
-) -> bool:
+def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:
     peers = entry.peers
-    if peers.reserves and not tree.dirty and entry.outcome is Outcome.PARKED:
-        # Nothing was freed. Some for whom quota is kept in other cycles have no part in this one, so that it
-        # may seem to lack nothing. Were its own kept no more, all would be woken, and it would lack it again.
-        entry.reserves = True
     aside = entry.outcome is Outcome.ASIDE
     gated = entry.outcome is Outcome.GATED and not entry.workload.blocked_on_gates
     if gated:

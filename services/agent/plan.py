@@ -213,7 +213,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def variable_name(text: str) -> str:
-    """Return *text* as part of a variable's name: `cloud.example.com/pool` -> `CLOUD_EXAMPLE_COM_POOL`."""
+    """Return *text* as part of a variable's name: cloud.example.com/pool -> CLOUD_EXAMPLE_COM_POOL."""
     return _NOT_IN_NAMES.sub("_", text).upper()
 
 

@@ -183,7 +183,7 @@ def _assigned(manifest: Json) -> PodSetAssignment:
 def record_of(manifest: Json, rules: Rules | None = None) -> WorkloadRecord:
     """Return the record that the slice-aggregator would make of a Workload manifest.
 
-    Without quota it is what limit ranges make of it: see `slices_limits`.
+    Without quota it is what limit ranges make of it: see `slices.limits`.
     """
     obj = msgspec.convert({**manifest, "status": {}}, kueue.Workload)
     metadata, spec = obj.metadata, obj.spec

@@ -1,7 +1,7 @@
 """A grammar of small worlds: queues, cohorts, flavors and settings, and edits of any of it.
 
 Everything competes: quotas from 0 to 6, few flavors, few queues. What makes no sense is refused by the api's
-own validation (`core.config_plan`), as it would be for people.
+own validation (`core.config.plan`), as it would be for people.
 """
 
 from dataclasses import dataclass, field

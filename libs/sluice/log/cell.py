@@ -5,7 +5,7 @@ cell.view.jobs["default/train"]             # jobs, workloads, slices, variants,
 cell.objects.get("ClusterQueue", "research")  # configuration
 
 The api service answers from the same view, so this is what `sluice get` said then. What only the scheduler
-can compute, such as how much a queue could still have, is not here; `summary` has it.
+can compute, such as how much a queue could still have, is not here; `sluice.replay` has it.
 """
 
 import zlib

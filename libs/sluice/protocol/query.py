@@ -212,7 +212,7 @@ class StatusAnswer(Wire, frozen=True, kw_only=True, omit_defaults=False):
     writers: dict[str, WriterHead]
     agents: list[Object]
     totals: list[dict[str, Any]]
-    """What metrics count: `metric`, `labels`, `value`."""
+    """What metrics count: of each its name, labels and value."""
     counts: dict[str, int]
 
 

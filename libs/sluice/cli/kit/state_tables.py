@@ -87,7 +87,7 @@ def _job(found: Plain) -> tuple[str, str, str, str, str]:
 
 
 def section_lines(name: str, found: Mapping[str, Any]) -> list[str]:
-    """Return a whole section of a picture (`objects.SECTIONS`), one line per object."""
+    """Return a whole section of a picture (`describe.SECTIONS`), one line per object."""
     match name:
         case "clusterQueues":
             return queue_lines(found)
@@ -138,7 +138,7 @@ def _counts(found: Mapping[str, int]) -> str:
 
 
 def difference_lines(found: Mapping[str, Any], first: str, last: str) -> Iterator[str]:
-    """Yield what changed between two states (`differing.differences`), per kind."""
+    """Yield what changed between two states (`replay.views.diff.differences`), per kind."""
     yield f"From {first}"
     yield f"to   {last}"
     evicted = (f"{one['workload']}: {_times(one['times'])}" for one in found["evicted"])

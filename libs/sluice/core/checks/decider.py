@@ -1,15 +1,15 @@
 """admission-check's decider: which checks a workload must pass, and what their controllers say (AC1-AC8).
 
 A workload that has quota reserved is admitted when every check that its queue names for its flavors is
-Ready. The service asks the controllers (the projection in `checks_requests`), takes their verdicts from the
+Ready. The service asks the controllers (the projection in `requests`), takes their verdicts from the
 log, and tells the scheduler what they come to together:
 
     QuotaReserved -> ChecksRequested;  CheckVerdict -> CheckStateChanged;  all Ready -> ChecksReady
     Retry -> ChecksRetry;  Rejected -> ChecksRejected;  Evicted, QuotaReleased -> ChecksWithdrawn
 
-The state is in `checks_state`, decoding in `checks_intake`, the fold in `checks_fold`, the rules in
-`checks_decide`, time without an answer in `checks_silence`, what checks may add to pods in `checks_updates`,
-snapshots in `checks_snapshot`.
+The state is in `state`, decoding in `intake`, the fold in `fold` and `fold_config`, the rules in `decide`,
+time without an answer in `timeouts`, what checks may add to pods in `pod_set_updates`, snapshots in
+`snapshot`.
 """
 
 from collections.abc import Sequence

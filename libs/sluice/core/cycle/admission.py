@@ -91,7 +91,7 @@ class Admission:
     def keep(
         self, waiting: Preemptor, node: Node, beside: Mapping[FlavorResource, int] | None = None
     ) -> None:
-        """Keep what it waits for, see `Promises.keep`."""
+        """Keep what it waits for, see `Overcommit.keep`."""
         if self.promises is None:
             self.promises = Overcommit(self.trial, ())
         self.promises.keep(waiting, node, beside)

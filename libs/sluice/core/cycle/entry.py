@@ -62,7 +62,7 @@ class Proposal:
         self.deferred = False
         """Targets are to be looked for when its turn comes."""
         self.circling = False
-        """It would have targets, but preempting them would go round in a circle (`circles`)."""
+        """It would have targets, but preempting them would go round in a circle (`World.circles`)."""
         self.overdrawn = False
         """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
 

@@ -1,6 +1,6 @@
 """What must happen to one workload now: its life after quota was reserved (G8, G9, SC7, AC3-AC5).
 
-`transitions` is a pure function of the workload, its surroundings and the time; `lifecycle` decides
+`transitions` is a pure function of the workload, its surroundings and the time; `due` decides
 when to ask it. All events of one call belong to the same step.
 """
 
@@ -150,7 +150,7 @@ def _reserved(world: World, workload: Workload, at: Micros, cause: int) -> list[
 def _waiting(world: World, workload: Workload, cause: int) -> list[Event]:
     """Reserved, not admitted: admit when its checks are Ready (AC1), give up when its queue is gone.
 
-    Pending preemptions come first; `issuing` sees to them.
+    Pending preemptions come first; `cycle.pending_preemptions` sees to them.
     """
     ended = why_reservation_ends(world, workload)
     if ended is None and must_race(world, workload) is not None:

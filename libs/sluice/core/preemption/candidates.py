@@ -74,7 +74,7 @@ class Search:
         self.spared: Container[WorkloadKey] = (
             world.circles.spared_by(actor(workload)) if world.circles else ()
         )
-        """Whom it must not preempt, or preemptions would go round in a circle (`circles`)."""
+        """Whom it must not preempt, or preemptions would go round in a circle (`World.circles`)."""
         self.spares = False
         """One of them would have been a candidate."""
         self.tree = world.tree

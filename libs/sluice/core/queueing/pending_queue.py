@@ -59,7 +59,7 @@ class EquivalenceClass:
         self.reserves = False
         """Parked at the head of a StrictFIFO queue, and keeps what it waits for from being lent."""
         self.circling = False
-        """It would preempt, but for what is remembered of past preemptions (`circles`)."""
+        """It would preempt, but for what is remembered of past preemptions (`World.circles`)."""
         self.reason = ""
         """Of QuotaReserved=False (G6); '' before the first verdict."""
         self.message = ""
@@ -199,7 +199,7 @@ class PendingQueue:
         """The blocker for which quota is kept from being lent; see `EquivalenceClass.reserves`."""
         self.tree: CohortQueues | None = None
         self.listed: tuple[bool, bool, bool, bool] | None = None
-        """What its tree's lists say of it, see `Pending.refresh`; None when it is on none."""
+        """What its tree's lists say of it, see `QueueManager.refresh`; None when it is on none."""
 
     @property
     def size(self) -> int:
@@ -319,7 +319,7 @@ class CohortQueues:
         self.uncommon: dict[Least, int] = {}
         """How many of the classes in `shapes` that need so much at least are not `common`; without zeros."""
         self.special: dict[str, PendingQueue] = {}
-        """Queues that are not judged by what is free at the root (`Queue.special`), with parked classes."""
+        """Queues that are `special`, not judged by what is free at the root; with parked classes."""
         self.touched: dict[str, PendingQueue] = {}
         """Queues whose own usage or parked classes have changed since `hopeful` was brought up to date."""
         self.hopeful: dict[str, PendingQueue] = {}

@@ -6,8 +6,8 @@ workloads; it writes the life of workloads and the starts and stops of jobs (`ev
     JobSubmitted -> WorkloadCreated;  Admitted -> JobResumed;  Evicted -> JobSuspended;
     JobStopped -> WorkloadStopped;    JobFinished -> WorkloadFinished;  JobDeleted -> WorkloadDeleted
 
-The state is in `slices_state`, decoding in `slices_intake` and `slices_manifest`, the fold in `slices_fold`,
-the rules in `slices_decide`, the published projection in `slices_dispatch`, snapshots in `slices_snapshot`.
+The state is in `state`, decoding in `intake` and `submission`, the fold in `fold`, the rules in `decide` and
+`presence`, the published projection in `dispatch`, snapshots in `snapshot`.
 """
 
 from collections.abc import Sequence
@@ -15,31 +15,20 @@ from typing import ClassVar
 
 from sluice.core.step_size import Room
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import seq_of
-from sluice.events.job import Lost
-from sluice.events.slices import (
-    ExecutorLost,
-    ExecutorSeen,
-    InputsIgnored,
-    Rejected,
-    WorkloadCreated,
-    WorkloadDeleted,
-)
+from sluice.events.slices import WorkloadDeleted
 
 from . import snapshot
 from .decide import answer, turn
 from .fold import HANDLERS
-from .intake import Presence
 from .limits import adjusted
-from .reports import stopped
-from .responses import DUPLICATE, Events, forgotten
+from .presence import answer_presence
+from .responses import MAX_EVENTS, add_to_step, forgotten
 from .state import Finished, Job, State, Todo
 
 __all__ = ["SliceAggregator"]
 
-MAX_EVENTS = 4000
 MAX_INPUT_BYTES = 1024 * 1024
 """After so much, the next message has its turn in another step."""
 
@@ -81,16 +70,20 @@ class SliceAggregator:
             return events
         if state.todo:
             for key in state.todo:
-                if key not in busy and not _add(turn(state, state.jobs[key], at), events, room):
+                if key not in busy and not add_to_step(turn(state, state.jobs[key], at), events, room):
                     return events
         if state.adjusting:
             for key in state.adjusting:
-                if key not in busy and key not in state.todo and not _add(adjusted(state, key), events, room):
+                if (
+                    key not in busy
+                    and key not in state.todo
+                    and not add_to_step(adjusted(state, key), events, room)
+                ):
                     return events
         if events:
             return events
         if state.presence:
-            _answer_presence(state, state.presence[0], at, events, room)
+            answer_presence(state, state.presence[0], at, events, room)
         elif state.finished:
             _forget_finished(state, at, events)
         return events or _forget_slices(state, at)
@@ -112,15 +105,6 @@ class SliceAggregator:
 
     def load(self, data: bytes) -> State:
         return snapshot.load(data)
-
-
-def _add(found: Events, events: list[Event], room: Room) -> bool:
-    """Add what was found if there is room for it; tell whether there is room for more."""
-    if found:
-        if not room.takes(found):
-            return False
-        events += found
-    return len(events) < MAX_EVENTS and not any(isinstance(event, WorkloadCreated) for event in events[-2:])
 
 
 def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[JobKey], room: Room) -> bool:
@@ -146,34 +130,6 @@ def _answer_messages(state: State, at: Micros, events: list[Event], busy: set[Jo
         if len(events) >= MAX_EVENTS or size >= MAX_INPUT_BYTES:
             break
     return True
-
-
-def _answer_presence(state: State, presence: Presence, at: Micros, events: list[Event], room: Room) -> None:
-    cause, executor = presence.seq, presence.executor
-    if presence.data is None:
-        events.append(
-            Rejected(
-                cause=cause,
-                subject=presence.subject,
-                event_type=presence.event_type,
-                errors=presence.errors,
-            )
-        )
-        return
-    if not isinstance(presence.data, Lost):
-        if state.executors.get(executor):
-            events.append(InputsIgnored(cause=cause, seqs=(cause,), reason=DUPLICATE))
-        else:
-            events.append(ExecutorSeen(cause=cause, executor=executor))
-        return
-    message = f'The agent "{executor}" was lost'
-    for key in state.claimed.get(executor, ()):
-        if not _add(stopped(state, state.jobs[key], cause, at, NODE_FAILURES, message), events, room):
-            return
-    if events or state.executors.get(executor):
-        events.append(ExecutorLost(cause=cause, executor=executor))
-    else:
-        events.append(InputsIgnored(cause=cause, seqs=(cause,), reason=DUPLICATE))
 
 
 def _forget_finished(state: State, at: Micros, events: list[Event]) -> None:

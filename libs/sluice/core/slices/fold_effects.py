@@ -61,7 +61,7 @@ def drop_pending(state: State, job: Job) -> None:
 
 
 def begin_sizes(job: Job) -> None:
-    """Start anew to note the sizes that a job has had: see `slices_resize.low_since`."""
+    """Start anew to note the sizes that a job has had: see `resize.low_since`."""
     size = counts((job.record if job.pending is None else job.pending).pod_sets)
     job.sizes = [(size, dict(size))]
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from sluice.api.errors import FieldError, forbidden, invalid, not_found, required
+from sluice.core.step_size import Room
 from sluice.events.base import Event, JobKey
 from sluice.events.job import JobActivated, JobDeactivated, JobScaled
-from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadDeleted
+from sluice.events.slices import InputsIgnored, JobSuspended, Rejected, WorkloadCreated, WorkloadDeleted
 
 from .intake import Inbound
 from .state import Finished, Job, State
@@ -15,6 +16,7 @@ __all__ = [
     "DELETED",
     "DUPLICATE",
     "MAX_COUNT",
+    "MAX_EVENTS",
     "MAX_HELD",
     "REPLACED",
     "SLICE_REPLACED",
@@ -22,6 +24,7 @@ __all__ = [
     "STOPS",
     "WITHDRAWS",
     "Events",
+    "add_to_step",
     "forgotten",
     "held",
     "ignored",
@@ -58,6 +61,18 @@ WITHDRAWS = "the job's growth was taken back, and {} changes wait for the schedu
 """Why a change cannot be held, after as many others."""
 
 Events = Sequence[Event]
+
+MAX_EVENTS = 4000
+"""Of a step; after so many, what comes next has its turn in another one."""
+
+
+def add_to_step(found: Events, events: list[Event], room: Room) -> bool:
+    """Add what was found to the step if there is room for it; tell whether there is room for more."""
+    if found:
+        if not room.takes(found):
+            return False
+        events += found
+    return len(events) < MAX_EVENTS and not any(isinstance(event, WorkloadCreated) for event in events[-2:])
 
 
 def rejected(inbound: Inbound, errors: Sequence[FieldError]) -> Events:

@@ -192,7 +192,7 @@ class State:
     """Sequence of a message in the inbox -> its job."""
     unread: dict[JobKey, tuple[Inbound, Sequence[PodSet]]] = field(default_factory=dict)
     """Jobs -> the manifest in force, and their pods when it came, of which their own fields do not tell yet:
-    see `slices_manifest`. Never dumped."""
+    see `lazy_manifest`. Never dumped."""
     todo: dict[JobKey, None] = field(default_factory=dict)
     presence: deque[Presence] = field(default_factory=deque)
     touched: dict[JobKey, bool] = field(default_factory=dict)

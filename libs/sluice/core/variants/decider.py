@@ -5,8 +5,7 @@ which the scheduler treats as an ordinary workload that may use that flavor only
 and deletes variants, opens their preemption gates one at a time, and says what the parent is: admitted when
 a variant is, evicted when that one is. Jobs see the parent only.
 
-The state is in `variants_state`, the fold in `variants_fold`, the rules in `variants_decide`, snapshots in
-`variants_snapshot`.
+The state is in `state`, the fold in `fold` and `fold_config`, the rules in `decide`, snapshots in `snapshot`.
 """
 
 from collections.abc import Sequence

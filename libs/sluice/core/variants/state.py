@@ -181,7 +181,7 @@ class State:
         """Return the policy that the workload is subject to, None if it is an ordinary one."""
         record = family.record
         if record.replaces is not None:
-            return None  # a slice of an elastic job, see `families.is_parent`
+            return None  # a slice of an elastic job, see `world.variants.is_parent`
         name = self.local_queues.get(f"{record.namespace}/{record.queue_name}")
         return None if name is None else self.policies.get(name)
 

@@ -2,7 +2,7 @@
 
 Each record is a row by itself: an array of its fields, made from the dataclass, so that no field can be
 forgotten; other records are named by their key. A row is read when somebody asks for its record
-(`shelf.Shelf`), and one that nobody asked for is written again as it is. Equal records have equal rows,
+(`lazy_dict.Shelf`), and one that nobody asked for is written again as it is. Equal records have equal rows,
 whatever else is in the view. `VERSION` says which bytes this code reads: it changes by itself with the
 fields, and is raised by hand when folding the same events leads to another state.
 """

@@ -46,7 +46,7 @@ class ClusterQueue:
     terminating: bool = False
     """Deleted, but something still holds its quota; it admits nothing new."""
     flavor_plan: Any = field(default=None, repr=False, compare=False)
-    """A slot that `flavor_plan.plan_of` fills and reads: what flavor assignment
+    """A slot that `flavors.plan.plan_of` fills and reads: what flavor assignment
     derived from spec and groups. Checked at each use, never dumped."""
     remembered: Any = field(default=None, repr=False, compare=False)
     """A slot that `remembered.remembered` fills and reads: assignments that fitted

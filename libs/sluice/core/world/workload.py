@@ -15,7 +15,7 @@ __all__ = ["Workload"]
 class Workload:
     """A workload and what the scheduler knows of it.
 
-    The order of fields is that of snapshots (`scheduler.snapshot`): with a new one `state_version` goes up.
+    The order of fields is that of snapshots (`scheduler.snapshot`); another one raises its version.
 
     `usage` is what its reservation charges, by flavor and resource; empty without a reservation.
     Times are microseconds; None means not (any more).
@@ -75,7 +75,7 @@ class Workload:
     ousted: int = 0
     """How often its reservation was preempted since it was admitted last, or ever."""
     preemptions: str = ""
-    """`claims.PENDING` or `ISSUED` while it waits with its reservation for `victims`, else ''."""
+    """Waiting with its reservation for `victims`: `pending_preemptions.PENDING`, or ISSUED; else ''."""
     preemptions_allowed: bool = False
     """Its checks let pending preemptions be issued (AC6)."""
     tries: bool = False
@@ -96,7 +96,7 @@ class Workload:
     rank: tuple[int, Micros, str] = field(default=(0, 0, ""), repr=False, compare=False)
     """Its place in the queue, while it queues: (-priority, queue time, uid). Derived, never dumped."""
     identity: str = ""
-    """Kept by `families.queue_identity`. Derived from the record, never dumped."""
+    """Kept by `variants.queue_identity`. Derived from the record, never dumped."""
     equivalence: str = ""
     """Kept by `state.peer_key`. Derived from the record, never dumped."""
 

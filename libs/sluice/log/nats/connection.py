@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
         return frame
 
     async def ask(self, subject: str, body: object = None, timeout_s: float = 5.0) -> dict[str, Any]:
-        """Ask JetStream's API and return its JSON answer, errors included (`error.err_code`)."""
+        """Ask JetStream's API and return its JSON answer, errors included."""
         payload = b"" if body is None else msgspec.json.encode(body)
         frame = await self.request(subject, payload, timeout_s=timeout_s)
         answer: dict[str, Any] = msgspec.json.decode(frame.payload)

@@ -38,7 +38,7 @@ class _Client(Client):
     async def wait_until_known(self) -> None:
         """Wait until the server knows of all subscriptions, so that whoever asks from now on is heard.
 
-        Without a server there is nobody to wait for: it is told again when the connection is back. `flush`
+        Without a server there is nobody to wait for: it is told again when the connection is back. To flush
         does not serve: its ping overtakes what waits to be sent, and its pong, if late, ends the read loop.
         """
         if self.is_connected:

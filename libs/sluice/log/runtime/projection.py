@@ -6,7 +6,7 @@ successor's values; the entries say which commit they are
 of (`seq`), so a successor knows from the bucket's last entry what may be missing, and writes it again.
 A bucket that was deleted, emptied or written by others is noticed within a second or two, and written anew.
 
-What to write when is decided in `publishing`; this is the shell around it.
+What to write when is decided in `projection_machine`; this is the shell around it.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
     for violation in broken(source, ("quota", "one-variant")): ...
 
 Each invariant here is an `Observer`: it hears of the events it asks for, right after they were folded.
-Several share one fold. Those that need another way to look (chains, whole states) are in `linting`.
+Several share one fold. Those that need another way to look (chains, whole states) are in `lint`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

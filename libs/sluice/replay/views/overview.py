@@ -54,7 +54,7 @@ def look(
     snapshots: bool = True,
     progress: Progress | None = None,
 ) -> Plain:
-    """Return the sections asked for (`objects.SECTIONS`), cluster queues with what they could still have.
+    """Return the sections asked for (`SECTIONS`), cluster queues with what they could still have.
 
     Raises:
         RangeError: the log has no such sequence.
@@ -123,7 +123,7 @@ def between(source: Source, first: int, last: int, *, progress: Progress | None 
 
 
 def compared(before: CellState, after: CellState, progress: Progress | None = None) -> Plain:
-    """Return what changed between two states (`differing.differences`, which says what *progress* hears)."""
+    """Return what changed between two states (`diff.differences`, which says what *progress* hears)."""
     with unhurried():
         return differences(before, after, progress or (lambda _: None))
 

@@ -43,9 +43,9 @@ class Check:
         """Register what looks after an approved workload, until the approval's end.
 
         The function is called when the check is Ready. Retry or Rejected takes the approval back (AC5);
-        None leaves it, and the function is called again after *every* seconds, or the `recheck_after` of a
-        Ready that it returns. It may as well wait inside, for as long as it likes. *concurrency*: calls at
-        a time, 0 for any number.
+        None leaves it, and the function is called again after *every* seconds, or the
+        `Ready.recheck_after` that it returns. It may as well wait inside, for as long as it likes.
+        *concurrency*: calls at a time, 0 for any number.
         """
 
         def register(watcher: Watch) -> Watch:

@@ -14,7 +14,7 @@ STATES = ("Ready", "Retry", "Rejected", "Pending")
 
 @dataclass(slots=True)
 class Numbers:
-    """Counters grow; `requests`, `running`, `waiting`, `watching` and `active` are what is now."""
+    """Counters grow; `active`, `requests`, `running` and `queued` are what is now."""
 
     controller: str = ""
     active: int = 0

@@ -48,7 +48,7 @@ class Pending(msgspec.Struct, frozen=True):
 
     message: str = ""
     recheck_after: Delay | None = None
-    """None: the controller's `recheck_s`."""
+    """None: the controller's `Settings.recheck_s`."""
 
 
 class PreemptionRequired(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@
     actions = machine.begin(now)                       # do them all, in order
     actions = machine.answer(ask.number, Stored(1), now)    # of each `Ask`
     actions = machine.dispatched([(entry.job, entry)], now)
-    actions = machine.tick(now)                        # at `machine.deadline`
+    actions = machine.tick(now)                        # at `Machine.deadline`
 
 Nothing is drawn, nothing is read beside what it is told: the same calls lead to the same actions.
 """

@@ -179,6 +179,8 @@ class PreemptionIssued(Event, frozen=True, kw_only=True):
     message: str = ""
     more: bool = False
     """They are too many for one step: some are told in the next ones, and this is said again."""
+    flavors: dict[str, dict[str, str]] = {}
+    """Of several pod sets with a choice of flavors: pod set -> resource -> flavor of what is reserved."""
 
 
 class PreemptionWaitEnded(Event, frozen=True, kw_only=True):

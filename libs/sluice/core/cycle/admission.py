@@ -131,17 +131,19 @@ class Admission:
         else:
             entry.proposal = planned
 
-    def gets_promised(self, entry: Entry, promised: Mapping[FlavorResource, int]) -> bool:
+    def gets_promised(self, entry: Entry, promised: Preemptor) -> bool:
         """Is as much free as *entry* was promised, whose victims have gone? Then that is what it gets (CA6).
 
         It may want more by now: all its pods, or a better flavor, by preempting once more. While it waited
-        for that, those who went for it would come back, to be preempted again.
+        for that, those who went for it would come back, to be preempted again. Pod sets that choose one
+        after the other, each for itself, may need more than they were promised together.
         """
         planned = entry.proposal
-        propose(self._world, entry, may_preempt=False)
-        found = entry.proposal
-        if found.mode is Mode.FIT and found.has_enough(promised) and self.is_free(entry):
-            return True
+        for pinned in (None, promised.flavors) if promised.flavors else (None,):
+            propose(self._world, entry, pinned, may_preempt=False)
+            found = entry.proposal
+            if found.mode is Mode.FIT and found.has_enough(promised.usage) and self.is_free(entry):
+                return True
         entry.proposal = planned
         return False
 

@@ -190,7 +190,7 @@ class Cycle:
     def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
         promises = self._process.promises
         lifted = () if promises is None else self._lift_family(promises, entry)
-        gets = self._process.gets_promised(entry, one.usage)
+        gets = self._process.gets_promised(entry, one)
         for waiting in lifted:
             self._keep(waiting, entry)
         return gets

@@ -228,9 +228,18 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
             borrowing=entry.proposal.assignment.borrowing,
             reason=entry.reason,
             message=entry.message,
+            flavors=_flavors_of_pod_sets(entry),
         )
     )
     return True
+
+
+def _flavors_of_pod_sets(entry: Entry) -> dict[str, dict[str, str]]:
+    """Return what the amounts alone do not tell: which pod set is to have which flavors."""
+    assignment = entry.proposal.assignment
+    if len(assignment.pod_sets) == 1 or all(len(group.flavors) == 1 for group in entry.cq.groups):
+        return {}
+    return assignment.pinned()
 
 
 def _set_aside(world: World, entry: Entry, cause: int, events: list[Event], parked: _Parked) -> bool:

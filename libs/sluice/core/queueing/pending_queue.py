@@ -6,7 +6,7 @@ is *active*, its best member competes for the head of the queue, or *parked*: it
 admitted until something changes. Only `Pending` changes what is here.
 """
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -134,7 +134,7 @@ class Preemptor:
     nothing; and those who do not need it are not held up (CA6). See `promises`.
     """
 
-    __slots__ = ("borrowing", "recheck", "usage", "victims", "workload")
+    __slots__ = ("borrowing", "flavors", "recheck", "usage", "victims", "workload")
 
     def __init__(
         self,
@@ -142,12 +142,15 @@ class Preemptor:
         victims: list[WorkloadKey],
         usage: dict[FlavorResource, int],
         borrowing: int,
+        flavors: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.workload = workload
         self.victims: dict[WorkloadKey, None] = dict.fromkeys(victims)
         """Those that still hold quota."""
         self.usage = usage
         self.borrowing = borrowing
+        self.flavors = flavors
+        """Pod set -> resource -> flavor of `usage`, where that does not tell."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
 

@@ -240,7 +240,7 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
         # Else its equals stay as they are: they would preempt for the same capacity.
         state.pending.activate(peers)
     peers.scan = None
-    waiting = Preemptor(workload, victims, usage, event.borrowing)
+    waiting = Preemptor(workload, victims, usage, event.borrowing, event.flavors)
     waiting.recheck = event.more  # the next cycle tells the others
     state.pending.wait(waiting)
     workload.peers.reason, workload.peers.message = event.reason, event.message

@@ -85,6 +85,7 @@ class _Waiting(_Part, frozen=True):
     recheck: bool
     reason: str
     message: str
+    flavors: dict[str, dict[str, str]] = {}
 
 
 class _Tree(_Part, frozen=True):
@@ -223,6 +224,7 @@ def _freeze_waiting(waiting: Preemptor) -> _Waiting:
         waiting.recheck,
         peers.reason,
         peers.message,
+        {name: dict(flavors) for name, flavors in waiting.flavors.items()},
     )
 
 
@@ -306,7 +308,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
     for item in data.waiting:
         workload = workloads[item.workload]
         usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
-        waiting = Preemptor(workload, item.victims, usage, item.borrowing)
+        waiting = Preemptor(workload, item.victims, usage, item.borrowing, item.flavors)
         waiting.recheck = item.recheck
         pending.wait(waiting)
         assert workload.peers is not None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
 from sluice.events.base import PodSet
@@ -329,6 +330,32 @@ def test_who_waited_for_victims_is_content_with_what_it_was_promised() -> None:
     steps = cell.settle()
     assert (admitted(steps), evicted(steps)) == (["partial"], [])
     assert cell.workload("partial").usage == {("default", "cpu"): 4000}
+
+
+def test_pod_sets_are_content_with_the_flavors_that_they_were_promised() -> None:
+    """Each for itself, the first would take the flavor by now that its victim has left for the second.
+
+    While it looked for more, others would take that.
+    """
+    cell = Cell()
+    cell.queue("a", cpu={"one": 3, "two": 2}, cohort="c", preemption=RECLAIMS)
+    cell.queue("b", cpu={"one": 1}, cohort="c")
+    tainted = {"nodeTaints": [{"key": "tier", "value": "gold", "effect": "NoSchedule"}]}
+    cell.apply("ResourceFlavor", "two", tainted)
+    cell.submit("stays", "a", cpu=1, priority=99)
+    cell.submit("low", "b", cpu=2)
+    cell.settle()
+    tolerant = PodSet(name="p", count=1, requests={"cpu": 2000}, tolerations=(Toleration(operator="Exists"),))
+    plain = PodSet(name="q", count=1, requests={"cpu": 2000})
+    cell.submit("m", "a", priority=9, pod_sets=(tolerant, plain))
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("rival", "b", cpu=2, priority=50)
+    assert admitted(cell.settle()) == []
+    cell.scheduler, cell.state = Scheduler(), cell.scheduler.load(cell.scheduler.dump(cell.state))
+    cell.stopped("low")
+    steps = cell.settle()
+    assert (admitted(steps), evicted(steps)) == (["m"], [])
+    assert [each.flavors for each in cell.workload("m").assignment or ()] == [{"cpu": "two"}, {"cpu": "one"}]
 
 
 def test_what_is_kept_for_a_blocker_is_kept_until_something_is_freed() -> None:

@@ -43,6 +43,10 @@ NONE: Mapping[str, bool] = {}
 
 
 def enabled(gates: Mapping[str, bool], name: str) -> bool:
-    """Return whether the gate is on, by *gates* or else by default."""
+    """Return whether the gate is on, by *gates* or else by default.
+
+    >>> enabled({}, "ReclaimablePods"), enabled({"ReclaimablePods": False}, "ReclaimablePods")
+    (True, False)
+    """
     found = gates.get(name)
     return DEFAULTS.get(name, False) if found is None else found

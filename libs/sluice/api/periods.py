@@ -27,6 +27,11 @@ def period_at(period: BudgetPeriod, at: int) -> Period:
     It begins at midnight, or when the day begins where the clocks skip midnight; with the clocks set back
     it begins at the first of two midnights. So weeks with a change of clocks have an hour more or less.
 
+    >>> from sluice.api.check_parameters import BudgetPeriod
+    >>> month = BudgetPeriod(unit="Monthly", time_zone="Europe/Berlin")
+    >>> period_at(month, 1_767_225_600_000_000).until  # the first moment of 2026 in UTC
+    '2026-02-01T00:00+01:00'
+
     Raises:
         ValueError, OSError, LookupError: the time zone is not known here.
     """

@@ -34,12 +34,19 @@ class QuantityError(ValueError):
 
 
 def saturate(value: int) -> int:
-    """Clamp to the signed 64-bit range."""
+    """Clamp to the signed 64-bit range.
+
+    >>> saturate(2**70) == MAX
+    True
+    """
     return MAX if value > MAX else MIN if value < MIN else value
 
 
 def parse(quantity: Quantity) -> Decimal:
     """Return the exact value in whole units.
+
+    >>> parse("1500m"), parse("1.5Ki")
+    (Decimal('1.500'), Decimal('1536.0'))
 
     Raises:
         QuantityError: not a quantity.
@@ -54,6 +61,9 @@ def parse(quantity: Quantity) -> Decimal:
 @lru_cache(maxsize=4096)
 def resource_value(resource: str, quantity: Quantity) -> int:
     """Return *quantity* of *resource* as an integer: milli-units for cpu, else whole units, rounded up.
+
+    >>> resource_value("cpu", "1.5"), resource_value("memory", "1.5Gi"), resource_value("nvidia.com/gpu", 8)
+    (1500, 1610612736, 8)
 
     Raises:
         QuantityError: not a quantity.
@@ -71,6 +81,9 @@ def format_value(resource: str, value: int) -> str:
     """Return the canonical text of an integer *value* of *resource*: the largest suffix that loses nothing.
 
     cpu is decimal (`"1500m"`, `"2"`), memory and storage binary (`"4Gi"`), all else decimal (`"5k"`).
+
+    >>> format_value("cpu", 1500), format_value("memory", 1610612736), format_value("nvidia.com/gpu", 5000)
+    ('1500m', '1536Mi', '5k')
     """
     if value == 0:
         return "0"

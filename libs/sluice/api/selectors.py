@@ -10,7 +10,12 @@ Labels = Mapping[str, str]
 
 
 def matches(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Return whether *labels* meet *selector*: an empty one matches all, an absent one (None) nothing."""
+    """Return whether *labels* meet *selector*: an empty one matches all, an absent one (None) nothing.
+
+    >>> team = LabelSelector(match_labels={"team": "ml"})
+    >>> matches(team, {"team": "ml", "tier": "gold"}), matches(LabelSelector(), {}), matches(None, {})
+    (True, True, False)
+    """
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -22,6 +27,10 @@ def meets(requirement: LabelSelectorRequirement, labels: Labels) -> bool:
     """Return whether *labels* meet one expression; NotIn and DoesNotExist hold where the key is absent.
 
     An operator that validation would have refused is never met.
+
+    >>> large = LabelSelectorRequirement(key="gpus", operator="Gt", values=["4"])
+    >>> meets(large, {"gpus": "8"}), meets(large, {"gpus": "many"}), meets(large, {})
+    (True, False, False)
     """
     value = labels.get(requirement.key)
     match requirement.operator:

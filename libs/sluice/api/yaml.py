@@ -111,12 +111,20 @@ def decode_yaml(text: str | bytes) -> list[Document]:
 
     Never raises: what cannot be read is a Document with errors. After a syntax error nothing more can
     be read, so that document is the last.
+
+    >>> (found,) = decode_yaml("apiVersion: kueue.x-k8s.io/v1beta2\\nkind: Cohort\\nspec: {parent: all}")
+    >>> print(*found.problems("cohorts.yaml"))
+    cohorts.yaml:3: document 1: Cohort: spec.parent: Unknown field: did you mean "parentName"?
     """
     return list(_documents(text))
 
 
 def manifests(text: str | bytes, source: str = "") -> list[Manifest]:
     """Decode every document of *text*.
+
+    >>> (cohort,) = manifests("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: all}}")
+    >>> cohort.metadata.name
+    'all'
 
     Raises:
         DecodeError: any of them is wrong; all errors of all documents are in it, places in the details.

@@ -90,7 +90,11 @@ _CLOUD_EVENTS = msgspec.json.Decoder(CloudEvent)
 
 
 def rfc3339(at: Micros) -> str:
-    """Return *at* as RFC 3339 in UTC, to the microsecond: `2026-01-01T00:00:00.000000Z`."""
+    """Return *at* as RFC 3339 in UTC, to the microsecond.
+
+    >>> rfc3339(1_767_225_600_000_001)
+    '2026-01-01T00:00:00.000001Z'
+    """
     seconds, micros = divmod(at, 1_000_000)
     days, second = divmod(seconds, 86_400)
     hour, rest = divmod(second, 3600)

@@ -35,7 +35,19 @@ def steps_of(entry: Entry) -> Sequence[Step]:
 
 
 class Fold[S]:
-    """A state and how far it has come. The leader folds at once, everybody else holds back."""
+    """A state and how far it has come. The leader folds at once, everybody else holds back.
+
+    >>> from pathlib import Path
+    >>> from sluice.core.scheduler.decider import Scheduler
+    >>> from sluice.replay.source.source import FileSource
+    >>> log = FileSource(Path("incident.jsonl"))
+    >>> fold, held = Fold(Scheduler()), []
+    >>> for entries in log.read(patterns=[Scheduler.writer, *Scheduler.reads]):
+    ...     for seq, step in fold.take_in(entries):  # the state is as of this step
+    ...         held.append(sum(w.assignment is not None for w in fold.state.world.workloads.values()))
+    >>> max(held), sorted(fold.state.world.cluster_queues)
+    (4, ['research', 'serving'])
+    """
 
     def __init__(
         self,

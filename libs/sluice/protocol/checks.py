@@ -134,12 +134,19 @@ class ControllerHeartbeat(Value, frozen=True, kw_only=True):
 
 
 def request_key(controller: str, namespace: str, workload: str, check: str) -> str:
-    """Return a request's key: `<controller>.<namespace>.<workload>.<check>`, each as `key_token`."""
+    """Return a request's key: `<controller>.<namespace>.<workload>.<check>`, each as `key_token`.
+
+    >>> request_key("example.com/budget", "ml", "job-train-1a2b3", "budget")
+    'example=2Ecom=2Fbudget.ml.job-train-1a2b3.budget'
+    """
     return ".".join(map(key_token, (controller, namespace, workload, check)))
 
 
 def parse_request_key(key: str) -> tuple[str, str, str, str]:
     """Return (controller, namespace, workload, check) of a `request_key`.
+
+    >>> parse_request_key("example=2Ecom=2Fbudget.ml.job-train-1a2b3.budget")
+    ('example.com/budget', 'ml', 'job-train-1a2b3', 'budget')
 
     Raises:
         ValueError: the key has not four parts.

@@ -105,9 +105,12 @@ class Heartbeat(Value, frozen=True, kw_only=True):
 
 
 def key_token(text: str) -> str:
-    """Return *text* as one token of a bucket's key: `a.b` -> `a=2Eb`.
+    """Return *text* as one token of a bucket's key.
 
     Percent-encoding with `=`, because keys of JetStream buckets may hold `=` but no `%`.
+
+    >>> key_token("a.b"), key_text("a=2Eb")
+    ('a=2Eb', 'a.b')
     """
     if text.isascii() and text.replace("-", "").isalnum():
         return text
@@ -120,7 +123,11 @@ def key_text(token: str) -> str:
 
 
 def dispatch_key(job: JobKey) -> str:
-    """Return the bucket key of a job: `<namespace>.<name>`, each part as `key_token`."""
+    """Return the bucket key of a job: `<namespace>.<name>`, each part as `key_token`.
+
+    >>> dispatch_key(JobKey("ml/train.v2")), job_of_key("ml.train=2Ev2")
+    ('ml.train=2Ev2', 'ml/train.v2')
+    """
     namespace, _, name = job.partition("/")
     return f"{key_token(namespace)}.{key_token(name)}"
 
@@ -132,5 +139,9 @@ def job_of_key(key: str) -> JobKey:
 
 
 def claim_key(job: JobKey, uid: str, attempt: int) -> str:
-    """Return the key of the claim on one attempt of one incarnation of a job."""
+    """Return the key of the claim on one attempt of one incarnation of a job.
+
+    >>> claim_key(JobKey("ml/train"), "0000-2a", 1)
+    'ml.train.0000-2a.1'
+    """
     return f"{dispatch_key(job)}.{uid}.{attempt}"

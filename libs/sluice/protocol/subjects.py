@@ -31,6 +31,9 @@ def token(name: str) -> str:
 
     Letters, digits, `-` and `_` stay, every other byte of its UTF-8 is encoded: no name can add a token
     or a wildcard.
+
+    >>> token("train-1"), token("a.b"), token("*")
+    ('train-1', 'a%2Eb', '%2A')
     """
     if name.isascii() and name.replace("-", "").replace("_", "").isalnum():
         return name
@@ -45,7 +48,11 @@ def untoken(encoded: str) -> str:
 
 
 def job_suffix(namespace: str, name: str) -> str:
-    """Return the subject, after the cell, of a job's messages."""
+    """Return the subject, after the cell, of a job's messages.
+
+    >>> job_suffix("ml", "train.v2")
+    'job.ml.train%2Ev2'
+    """
     return f"job.{token(namespace)}.{token(name)}"
 
 
@@ -60,13 +67,22 @@ def presence_suffix(kind: str, name: str) -> str:
 
 
 def names(suffix: str) -> tuple[str, ...]:
-    """Return the decoded tokens of a subject: `job.a%2Eb.c` -> ("job", "a.b", "c")."""
+    """Return the decoded tokens of a subject.
+
+    >>> names("job.a%2Eb.c")
+    ('job', 'a.b', 'c')
+    """
     parts = suffix.split(".")
     return tuple(map(untoken, parts)) if "%" in suffix else tuple(parts)
 
 
 class Cell:
-    """The names that belong to one cell. A cell's own name is one plain token."""
+    """The names that belong to one cell. A cell's own name is one plain token.
+
+    >>> cell = Cell("main")
+    >>> cell.stream, cell.subject("job.ml.train"), cell.bucket("dispatch")
+    ('SLUICE_main', 'sluice.main.job.ml.train', 'sluice_main_dispatch')
+    """
 
     __slots__ = ("name", "prefix", "stream")
 
@@ -103,7 +119,11 @@ class Cell:
 
 
 def matches(pattern: str, suffix: str) -> bool:
-    """Tell whether *suffix* falls under *pattern*, which may hold `*` and end in `>`."""
+    """Tell whether *suffix* falls under *pattern*, which may hold `*` and end in `>`.
+
+    >>> matches("job.>", "job.ml.train"), matches("job.*", "job.ml.train"), matches("job.>", "job")
+    (True, False, False)
+    """
     wanted, have = pattern.split("."), suffix.split(".")
     for index, part in enumerate(wanted):
         if part == ">":

@@ -1,12 +1,5 @@
 """Be an executor: follow dispatch, take work, run it, report; the protocol is in `sluice.protocol.dispatch`.
 
-    async def run(work: Work) -> Outcome:
-        ...                      # start it; `await work.ready()` when all its pods run
-        return Outcome()         # it has finished
-
-    async with AsyncClient() as client:
-        await Executor(client, "slurm-1", run).serve()
-
 An elastic job is resized while it runs: `work.on_resize`, if set, is called with the new entry, and awaited
 if it is a coroutine function. Without it the job keeps the pods that it began with, of which some may have no
 quota any more.
@@ -72,7 +65,20 @@ class DuplicateExecutorError(SdkError):
 
 @dataclass
 class Executor:
-    """Runs the work of one cell under one name. *recover* is called for claims of an earlier life."""
+    """Runs the work of one cell under one name. *recover* is called for claims of an earlier life.
+
+        from sluice.sdk import AsyncClient, Executor, ExecutorSettings, Outcome, Work
+
+        async def run(work: Work) -> Outcome:
+            process = await start(await work.manifest())
+            await work.ready()  # all its pods run
+            return Outcome(success=await process.wait() == 0)
+
+        async with AsyncClient() as client:
+            await Executor(client, "slurm-1", run, ExecutorSettings(flavors=["spot"], capacity=64)).serve()
+
+    When the job must stop, `run` is cancelled: it ends its processes and lets the cancellation through.
+    """
 
     client: AsyncClient
     name: str

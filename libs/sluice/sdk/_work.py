@@ -33,7 +33,21 @@ class Reporter(Protocol):
 
 @dataclass(slots=True)
 class Work:
-    """One attempt of one job, given to this executor alone."""
+    """One attempt of one job, given to this executor alone. `Executor` has an example.
+
+    An executor of elastic jobs says what to do when one is resized:
+
+        async def run(work: Work) -> Outcome:
+            pods = await start(work.entry.pod_sets)
+
+            async def resized(entry: DispatchEntry) -> None:
+                await pods.scale(entry.pod_sets)
+                await work.ready()
+
+            work.on_resize = resized
+            await work.ready()
+            return await pods.ended()
+    """
 
     entry: DispatchEntry
     """As it is now: a resize puts another one with other counts in its place."""

@@ -104,6 +104,11 @@ _RULES: dict[type[Manifest], tuple[_Check, ...]] = {
 def validate(manifest: Manifest, gates: Gates = NONE) -> list[FieldError]:
     """Return all that is wrong with a new object; [] when it may be created.
 
+    >>> from sluice.api.yaml import manifests
+    >>> (cohort,) = manifests("{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: A_b}}")
+    >>> [error.field for error in validate(cohort)]
+    ['metadata.name']
+
     Raises:
         KeyError: *manifest* is a part of a manifest and no manifest itself.
     """

@@ -1,7 +1,4 @@
-"""Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help.
-
-report = explain(fold.state, "default/train", seq=fold.upto, at=fold.at)
-"""
+"""Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -96,6 +93,19 @@ def explain(
     others: Others | None = None,
 ) -> Report:
     """Explain what keeps the workload from being admitted, and find what would help.
+
+    >>> from pathlib import Path
+    >>> from sluice.core.scheduler.decider import Scheduler
+    >>> from sluice.log.fold import Fold
+    >>> from sluice.replay.source.source import FileSource
+    >>> fold, log = Fold(Scheduler()), FileSource(Path("incident.jsonl"))
+    >>> for entries in log.read(until=26, patterns=[Scheduler.writer, *Scheduler.reads]):
+    ...     for _ in fold.take_in(entries):
+    ...         pass
+    >>> fold.release()
+    >>> report = explain(fold.state, "default/api-rollout", seq=fold.upto, at=fold.at)
+    >>> print(report.message)
+    It needs the preemption of default/job-train-4-..., default/job-train-3-....
 
     Raises:
         UnknownWorkloadError: there is none of this name.

@@ -170,7 +170,13 @@ WARNINGS: dict[str, Invariant] = {name: partial(_warned, name) for name in ("loo
 
 
 def first_violation(source: Source, name: str, progress: Progress | None = None) -> Violation | None:
-    """Return the first event that broke an invariant, None if it held throughout."""
+    """Return the first event that broke an invariant, None if it held throughout.
+
+    >>> from pathlib import Path
+    >>> from sluice.replay.source.source import FileSource
+    >>> first_violation(FileSource(Path("incident.jsonl")), "chain") is None
+    True
+    """
     with unhurried():
         return next(({**INVARIANTS, **WARNINGS})[name](source, progress), None)
 
@@ -181,6 +187,12 @@ def lint(
     """Return the violations of all invariants, and the warnings; at most *limit* of each.
 
     One fold per decider serves all that look at it.
+
+    >>> from pathlib import Path
+    >>> from sluice.replay.source.source import FileSource
+    >>> violations, warnings = lint(FileSource(Path("incident.jsonl")))
+    >>> violations
+    []
     """
     works: list[Callable[[Progress | None], Any]] = [
         partial(_scheduler_pass, source, limit),

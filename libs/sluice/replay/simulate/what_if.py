@@ -11,6 +11,14 @@ The replayed run is the control of the changed one, and costs as much. Without i
 
 Cohort trees that the changes cannot reach are not played. The others are played apart, as none hears of
 another, and then put together.
+
+>>> from pathlib import Path
+>>> from sluice.replay.simulate.changes import Changes, parse_setting
+>>> from sluice.replay.source.source import FileSource
+>>> change = parse_setting("ClusterQueue/serving.spec.preemption.reclaimWithinCohort=Never")
+>>> found = what_if(FileSource(Path("incident.jsonl")), Changes(settings=[change]))
+>>> [(run.name, sum(run.numbers["preemptions"].values())) for run in found.runs]
+[('recorded', 2), ('replayed', 2), ('changed', 0)]
 """
 
 import heapq

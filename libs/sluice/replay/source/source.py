@@ -71,6 +71,11 @@ class Matcher:
 class FileSource:
     """An exported log: our own format, or JSON lines (`*.jsonl`).
 
+    >>> log = FileSource(Path("incident.jsonl"))
+    >>> for entries in log.read(until=3):
+    ...     print([(entry.seq, entry.suffix) for entry in entries])
+    [(1, 'config'), (2, 'config'), (3, 'config')]
+
     Raises, here and while reading:
         LogFileError: it is none, or it is damaged.
     """
@@ -186,7 +191,12 @@ class FileSource:
 
 
 class ListSource:
-    """Entries at hand, for tests and what was made up."""
+    """Entries at hand, for tests and what was made up.
+
+    >>> log = ListSource([Entry(1, "job.ml.train", 1_767_225_600_000_000, b"{}")])
+    >>> log.first, log.end
+    (1, 1)
+    """
 
     def __init__(self, entries: Sequence[Entry], name: str = "log") -> None:
         self.entries, self.name = list(entries), name
@@ -219,6 +229,10 @@ def sequence_at(source: Source, at: Micros) -> int:
     """Return the last sequence that the log had taken at a time; 0 if it had begun later.
 
     Messages lie in the log in order of time, so some of them tell.
+
+    >>> log = ListSource([Entry(seq, "job.ml.train", seq * 1_000_000, b"{}") for seq in (1, 2, 3)])
+    >>> sequence_at(log, 2_500_000), sequence_at(log, 0)
+    (2, 0)
     """
     low, high = source.first, source.end + 1
     while low < high:

@@ -109,7 +109,15 @@ def _inputs(source: Source, decider: Decider[Any], upto: int) -> list[Entry]:
 
 
 def check_all(source: Source, starts: Sequence[Start], progress: Progress | None = None) -> list[Checked]:
-    """Check several deciders at once, in processes; every one goes on to its own first difference."""
+    """Check several deciders at once, in processes; every one goes on to its own first difference.
+
+    >>> from pathlib import Path
+    >>> from sluice.core.scheduler.decider import Scheduler
+    >>> log = FileSource(Path("incident.jsonl"))
+    >>> (checked,) = check_all(log, [(Scheduler(), None)])
+    >>> checked.divergence is None
+    True
+    """
     works: list[Callable[[Progress | None], Checked]] = []
     counts = []
     for decider, start in reversed(starts):

@@ -16,7 +16,22 @@ Hook = Callable[[Request[Any]], Awaitable[None] | None]
 
 @dataclass(slots=True)
 class Check:
-    """A function that performs checks, with what belongs to it. Calling it calls the function."""
+    """A function that performs checks, with what belongs to it. Calling it calls the function.
+
+    What `@app.check` returns; what else the check does is registered on it:
+
+    >>> from sluice.sdk.checks import Controller, Ready, Rejected
+    >>> app = Controller("example.com/licences")
+    >>> @app.check
+    ... async def licences(request):
+    ...     return Ready() if request.pods <= 4 else Rejected(message="4 licences in all")
+    >>> @licences.watch(every=30)
+    ... async def still_licensed(request):
+    ...     return None  # the approval stays
+    >>> @licences.on_stop
+    ... async def give_back(request):
+    ...     request.log.info("licences are free again")
+    """
 
     function: Function
     name: str = ""

@@ -27,6 +27,14 @@ class Request[P]:
 
     The same object is given to every call for an attempt, brought up to date in between. *P* is the type
     of `parameters`: that given to `@app.check(parameters=...)`, else a dict.
+
+    >>> from sluice.sdk.checks.testing import make_request
+    >>> raw = make_request(requests={"cpu": 4000, "nvidia.com/gpu": 1}, count=8, flavors="spot")
+    >>> request = Request(raw, parameters={})
+    >>> request.pods, request.flavors, request.amount("cpu")
+    (8, ['spot'], 32.0)
+    >>> request.usage_by_flavor()
+    {'spot': {'cpu': 32000, 'nvidia.com/gpu': 8}}
     """
 
     raw: CheckRequest

@@ -21,7 +21,11 @@ Delay = float | timedelta
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The workload may run, as far as this check goes."""
+    """The workload may run, as far as this check goes.
+
+    >>> near = pod_set_update("main", node_selector={"topology.kubernetes.io/zone": "a"})
+    >>> verdict = Ready((near,), recheck_after=timedelta(hours=1))
+    """
 
     updates: tuple[PodSetUpdate, ...] = ()
     """Added to the pods: labels, annotations, node selector, tolerations (see `Request.update_all`)."""
@@ -31,7 +35,11 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Not now: give the quota back, and try again not before *after* (None: the cell's own backoff)."""
+    """Not now: give the quota back, and try again not before *after* (None: the cell's own backoff).
+
+    >>> verdict = Retry(after=600, message="budget exhausted")
+    >>> verdict = Retry(after=timedelta(days=1), message="opens tomorrow")
+    """
 
     after: Delay | None = None
     message: str = ""
@@ -92,7 +100,11 @@ def pod_set_update(
     node_selector: dict[str, str] | None = None,
     tolerations: Iterable[Toleration] = (),
 ) -> PodSetUpdate:
-    """Return what is added to the pods of one pod set."""
+    """Return what is added to the pods of one pod set.
+
+    >>> pod_set_update("workers", labels={"rack": "r7"}).labels
+    {'rack': 'r7'}
+    """
     return PodSetUpdate(
         name=name,
         labels=labels or {},

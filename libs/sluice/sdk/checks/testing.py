@@ -72,6 +72,10 @@ def make_request(
     *requests*: per pod (cpu in milli-units, all else in whole units), of *count* pods in one set `main`.
     *labels*, *annotations*: of the workload; *pod_labels*, *pod_annotations*: of the pods in that set.
     *flavors*: one for all resources, or by resource. *parameters*: the `spec` of the parameters object.
+
+    >>> request = make_request(namespace="ml", requests={"cpu": 4000}, count=8, flavors="spot")
+    >>> request.assignment[0].usage
+    {'cpu': 32000}
     """
     workload = CheckedWorkload(
         namespace=namespace,
@@ -151,13 +155,38 @@ def _assigned(pod_set: PodSet, flavors: Mapping[str, str] | str) -> PodSetAssign
 
 
 async def call_check(check: Check, request: CheckRequest) -> Verdict:
-    """Call a check's function once, and return what it returned; exceptions come through."""
+    """Call a check's function once, and return what it returned; exceptions come through.
+
+    >>> from sluice.sdk.checks import Controller, Rejected
+    >>> app = Controller("example.com/never")
+    >>> @app.check
+    ... async def never(request):
+    ...     return Rejected(message=f"{request.key} asks in vain")
+    >>> asyncio.run(call_check(never, make_request(name="train"))).message
+    'default/train asks in vain'
+    """
     given: Request[Any] = Request(request, decode_parameters(request.parameters_spec, check.parameters))
     return checked(await call(check.function, given))
 
 
 class CheckTester:
-    """Runs a controller's checks on a clock of its own. Use as an asynchronous context manager."""
+    """Runs a controller's checks on a clock of its own. Use as an asynchronous context manager.
+
+    >>> from sluice.sdk.checks import Controller, Pending, Ready
+    >>> app = Controller("example.com/patience")
+    >>> @app.check
+    ... async def patience(request):
+    ...     seen = request.memory["seen"] = request.memory.get("seen", 0) + 1
+    ...     return Ready() if seen > 1 else Pending(message="not yet", recheck_after=60)
+    >>> async def test():
+    ...     request = make_request(controller="example.com/patience", check="patience")
+    ...     async with CheckTester(app) as tester:
+    ...         first = await tester.ask(request)
+    ...         await tester.advance(60)
+    ...         return first.state, tester.last(request).state
+    >>> asyncio.run(test())
+    ('Pending', 'Ready')
+    """
 
     def __init__(self, app: Registry, *, obedient: bool = True) -> None:
         self.app, self.obedient = app, obedient

@@ -253,6 +253,8 @@ class JobGrammar:
             spec["replicatedJobs"][0]["template"]["spec"]["parallelism"] = max(1, count)
         elif found["apiVersion"] == "batch/v1":
             spec["parallelism"] = count
+            if found["metadata"]["annotations"].get(f"{PREFIX}job-completions-equal-parallelism") == "true":
+                spec["completions"] = count
         elif "podSets" in spec:
             self.choices.pick(spec["podSets"])["replicas"] = count
         else:

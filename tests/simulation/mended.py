@@ -584,8 +584,8 @@ MENDED: tuple[Mutant, ...] = (
             ),
             (
                 "libs/sluice/core/scheduler/settle.py",
-                "    # Queued, too: it may ask for no more than the other one has now, and then it ends (`withdrawal`).\n    look(",
-                "    else:\n        look(",
+                "    # Queued, too: it may ask for no more than the other one has now, and then it ends (`withdrawal`).\n    reindex(",
+                "    else:\n        reindex(",
             ),
         ),
         theme="elastic",

@@ -114,13 +114,13 @@ class History:
         if workload is not None:
             fold_lifecycle(workload, event, self.at)
         if isinstance(event, ObjectApplied | ObjectDeleted):
-            for workload in lifecycle.concerned(self.world, self.lc, event):
-                lifecycle.look(self.world, self.lc, workload, self.seq, self.at)
+            for workload in lifecycle.workloads_affected_by(self.world, self.lc, event):
+                lifecycle.reindex(self.world, self.lc, workload, self.seq, self.at)
         elif isinstance(event, WorkloadFinished | WorkloadDeleted):
             lifecycle.forget(self.lc, event.workload)
         elif workload is not None:
             cause = event.cause if isinstance(event, OWN) else self.seq
-            lifecycle.look(self.world, self.lc, workload, cause, self.at)
+            lifecycle.reindex(self.world, self.lc, workload, cause, self.at)
 
     def _give_back(self, workload: Workload) -> None:
         queue = self.world.cluster_queues.get(workload.cluster_queue)

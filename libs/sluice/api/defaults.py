@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from . import batch_v1, jobset, kueue, ray, sluice_v1
 from .core_v1 import LimitRange, LimitRangeItem, Namespace
-from .features import NONE, enabled
+from .features import NONE, PARTIAL_ADMISSION, enabled
 from .meta import Manifest, ObjectMeta
 from .scheme import kind_of
 
@@ -90,7 +90,7 @@ def _admission_check(check: kueue.AdmissionCheck, _gates: Mapping[str, bool]) ->
 def _workload(workload: kueue.Workload, gates: Mapping[str, bool]) -> kueue.Workload:
     spec = workload.spec
     pod_sets = [replace(part, name=part.name or "main") for part in spec.pod_sets]
-    if not enabled(gates, "PartialAdmission"):
+    if not enabled(gates, PARTIAL_ADMISSION):
         pod_sets = [replace(part, min_count=None) for part in pod_sets]
     active = True if spec.active is None else spec.active
     return replace(workload, spec=replace(spec, pod_sets=pod_sets, active=active))

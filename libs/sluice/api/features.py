@@ -1,41 +1,113 @@
 """Feature gates (G2): names and defaults. A Configuration's `featureGates` override them by name."""
 
 from collections.abc import Mapping
+from typing import Final
 
-__all__ = ["DEFAULTS", "NONE", "enabled"]
+__all__ = [
+    "ADMISSION_GATED_BY",
+    "CONCURRENT_ADMISSION",
+    "DEFAULTS",
+    "ELASTIC_JOBS_VIA_WORKLOAD_SLICES",
+    "ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP",
+    "FAIR_SHARING_PREEMPT_WITHIN_NOMINAL",
+    "FAIR_SHARING_PRIORITIZE_NON_BORROWING",
+    "FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES",
+    "FINISH_ORPHANED_WORKLOADS",
+    "FLAVOR_FUNGIBILITY",
+    "FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS",
+    "LOCAL_QUEUE_METRICS",
+    "METRICS_FOR_COHORTS",
+    "NONE",
+    "PARTIAL_ADMISSION",
+    "PRIORITIZE_PREEMPTOR_WORKLOADS",
+    "PRIORITY_BOOST",
+    "PRIORITY_SORTING_WITHIN_COHORT",
+    "QUOTA_CHECK_STRATEGY",
+    "RECLAIMABLE_PODS",
+    "RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP",
+    "REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS",
+    "SCHEDULING_EQUIVALENCE_HASHING",
+    "TAS_VALIDATE_WORKLOAD_SLICE_SIZE",
+    "TOPOLOGY_AWARE_SCHEDULING",
+    "UNADMITTED_WORKLOADS_EXPLICIT_STATUS",
+    "UNADMITTED_WORKLOADS_OBSERVABILITY",
+    "VISIBILITY_ON_DEMAND",
+    "WORKLOAD_ADMISSION_CONSTRAINTS",
+    "WORKLOAD_IDENTIFIER_ANNOTATIONS",
+    "WORKLOAD_PRIORITY_CLASS_DEFAULTING",
+    "WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE",
+    "WORKLOAD_VALIDATION_FOR_POD_SET_METADATA",
+    "enabled",
+]
+
+ADMISSION_GATED_BY: Final = "AdmissionGatedBy"
+CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
+ELASTIC_JOBS_VIA_WORKLOAD_SLICES: Final = "ElasticJobsViaWorkloadSlices"
+ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP: Final = (
+    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp"
+)
+FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: Final = "FairSharingPreemptWithinNominal"
+FAIR_SHARING_PRIORITIZE_NON_BORROWING: Final = "FairSharingPrioritizeNonBorrowing"
+FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES: Final = "FairSharingReevaluatePreemptionCandidates"
+FINISH_ORPHANED_WORKLOADS: Final = "FinishOrphanedWorkloads"
+FLAVOR_FUNGIBILITY: Final = "FlavorFungibility"
+FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: Final = "FlavorFungibilityPreserveScanProgress"
+LOCAL_QUEUE_METRICS: Final = "LocalQueueMetrics"
+METRICS_FOR_COHORTS: Final = "MetricsForCohorts"
+PARTIAL_ADMISSION: Final = "PartialAdmission"
+PRIORITIZE_PREEMPTOR_WORKLOADS: Final = "PrioritizePreemptorWorkloads"
+PRIORITY_BOOST: Final = "PriorityBoost"
+PRIORITY_SORTING_WITHIN_COHORT: Final = "PrioritySortingWithinCohort"
+QUOTA_CHECK_STRATEGY: Final = "QuotaCheckStrategy"
+RECLAIMABLE_PODS: Final = "ReclaimablePods"
+RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: Final = (
+    "RecomputeAssignmentUponPreemptionTargetsOverlap"
+)
+REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: Final = "RejectUpdatesToCQWithInvalidOnFlavors"
+SCHEDULING_EQUIVALENCE_HASHING: Final = "SchedulingEquivalenceHashing"
+TAS_VALIDATE_WORKLOAD_SLICE_SIZE: Final = "TASValidateWorkloadSliceSize"
+TOPOLOGY_AWARE_SCHEDULING: Final = "TopologyAwareScheduling"
+UNADMITTED_WORKLOADS_EXPLICIT_STATUS: Final = "UnadmittedWorkloadsExplicitStatus"
+UNADMITTED_WORKLOADS_OBSERVABILITY: Final = "UnadmittedWorkloadsObservability"
+VISIBILITY_ON_DEMAND: Final = "VisibilityOnDemand"
+WORKLOAD_ADMISSION_CONSTRAINTS: Final = "WorkloadAdmissionConstraints"
+WORKLOAD_IDENTIFIER_ANNOTATIONS: Final = "WorkloadIdentifierAnnotations"
+WORKLOAD_PRIORITY_CLASS_DEFAULTING: Final = "WorkloadPriorityClassDefaulting"
+WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: Final = "WorkloadValidateResourcesAreNonNegative"
+WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: Final = "WorkloadValidationForPodSetMetadata"
 
 DEFAULTS: Mapping[str, bool] = {
-    "AdmissionGatedBy": True,
-    "ConcurrentAdmission": True,
-    "ElasticJobsViaWorkloadSlices": True,
-    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp": False,
-    "FairSharingPreemptWithinNominal": True,
-    "FairSharingPrioritizeNonBorrowing": True,
-    "FairSharingReevaluatePreemptionCandidates": False,
-    "FinishOrphanedWorkloads": True,
-    "FlavorFungibility": True,
-    "FlavorFungibilityPreserveScanProgress": True,
-    "LocalQueueMetrics": True,
-    "MetricsForCohorts": True,
-    "PartialAdmission": True,
-    "PrioritizePreemptorWorkloads": False,
-    "PriorityBoost": False,
-    "PrioritySortingWithinCohort": True,
-    "QuotaCheckStrategy": True,
-    "ReclaimablePods": True,
-    "RecomputeAssignmentUponPreemptionTargetsOverlap": True,
-    "RejectUpdatesToCQWithInvalidOnFlavors": False,
-    "SchedulingEquivalenceHashing": True,
-    "TASValidateWorkloadSliceSize": True,
-    "TopologyAwareScheduling": True,
-    "UnadmittedWorkloadsExplicitStatus": False,
-    "UnadmittedWorkloadsObservability": True,
-    "VisibilityOnDemand": True,
-    "WorkloadAdmissionConstraints": True,
-    "WorkloadIdentifierAnnotations": True,
-    "WorkloadPriorityClassDefaulting": True,
-    "WorkloadValidateResourcesAreNonNegative": True,
-    "WorkloadValidationForPodSetMetadata": True,
+    ADMISSION_GATED_BY: True,
+    CONCURRENT_ADMISSION: True,
+    ELASTIC_JOBS_VIA_WORKLOAD_SLICES: True,
+    ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP: False,
+    FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: True,
+    FAIR_SHARING_PRIORITIZE_NON_BORROWING: True,
+    FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES: False,
+    FINISH_ORPHANED_WORKLOADS: True,
+    FLAVOR_FUNGIBILITY: True,
+    FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: True,
+    LOCAL_QUEUE_METRICS: True,
+    METRICS_FOR_COHORTS: True,
+    PARTIAL_ADMISSION: True,
+    PRIORITIZE_PREEMPTOR_WORKLOADS: False,
+    PRIORITY_BOOST: False,
+    PRIORITY_SORTING_WITHIN_COHORT: True,
+    QUOTA_CHECK_STRATEGY: True,
+    RECLAIMABLE_PODS: True,
+    RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: True,
+    REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: False,
+    SCHEDULING_EQUIVALENCE_HASHING: True,
+    TAS_VALIDATE_WORKLOAD_SLICE_SIZE: True,
+    TOPOLOGY_AWARE_SCHEDULING: True,
+    UNADMITTED_WORKLOADS_EXPLICIT_STATUS: False,
+    UNADMITTED_WORKLOADS_OBSERVABILITY: True,
+    VISIBILITY_ON_DEMAND: True,
+    WORKLOAD_ADMISSION_CONSTRAINTS: True,
+    WORKLOAD_IDENTIFIER_ANNOTATIONS: True,
+    WORKLOAD_PRIORITY_CLASS_DEFAULTING: True,
+    WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: True,
+    WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: True,
 }
 """Kueue's names and defaults, but for ours: the three features this project is about are on."""
 

@@ -11,7 +11,7 @@ from sluice.api.errors import (
     required,
     too_many,
 )
-from sluice.api.features import NONE, enabled
+from sluice.api.features import NONE, REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS, enabled
 from sluice.api.kueue import (
     ClusterQueue,
     ClusterQueuePreemption,
@@ -46,7 +46,7 @@ def check_cluster_queue_update(
     strategy = old.spec.admission_checks_strategy
     if (
         strategy is not None
-        and not enabled(gates, "RejectUpdatesToCQWithInvalidOnFlavors")
+        and not enabled(gates, REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS)
         and frozenset(_flavors(old.spec.resource_groups)) == frozenset(_flavors(new.spec.resource_groups))
     ):
         # A reference that was wrong before stays allowed, or nothing else could be edited.

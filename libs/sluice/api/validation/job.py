@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from sluice.api import batch_v1, constraints, labels, sluice_v1
 from sluice.api.core_v1 import PodSpec, PodTemplateSpec
 from sluice.api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
-from sluice.api.features import NONE, enabled
+from sluice.api.features import ADMISSION_GATED_BY, ELASTIC_JOBS_VIA_WORKLOAD_SLICES, NONE, enabled
 from sluice.api.kueue import AdmissionConstraints
 from sluice.api.meta import ObjectMeta
 
@@ -64,7 +64,7 @@ def check_job_metadata(
         for key in _FLAGS:
             if notes.get(key, "true") not in ("true", "false"):
                 found.append(not_supported(annotation_field(key), notes[key], ("true", "false")))
-        if labels.ADMISSION_GATED_BY in notes and enabled(gates, "AdmissionGatedBy"):
+        if labels.ADMISSION_GATED_BY in notes and enabled(gates, ADMISSION_GATED_BY):
             found += check_gated_by(notes)
         if labels.PREEMPTION_GATES in notes:
             gates_named = [name.strip() for name in notes[labels.PREEMPTION_GATES].split(",")]
@@ -157,7 +157,7 @@ def check_partial_admission(job: batch_v1.Job, gates: Mapping[str, bool] = NONE)
     count = pods_count(job.spec)
     if not 0 < int(text) < count:
         return [invalid(field, int(text), f"should be between 0 and {count - 1}")]
-    if notes.get(labels.ELASTIC_JOB) == "true" and enabled(gates, "ElasticJobsViaWorkloadSlices"):
+    if notes.get(labels.ELASTIC_JOB) == "true" and enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         return [invalid(field, text, PARTIAL_AND_ELASTIC)]
     return []
 
@@ -233,7 +233,7 @@ def check_own_job(job: sluice_v1.Job, gates: Mapping[str, bool] = NONE) -> list[
     if spec.pod_sets:
         found += _check_no_short_form(spec)
     elastic = job.metadata.annotations.get(labels.ELASTIC_JOB) == "true" and enabled(
-        gates, "ElasticJobsViaWorkloadSlices"
+        gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES
     )
     return found + _check_groups(spec, elastic=elastic)
 

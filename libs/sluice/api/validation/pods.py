@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 from sluice.api.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from sluice.api.errors import FieldError, invalid
 from sluice.api.errors import required as missing
-from sluice.api.features import NONE, enabled
+from sluice.api.features import (
+    NONE,
+    WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE,
+    WORKLOAD_VALIDATION_FOR_POD_SET_METADATA,
+    enabled,
+)
 from sluice.api.quantity import Quantity, QuantityError, parse, resource_value
 
 from . import names, quotas
@@ -15,7 +20,7 @@ from .limit_range import above_limits
 
 def check_pod(field: str, pod: PodSpec, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check what containers and the pod as a whole ask for."""
-    strict = enabled(gates, "WorkloadValidateResourcesAreNonNegative")
+    strict = enabled(gates, WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE)
     found: list[FieldError] = []
     if pod.init_containers:
         found += _check_containers(f"{field}.initContainers", pod.init_containers, strict=strict)
@@ -80,7 +85,7 @@ def check_template_metadata(
     """Check labels and annotations of the pods-to-be; what is wrong here would fail when they are made."""
     metadata = template.metadata
     if not (metadata.labels or metadata.annotations) or not enabled(
-        gates, "WorkloadValidationForPodSetMetadata"
+        gates, WORKLOAD_VALIDATION_FOR_POD_SET_METADATA
     ):
         return []
     return names.check_labels(f"{field}.metadata.labels", metadata.labels) + names.check_annotations(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sluice.api import jobset, labels, ray
 from sluice.api.errors import FieldError, duplicate, forbidden, invalid, required, too_many
-from sluice.api.features import NONE, enabled
+from sluice.api.features import ELASTIC_JOBS_VIA_WORKLOAD_SLICES, NONE, enabled
 from sluice.api.meta import ObjectMeta
 
 from . import names, quotas
@@ -53,7 +53,7 @@ def _check_cluster(
 ) -> list[FieldError]:
     found: list[FieldError] = []
     elastic = metadata.annotations.get(labels.ELASTIC_JOB) == "true"
-    if spec.enable_in_tree_autoscaling and not (elastic and enabled(gates, "ElasticJobsViaWorkloadSlices")):
+    if spec.enable_in_tree_autoscaling and not (elastic and enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)):
         text = "a kueue managed job should not use autoscaling"
         found.append(invalid(f"{field}.enableInTreeAutoscaling", True, text))
     if len(spec.worker_group_specs) > most:

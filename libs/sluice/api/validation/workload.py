@@ -13,7 +13,17 @@ from sluice.api.errors import (
     required,
     too_many,
 )
-from sluice.api.features import NONE, enabled
+from sluice.api.features import (
+    ADMISSION_GATED_BY,
+    ELASTIC_JOBS_VIA_WORKLOAD_SLICES,
+    ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP,
+    NONE,
+    TAS_VALIDATE_WORKLOAD_SLICE_SIZE,
+    enabled,
+)
+from sluice.api.features import (
+    PRIORITY_BOOST as PRIORITY_BOOST_GATE,
+)
 from sluice.api.kueue import Admission, Workload, WorkloadPodSet
 from sluice.api.labels import ELASTIC_JOB, PRIORITY_BOOST
 from sluice.api.quantity import QuantityError, resource_value
@@ -37,13 +47,13 @@ def has_quota_reservation(workload: Workload) -> bool:
 def is_elastic(workload: Workload, gates: Mapping[str, bool]) -> bool:
     """Return whether the workload is a slice of an elastic job (WS1)."""
     opted_in = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
-    return opted_in and enabled(gates, "ElasticJobsViaWorkloadSlices")
+    return opted_in and enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
 
 def check_workload(workload: Workload, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
     """Check a new workload."""
     found = check_any_workload(workload, gates, tolerated_reclaimable={})
-    if enabled(gates, "AdmissionGatedBy"):
+    if enabled(gates, ADMISSION_GATED_BY):
         found += check_gated_by(workload.metadata.annotations)
     if has_quota_reservation(workload) and workload.status.admission is None:
         found.append(missing_admission())
@@ -62,7 +72,7 @@ def check_any_workload(
     *tolerated_reclaimable*: pod set -> reclaimable count that may exceed the pod set's, as it did before.
     """
     found = _check_pod_sets(workload, gates)
-    if enabled(gates, "PriorityBoost"):
+    if enabled(gates, PRIORITY_BOOST_GATE):
         found += _check_boost(workload.metadata.annotations)
     if has_quota_reservation(workload) and workload.status.admission is not None:
         found += _check_admission(workload, workload.status.admission)
@@ -87,12 +97,12 @@ def _check_pod_sets(workload: Workload, gates: Mapping[str, bool]) -> list[Field
         place = f"spec.podSets[{i}]"
         found += pods.check_pod(f"{place}.template.spec", part.template.spec, gates)
         found += pods.check_template_metadata(f"{place}.template", part.template, gates)
-        if enabled(gates, "TASValidateWorkloadSliceSize"):
+        if enabled(gates, TAS_VALIDATE_WORKLOAD_SLICE_SIZE):
             found += _check_topology(f"{place}.topologyRequest", part)
         variable += part.min_count is not None
     if variable > 1:
         found.append(invalid("spec.podSets", variable, "at most one podSet can use minCount"))
-    partial_scale_up = enabled(gates, "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp")
+    partial_scale_up = enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP)
     if variable and is_elastic(workload, gates) and not partial_scale_up:
         found.append(invalid("spec.podSets", variable, PARTIAL_AND_ELASTIC))
     return found

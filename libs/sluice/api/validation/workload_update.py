@@ -6,7 +6,13 @@ from msgspec.structs import replace
 
 from sluice.api import constraints
 from sluice.api.errors import FieldError, invalid, required
-from sluice.api.features import NONE, enabled
+from sluice.api.features import (
+    ADMISSION_GATED_BY,
+    ELASTIC_JOBS_VIA_WORKLOAD_SLICES,
+    NONE,
+    TOPOLOGY_AWARE_SCHEDULING,
+    enabled,
+)
 from sluice.api.kueue import Admission, Workload, WorkloadPodSet
 from sluice.api.labels import SLICE_REPLACEMENT_FOR
 
@@ -37,7 +43,7 @@ def check_workload_update(
     found += _check_pod_set_updates(new, old)
     if not any_cluster:
         found += _check_cluster_name(new, old, gates)
-    if enabled(gates, "AdmissionGatedBy"):
+    if enabled(gates, ADMISSION_GATED_BY):
         found += check_gated_by(new.metadata.annotations, before=old.metadata.annotations)
     return found
 
@@ -46,7 +52,7 @@ def _check_pod_sets(new: Workload, old: Workload, gates: Mapping[str, bool]) -> 
     before, after = old.spec.pod_sets, new.spec.pod_sets
     if len(before) != len(after):
         return [invalid("spec.podSets", after, IMMUTABLE)]
-    elastic = enabled(gates, "ElasticJobsViaWorkloadSlices")
+    elastic = enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
     return [
         invalid(f"spec.podSets.{i}", part, IMMUTABLE)
         for i, part in enumerate(after)
@@ -102,7 +108,7 @@ def _check_admission(
     """Check that an admission is set and unset as a whole; only its topology may change."""
     if new is None or old is None:
         return []
-    bare = enabled(gates, "TopologyAwareScheduling")
+    bare = enabled(gates, TOPOLOGY_AWARE_SCHEDULING)
     same = _without_topology(new) == _without_topology(old) if bare else new == old
     return [] if same else [invalid("status.admission", new, IMMUTABLE)]
 
@@ -134,7 +140,7 @@ def _check_cluster_name(new: Workload, old: Workload, gates: Mapping[str, bool])
     name = new.status.cluster_name
     if name is None or old.status.cluster_name is not None or name in old.status.nominated_cluster_names:
         return []
-    if SLICE_REPLACEMENT_FOR in new.metadata.annotations and enabled(gates, "ElasticJobsViaWorkloadSlices"):
+    if SLICE_REPLACEMENT_FOR in new.metadata.annotations and enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         # A slice goes where the slice that it replaces is.
         return []
     text = "when setting clusterName it must be one of the nominatedClusterNames"

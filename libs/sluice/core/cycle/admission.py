@@ -267,12 +267,12 @@ class Admission:
         planned = entry.proposal
         targets = planned.preempted
         running = [workload for workload in targets if not workload.preemptions]
-        ousted = [workload for workload in targets if workload.preemptions]
+        reserved_only = [workload for workload in targets if workload.preemptions]
         if self.promises is None:
             self.promises = Overcommit(self.trial, ())
-        for workload in ousted:
+        for workload in reserved_only:
             self.trial.remove(workload)
-        self.promises.drop(ousted)
+        self.promises.drop(reserved_only)
         self.trial.charge(entry.cq.node, planned.usage)
         self.promises.add(entry.workload.key, entry.cq.node, planned.usage, running)
         self.promises.pending = True

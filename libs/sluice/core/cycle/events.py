@@ -183,8 +183,8 @@ def cause_of(tree: CohortQueues, entry: Entry) -> int:
 
 def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) -> list[Event]:
     """AC6: whom it would preempt runs on; whoever was only promised quota loses it."""
-    ousted = [target for target in entry.proposal.targets if target.workload.preemptions]
-    events = preempt(world, entry.workload, entry.cq, ousted, cause, evicted)
+    reserved_only = [target for target in entry.proposal.targets if target.workload.preemptions]
+    events = preempt(world, entry.workload, entry.cq, reserved_only, cause, evicted)
     events.append(
         QuotaReserved(
             cause=cause,

@@ -11,6 +11,12 @@ from typing import Any
 from sluice.api.quantity import format_value
 from sluice.core.preemption.targets import Possibility
 from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.pending_reasons import (
+    EXCEEDS_MAX_QUOTA,
+    NO_MATCHING_FLAVOR,
+    TOPOLOGY_PLACEMENT_FAILED,
+    WAITING_FOR_QUOTA,
+)
 from sluice.core.world.inadmissible import constraints_in
 from sluice.events.base import PodSetAssignment
 
@@ -39,7 +45,7 @@ _POSSIBILITY = {
     Possibility.RECLAIM: "Reclaim",
 }
 
-SEVERITY = ("", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor")
+SEVERITY = ("", TOPOLOGY_PLACEMENT_FAILED, WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR)
 """Reasons for which a flavor does not fit (G6); a later one outranks an earlier one."""
 WAITING, EXCEEDS, NO_MATCH = 2, 3, 4
 

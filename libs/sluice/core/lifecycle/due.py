@@ -5,7 +5,7 @@ have happened to, so that nothing is ever scanned. The state is derived from the
 workloads for which something is due, and deadlines. It is rebuilt, not stored, by `rebuild`.
 
 The scheduler folds an event into the world first (`lifecycle.fold` has the fields of the life-cycle), and has
-`look` see to each workload that it touched.
+`reindex` see to each workload that it touched.
 """
 
 from sluice.core.deadlines import Deadlines
@@ -23,7 +23,7 @@ from .transitions import deadline_of, transitions
 
 
 class Lifecycle:
-    """What is due and what will be. Only `look`, `forget` and `rebuild` change it."""
+    """What is due and what will be. Only `reindex`, `forget` and `rebuild` change it."""
 
     __slots__ = ("deadlines", "due", "held", "held_in")
 
@@ -41,7 +41,7 @@ def rebuild(world: World, at: Micros) -> Lifecycle:
     """Return the state that folding the history of a settled *world* would have left."""
     lc = Lifecycle()
     for workload in world.workloads.values():
-        look(world, lc, workload, 0, at)
+        reindex(world, lc, workload, 0, at)
     return lc
 
 
@@ -108,7 +108,9 @@ def may_be_due(world: World, lc: Lifecycle, admitted: Workload) -> bool:
     )
 
 
-def concerned(world: World, lc: Lifecycle, event: ObjectApplied | ObjectDeleted) -> list[Workload]:
+def workloads_affected_by(
+    world: World, lc: Lifecycle, event: ObjectApplied | ObjectDeleted
+) -> list[Workload]:
     """Return the workloads that something may be due for, as an object of configuration has changed."""
     match event.kind:
         case "ClusterQueue":
@@ -149,7 +151,7 @@ def _of_local_queue(world: World, lc: Lifecycle, key: str) -> list[Workload]:
 # Keeping the lists
 
 
-def look(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
+def reindex(world: World, lc: Lifecycle, workload: Workload, cause: int, at: Micros) -> None:
     """Put *workload* on the lists where it belongs, and off the others."""
     key = workload.key
     if workload.assignment is None and workload.held_for in (
@@ -196,11 +198,11 @@ def _local_queue(workload: Workload) -> str:
 
 __all__ = [
     "Lifecycle",
-    "concerned",
     "deadline",
     "decide",
     "forget",
-    "look",
     "may_be_due",
     "rebuild",
+    "reindex",
+    "workloads_affected_by",
 ]

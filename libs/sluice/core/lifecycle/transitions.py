@@ -43,10 +43,10 @@ from sluice.events.scheduler import (
     WorkloadDeactivated,
 )
 
-FREE_OUSTINGS = 3
+FREE_LOST_RESERVATIONS = 3
 """So often a reservation may be preempted before its workload is admitted and be queued again at once."""
 
-LONGEST_OUSTED_S = 60
+LONGEST_WAIT_FOR_RESERVATION_S = 60
 
 _BACKING_OFF = (ev.PODS_READY_TIMEOUT, ev.ADMISSION_CHECK, ev.PREEMPTED)
 
@@ -77,7 +77,7 @@ def transitions(world: World, workload: Workload, at: Micros, cause: int) -> lis
     if workload.evicted_at is not None:
         if workload.admitted_at is not None:
             return []
-        if workload.ousted > FREE_OUSTINGS:
+        if workload.lost_reservations > FREE_LOST_RESERVATIONS:
             return _hold_back(workload, at, cause)
         return _release(world, workload, workload.held_for, workload.evicted_message, at, cause)
     return _reserved(world, workload, at, cause)
@@ -336,7 +336,7 @@ def _hold_back(workload: Workload, at: Micros, cause: int) -> list[Event]:
     Policies can be such that workloads preempt each other in a circle. While they run, each round takes as
     long as it takes to stop them; reservations would go round in no time, for ever.
     """
-    wait_s = backoff_s(workload.ousted - FREE_OUSTINGS, 1, LONGEST_OUSTED_S)
+    wait_s = backoff_s(workload.lost_reservations - FREE_LOST_RESERVATIONS, 1, LONGEST_WAIT_FOR_RESERVATION_S)
     requeue_at = at + wait_s * MICROS_PER_S
     return [
         RequeueBackoffStarted(

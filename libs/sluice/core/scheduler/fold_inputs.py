@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sluice.core.lifecycle.due import concerned
+from sluice.core.lifecycle.due import workloads_affected_by
 from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import counts, shrunk
 from sluice.core.workload.variant_events import updated_as_workload
@@ -44,7 +44,9 @@ def _object(state: SchedulerState, event: ObjectApplied | ObjectDeleted, seq: in
     _forget_preemptions(state)
     for claimants in state.world.claims.by_queue.values():
         state.touched += [(claimant, Mark.CLAIMS, seq) for claimant in claimants.values()]
-    state.touched += [(each, Mark.DUE, seq) for each in concerned(state.world, state.lifecycle, event)]
+    state.touched += [
+        (each, Mark.DUE, seq) for each in workloads_affected_by(state.world, state.lifecycle, event)
+    ]
 
 
 def _check_status(state: SchedulerState, event: AdmissionCheckStatusChanged, seq: int, _at: Micros) -> None:

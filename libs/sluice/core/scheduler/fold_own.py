@@ -15,7 +15,7 @@ from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import change_usage, release, reorder, reserve
 from sluice.core.world.variants import is_gated, siblings
 from sluice.core.world.workload import Workload
-from sluice.core.world.workload_slices import inherit, replaced_slice
+from sluice.core.world.workload_slices import carry_over_execution_time, replaced_slice
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
@@ -90,7 +90,7 @@ def _admitted(state: SchedulerState, event: Admitted, _seq: int, at: Micros) -> 
         return
     fold_lifecycle(workload, event, at)
     workload.changed_by = max(workload.changed_by, event.cause)  # which sets its clocks
-    workload.ousted = 0
+    workload.lost_reservations = 0
     if (preemptor := workload.record.parent or workload.key) in state.world.circles.trying:
         state.world.circles.served(preemptor)
     if blocks_admission(state.world.config) and workload.pods_ready_at is None:
@@ -104,7 +104,7 @@ def _evicted(state: SchedulerState, event: Evicted, _seq: int, at: Micros) -> No
     if workload is not None:
         fold_lifecycle(workload, event, at)
         if event.reason == PREEMPTED and workload.admitted_at is None:
-            workload.ousted += 1
+            workload.lost_reservations += 1
         unclaim(state, workload)
         reorder(state.world, workload)
         state.touched.append((workload, Mark.LEAVES, event.cause))
@@ -151,7 +151,7 @@ def _slice_replaced(state: SchedulerState, event: WorkloadSliceReplaced, seq: in
     if old is None or new is None or new.assignment is None:
         return
     before = {fr: amount + new.usage.get(fr, 0) for fr, amount in old.usage.items()}
-    inherit(new, old, at)
+    carry_over_execution_time(new, old, at)
     unclaim(state, old)
     release(world, old)
     old.assignment = None

@@ -17,7 +17,7 @@ else, in the order in which one thing rests on another. What was edited of queue
 from collections.abc import Iterable
 from typing import Final
 
-from sluice.core.lifecycle.due import forget, look
+from sluice.core.lifecycle.due import forget, reindex
 from sluice.core.lifecycle.fold import execution_s
 from sluice.core.queueing.request_index import ANY
 from sluice.core.world.charging import recharge
@@ -57,7 +57,7 @@ def settle(state: SchedulerState, at: Micros) -> None:
         if what & Mark.GONE:
             _leave_lists(state, workload)
         if what & Mark.DUE:
-            look(world, state.lifecycle, workload, cause, at)
+            reindex(world, state.lifecycle, workload, cause, at)
         if what & _PLACE:
             place(state, workload, changed=what & Mark.ASKS != 0)
         if what & _FAMILY and world.families:
@@ -174,7 +174,7 @@ def _move_family(state: SchedulerState, workload: Workload, what: int, cause: in
         if what & Mark.STANDS:
             for other in others:
                 if other.assignment is not None:
-                    look(world, state.lifecycle, other, cause, at)
+                    reindex(world, state.lifecycle, other, cause, at)
 
 
 def _leave_family(state: SchedulerState, workload: Workload, cause: int, at: Micros) -> None:
@@ -194,7 +194,7 @@ def _leave_family(state: SchedulerState, workload: Workload, cause: int, at: Mic
         place(state, former)  # which may queue itself now
     for other in family.values():
         place(state, other)
-        look(state.world, state.lifecycle, other, cause, state.at)
+        reindex(state.world, state.lifecycle, other, cause, state.at)
 
 
 # 6. Slices
@@ -209,7 +209,7 @@ def _move_successor(state: SchedulerState, workload: Workload, cause: int, at: M
     if after.assignment is None:
         place(state, after, changed=True)
     # Queued, too: it may ask for no more than the other one has now, and then it ends (`withdrawal`).
-    look(state.world, state.lifecycle, after, cause, at)
+    reindex(state.world, state.lifecycle, after, cause, at)
 
 
 # 8. The memory of past preemptions

@@ -21,7 +21,7 @@ from sluice.events.slices import (
 )
 
 from .job_request import most_pods
-from .lazy_manifest import look_into
+from .lazy_manifest import read_manifest
 from .state import Job, State
 from .submission import Submission
 
@@ -50,7 +50,7 @@ def left_in(state: State, key: JobKey, submission: Submission) -> dict[str, int]
     job = state.jobs.get(key)
     if job is None or not job.remaining:
         return {}
-    look_into(state, job)
+    read_manifest(state, job)
     return left_by(job, most_pods(submission.manifest))
 
 

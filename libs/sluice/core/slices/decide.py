@@ -7,7 +7,7 @@ withdrawn: for them `answer` returns nothing, and they stay in the inbox.
 
 from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, immutable
 from sluice.api.errors import FieldError, forbidden, invalid
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
 from sluice.core.workload.inputs import merged
 from sluice.events.base import Event, JobKey, Micros
@@ -30,7 +30,7 @@ from .completions import left_by
 from .fields import pods_field, queue_field
 from .intake import Inbound
 from .job_request import JobRequest, most_pods
-from .lazy_manifest import look_into
+from .lazy_manifest import read_manifest
 from .limits import as_running
 from .records import (
     again,
@@ -46,7 +46,6 @@ from .records import (
 )
 from .reports import reported
 from .resize import (
-    GATE,
     grow,
     is_elastic,
     of_lineage,
@@ -89,7 +88,7 @@ def answer(state: State, key: JobKey, inbound: Inbound, at: Micros) -> Events:
     """Return what the message leads to; () when it has to wait for the job to stop."""
     data = inbound.data
     if key in state.unread and isinstance(data, Submission | JobScaled):
-        look_into(state, state.jobs[key])
+        read_manifest(state, state.jobs[key])
     match data:
         case None:
             besides = wrong_besides(state.jobs.get(key), inbound)
@@ -180,7 +179,7 @@ def _no_elastic_variants(state: State, request: JobRequest) -> list[FieldError]:
     queue = state.cluster_queues.get(f"{request.namespace}/{request.queue_name}", "")
     if not request.elastic or queue not in state.concurrent:
         return []
-    if not enabled(gates, GATE) or not enabled(gates, "ConcurrentAdmission"):
+    if not (enabled(gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES) and enabled(gates, CONCURRENT_ADMISSION)):
         return []
     text = (
         f'ClusterQueue "{queue}" has a concurrentAdmissionPolicy: its jobs run through variants, '

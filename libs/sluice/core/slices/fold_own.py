@@ -37,7 +37,7 @@ from .fold_effects import (
     prune,
     succeed,
 )
-from .lazy_manifest import in_force, note_before_end
+from .lazy_manifest import note_before_end, note_manifest
 from .limits import look_at_limits, note_adjusted
 from .resize import note_size
 from .responses import DELETED, REPLACED, SLICE_REPLACED
@@ -68,7 +68,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         if job.todo is Todo.GROW:
             state.clear_todo(job)
         if inbound is not None:
-            in_force(state, job, inbound)
+            note_manifest(state, job, inbound)
         look_at_limits(state, job, event.cause)
         state.touch(job)
         return
@@ -88,7 +88,7 @@ def _created(state: State, event: WorkloadCreated, _seq: int, _at: Micros) -> No
         begin_sizes(job)
     state.by_workload[record.key] = job
     if inbound is not None:
-        in_force(state, job, inbound)
+        note_manifest(state, job, inbound)
     look_at_limits(state, job, event.cause)
     state.touch(job)
 
@@ -116,7 +116,7 @@ def _updated(state: State, event: WorkloadUpdated, _seq: int, _at: Micros) -> No
         job.edited = True
     inbound = state.answered(event.cause)
     if inbound is not None:
-        in_force(state, job, inbound)
+        note_manifest(state, job, inbound)
     look_at_limits(state, job, event.cause)
     state.touch(job)
 

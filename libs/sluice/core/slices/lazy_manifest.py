@@ -2,7 +2,7 @@
 
 Edits and sizes are judged by it; of most jobs none ever come. So who folds what others have decided only
 notes which message it is (`State.unread`), and the job's fields tell of it as soon as that matters: when the
-next such message is to be answered (`look_into`), at the job's end, in a snapshot.
+next such message is to be answered (`read_manifest`), at the job's end, in a snapshot.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from .submission import Submission, encoded_resources, template_digest
 _TTL = b"ttlSecondsAfterFinished"
 
 
-def in_force(state: State, job: Job, inbound: Inbound) -> None:
+def note_manifest(state: State, job: Job, inbound: Inbound) -> None:
     """Note that the job goes by what the message says from here on: a manifest, or sizes."""
     pod_sets = job.record.pod_sets
     if inbound.is_read or job.key in state.unread or type_of(inbound.payload) != "JobSubmitted":
-        look_into(state, job)
+        read_manifest(state, job)
         _note(state, job, inbound, pod_sets)
     else:
         job.manifest_seq = inbound.seq
         state.unread[job.key] = (inbound, pod_sets)
 
 
-def look_into(state: State, job: Job) -> None:
+def read_manifest(state: State, job: Job) -> None:
     """Bring the job's fields up to date with the manifest in force."""
     found = state.unread.pop(job.key, None)
     if found is not None:
         _note(state, job, *found)
 
 
-def look_into_all(state: State) -> None:
+def read_all_manifests(state: State) -> None:
     """Do so for all jobs."""
     for key in list(state.unread):
-        look_into(state, state.jobs[key])
+        read_manifest(state, state.jobs[key])
 
 
 def note_before_end(state: State, job: Job) -> None:
@@ -51,7 +51,7 @@ def note_before_end(state: State, job: Job) -> None:
         return
     inbound = found[0]
     if _TTL in inbound.payload or b"\\" in inbound.payload:
-        look_into(state, job)
+        read_manifest(state, job)
     else:
         job.message_id, job.ttl_s = inbound.message_id, None
 
@@ -85,4 +85,4 @@ def _resources(state: State, submission: Submission, pod_sets: Sequence[PodSet])
     return encode_resources(own)
 
 
-__all__ = ["in_force", "look_into", "look_into_all", "note_before_end"]
+__all__ = ["note_before_end", "note_manifest", "read_all_manifests", "read_manifest"]

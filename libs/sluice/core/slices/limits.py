@@ -27,7 +27,7 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.slices import WorkloadUpdated
 
 from .job_request import JobRequest, resources_of
-from .lazy_manifest import look_into
+from .lazy_manifest import read_manifest
 from .responses import Events
 from .state import Job, Phase, State
 from .submission import Submission, encoded_resources
@@ -141,7 +141,7 @@ def note_adjusted(state: State, job: Job, pod_sets: Sequence[PodSet]) -> None:
     """Before its workload gets *pod_sets*: note what its manifest says, if that would be lost."""
     if not state.limits_used:
         return
-    look_into(state, job)
+    read_manifest(state, job)
     if not job.resources and any(
         pods.requests != now.requests for pods, now in zip(job.record.pod_sets, pod_sets, strict=False)
     ):
@@ -150,7 +150,7 @@ def note_adjusted(state: State, job: Job, pod_sets: Sequence[PodSet]) -> None:
 
 def _said(state: State, job: Job) -> bytes:
     """Return what the job's manifest says of resources."""
-    look_into(state, job)
+    read_manifest(state, job)
     return job.resources or encode(plain(pods.requests for pods in job.record.pod_sets))
 
 

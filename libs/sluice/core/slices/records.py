@@ -20,20 +20,20 @@ from sluice.events.slices import (
 
 from .fields import class_field, named_class
 from .job_request import JobRequest
-from .lazy_manifest import look_into
+from .lazy_manifest import read_manifest
 from .limits import within_limits
 from .naming import workload_name
 from .responses import Events, wrong_sizes
 from .state import Job, State
 from .submission import Submission
-from .submission import read as read_manifest
+from .submission import read as read_submission
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def read(submission: Submission, state: State) -> JobRequest | tuple[FieldError, ...]:
     """Return what the manifest asks of admission, or what is wrong with it here and now."""
-    request = guarded(lambda: read_manifest(submission, state.config.feature_gates))
+    request = guarded(lambda: read_submission(submission, state.config.feature_gates))
     named = named_class(submission.manifest)
     if named and named not in state.priorities:
         # Kueue would wait for the class to appear; here whoever submitted is told.
@@ -189,7 +189,7 @@ def resized(state: State, job: Job, sizes: Mapping[str, int]) -> tuple[PodSet, .
 
     As by its manifest, never more than its completions leave to do.
     """
-    look_into(state, job)
+    read_manifest(state, job)
     newest = job.record if job.pending is None else job.pending
     return tuple(_resized(pods, sizes.get(pods.name), job.most.get(pods.name)) for pods in newest.pod_sets)
 

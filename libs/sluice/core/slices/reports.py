@@ -18,7 +18,7 @@ from sluice.events.slices import (
 
 from .completions import asking, left_of
 from .intake import ExecutorInput, Inbound
-from .lazy_manifest import look_into
+from .lazy_manifest import read_manifest
 from .records import next_workload, recreated
 from .resize import is_elastic, other_slices, out_of
 from .responses import (
@@ -102,7 +102,7 @@ def _completions(state: State, job: Job, inbound: Inbound, data: JobPodsReclaima
     """Return what follows from how many completions are done: a larger size can run fewer pods (WS3)."""
     if not data.succeeded or not is_elastic(state, job.record):
         return []
-    look_into(state, job)
+    read_manifest(state, job)
     remaining = {**job.remaining, **left_of(job.most, data.succeeded)}
     if remaining == job.remaining:
         return []

@@ -17,7 +17,7 @@ import msgspec
 
 from sluice.api import labels
 from sluice.api.errors import FieldError, invalid
-from sluice.api.features import enabled
+from sluice.api.features import ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.core.workload.charges import asks_for_more, counts, grows
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.slices import (
@@ -35,7 +35,6 @@ from .responses import Events
 from .state import Job, State, Todo
 
 __all__ = [
-    "GATE",
     "granted",
     "grow",
     "is_elastic",
@@ -59,13 +58,11 @@ __all__ = [
 MAX_SIZES = 64
 """How many sizes of a waiting slice are told apart."""
 
-GATE = "ElasticJobsViaWorkloadSlices"
-
 
 def is_elastic(state: State, record: WorkloadRecord) -> bool:
     """Tell whether the workload is a slice of an elastic job (WS1)."""
     opted_in = record.annotations.get(labels.ELASTIC_JOB) == "true"
-    return opted_in and enabled(state.config.feature_gates, GATE)
+    return opted_in and enabled(state.config.feature_gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
 
 def resizes(state: State, job: Job) -> bool:

@@ -12,7 +12,7 @@ from sluice.events.base import JobKey, Micros, WorkloadKey
 from sluice.events.envelope import Message
 
 from .intake import inbound, presence
-from .lazy_manifest import look_into_all
+from .lazy_manifest import read_all_manifests
 from .state import Finished, Job, State
 
 Kept = tuple[int, Micros, str, bytes]
@@ -45,7 +45,7 @@ _DECODER = msgspec.msgpack.Decoder(Snapshot)
 
 def dump(state: State) -> bytes:
     """Return the whole state. Orders are those of the fold, which are part of it."""
-    look_into_all(state)
+    read_all_manifests(state)
     return msgspec.msgpack.encode(
         Snapshot(
             jobs=list(state.jobs.values()),

@@ -7,7 +7,7 @@ import msgspec
 
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
 from sluice.core.workload.additions import answered, asked
-from sluice.core.workload.reasons import FLAVOR_MIGRATION
+from sluice.core.workload.reasons import ADMISSION_CHECK, FLAVOR_MIGRATION
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import ChecksRequested, CheckStateChanged
 from sluice.events.scheduler import (
@@ -215,7 +215,7 @@ def _failed(state: State, event: WorkloadDeactivated, seq: int, _at: Micros) -> 
         return
     family, variant = found
     variant.active = False
-    if event.reason == "AdmissionCheck":
+    if event.reason == ADMISSION_CHECK:
         variant.rejected = True
     variant.failed, variant.failed_message = event.reason, event.message
     state.touch(family, seq)

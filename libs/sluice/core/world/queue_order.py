@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from sluice.api.features import enabled
 from sluice.api.kueue import ConfigurationSpec
+from sluice.core.workload.reasons import ADMISSION_CHECK, PODS_READY_TIMEOUT
 from sluice.events.base import Micros
 from sluice.events.slices import WorkloadRecord
 
@@ -44,9 +45,9 @@ def queue_order_timestamp(workload: Workload, config: ConfigurationSpec) -> Micr
         evicted_at = workload.last_evicted_at
         reason = workload.last_evicted_reason
     if evicted_at is not None and (
-        reason == "AdmissionCheck"
+        reason == ADMISSION_CHECK
         or (
-            reason == "PodsReadyTimeout"
+            reason == PODS_READY_TIMEOUT
             and config.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
         )
     ):

@@ -72,7 +72,7 @@ class Workload:
     """A slice, until it is admitted: the one that it replaces is charged for what both need (WS3)."""
     reservations: int = 0
     """How often it has had quota reserved: the number of the present attempt, as checks count them."""
-    ousted: int = 0
+    lost_reservations: int = 0
     """How often its reservation was preempted since it was admitted last, or ever."""
     preemptions: str = ""
     """Waiting with its reservation for `victims`: `pending_preemptions.PENDING`, or ISSUED; else ''."""

@@ -18,7 +18,7 @@ from .workload import Workload
 
 def replaced_slice(world: World, workload: Workload) -> Workload | None:
     """Return the slice whose place *workload* is to take, if that holds quota; None for all others."""
-    old = _old(world, workload)
+    old = _slice_to_replace(world, workload)
     return old if old is not None and old.assignment is not None else None
 
 
@@ -27,7 +27,7 @@ def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
 
     It may queue next to one that holds quota of the same queue and is to keep it, or after it has gone.
     """
-    old = _old(world, workload)
+    old = _slice_to_replace(world, workload)
     if old is None:
         return False
     if old.preemptions:
@@ -35,7 +35,7 @@ def must_wait(world: World, workload: Workload, cluster_queue: str) -> bool:
     return old.assignment is None or old.evicted_at is not None or old.cluster_queue != cluster_queue
 
 
-def _old(world: World, workload: Workload) -> Workload | None:
+def _slice_to_replace(world: World, workload: Workload) -> Workload | None:
     """Nobody takes the place of a workload of another namespace."""
     key = workload.record.replaces
     old = world.workloads.get(key) if key is not None else None
@@ -103,7 +103,7 @@ def withdrawal(world: World, workload: Workload, cause: int) -> list[Event]:
     return [QuotaReleased(cause=cause, workload=workload.key), ended]
 
 
-def inherit(new: Workload, old: Workload, at: Micros) -> None:
+def carry_over_execution_time(new: Workload, old: Workload, at: Micros) -> None:
     """The job goes on: its execution time and its attempts count as before."""
     new.past_execution_s = old.past_execution_s
     if old.admitted_at is not None:
@@ -112,9 +112,9 @@ def inherit(new: Workload, old: Workload, at: Micros) -> None:
 
 
 __all__ = [
+    "carry_over_execution_time",
     "charged",
     "grants_more",
-    "inherit",
     "must_wait",
     "replaced_slice",
     "replacement",

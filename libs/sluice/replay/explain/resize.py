@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sluice.api.features import enabled
+from sluice.api.features import ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.api.labels import ELASTIC_JOB, WORKLOAD_SLICE_NAME
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import made
-from sluice.core.slices.resize import GATE, same_but_for_size
+from sluice.core.slices.resize import same_but_for_size
 from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.charges import counts, grows
 from sluice.core.world.model import World
@@ -32,7 +32,7 @@ def is_resize(state: SchedulerState, running: Workload, record: WorkloadRecord) 
     elastic = all(r.annotations.get(ELASTIC_JOB) == "true" for r in (running.record, record))
     return (
         elastic
-        and enabled(state.world.config.feature_gates, GATE)
+        and enabled(state.world.config.feature_gates, ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
         and running.assignment is not None
         and running.evicted_at is None
         and same_but_for_size(running.record.pod_sets, record.pod_sets)

@@ -1,7 +1,5 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
-from typing import Final
-
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant, policy_of, restricted
 from sluice.core.views.peers import peers_of, why_barred
@@ -12,6 +10,7 @@ from sluice.core.workload.pending_reasons import (
     BEHIND,
     BEHIND_HEAD,
     MISCONFIGURED,
+    NO_MATCHING_FLAVOR,
     ON_HOLD,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
@@ -26,8 +25,6 @@ from sluice.events.base import Micros, WorkloadKey
 from .phase import WorkloadPhase, workload_phase
 from .times import timestamp
 from .unadmitted import reserving, why_unadmitted
-
-NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
 
 _ALWAYS_DERIVED = frozenset({DEACTIVATED, SUSPENDED})
 """Never the scheduler's own verdict, so a recorded one is out of date when it cannot be derived any more."""

@@ -6,6 +6,7 @@ quota anywhere in its tree void the verdicts on its pending workloads (SC2). It 
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -275,9 +276,11 @@ def delete_configuration(state: SchedulerState, _namespace: str, _name: str) -> 
 
 
 def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
-    """Settings reach everywhere, so everything that waits is looked at again."""
+    """Take new settings. Those of admission reach everywhere, so everything that waits is looked at again."""
     world, before = state.world, state.world.config
     world.config = spec
+    if _of_admission(spec) == _of_admission(before):
+        return
     for key in sorted(world.workloads):
         workload = world.workloads[key]
         if workload.reclaimable and gives_back(spec) != gives_back(before):
@@ -285,6 +288,10 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
         state.moved.append((workload, True))
     for name in sorted(world.cluster_queues):
         state.edit(name, Edit.VERDICTS)
+
+
+_of_admission = attrgetter("feature_gates", "fair_sharing", "wait_for_pods_ready", "quota_check_strategy")
+"""The settings that the scheduler goes by; the others are of other services."""
 
 
 _APPLY: dict[str, Callable[[SchedulerState, Any], None]] = {

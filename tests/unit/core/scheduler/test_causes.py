@@ -7,7 +7,7 @@ import pytest
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted, WorkloadDeactivated, WorkloadsParked
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
-from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key
+from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, parked
 
 Edit = Callable[[Cell], None]
 
@@ -101,6 +101,25 @@ def test_a_cohort_is_of_no_concern_to_other_trees(how: str) -> None:
         cell.delete("Cohort", "other")
     again = {key for event in cell.settle() if isinstance(event, WorkloadsParked) for key in event.workloads}
     assert again == {key("b-waits")}
+
+
+@pytest.mark.parametrize(
+    ("spec", "again"),
+    [
+        ({"retainFinishedJobsCount": 5, "preemptionGateTimeoutSeconds": 7}, []),
+        ({"quotaCheckStrategy": "IgnoreUndeclared"}, ["waits"]),
+        ({"fairSharing": {"enable": True}}, ["waits"]),
+        ({"featureGates": {"PartialAdmission": False}}, ["waits"]),
+    ],
+)
+def test_settings_that_no_verdict_rests_on_void_none(spec: dict[str, object], again: list[str]) -> None:
+    """A reason is told when it changes, or may have (G7)."""
+    cell = Cell()
+    cell.queue("a", cpu=1)
+    cell.submit("waits", "a", cpu=9)
+    assert parked(cell.settle()) == ["waits"]
+    cell.settings(**spec)
+    assert parked(cell.settle()) == again
 
 
 def limited(cell: Cell, **spec: int) -> int:

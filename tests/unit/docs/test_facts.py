@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sluice.api import kueue
+from sluice.api import features, kueue
 from sluice.api.features import DEFAULTS
 from sluice.events import job
 from sluice.log.runtime.config import CellConfig
@@ -98,8 +98,14 @@ def test_gates_have_the_effect_described() -> None:
     code = {
         path: path.read_text() for folder in ("libs", "services") for path in (ROOT / folder).rglob("*.py")
     }
+    constants = {
+        value: name
+        for name, value in vars(features).items()
+        if name.isupper() and isinstance(value, str) and value in DEFAULTS
+    }
     for gate in DEFAULTS:
-        users = [path for path, text in code.items() if f'"{gate}"' in text and path.name != "features.py"]
+        named = re.compile(rf'"{gate}"|\b{constants.get(gate, gate)}\b')
+        users = [path for path, text in code.items() if path.name != "features.py" and named.search(text)]
         if gate in idle:
             deciding = [path for path in users if "validation" not in path.parts]
             assert not deciding, f"{gate} has an effect in {deciding[0].name}"

@@ -69,6 +69,10 @@ bench: .venv/ready ## Benchmarks, one JSON line each (ONLY=baseline runs one)
 proto: .venv/ready ## Regenerate proto/ (AsyncAPI, JSON Schema, golden messages)
 	@$(PY) -m sluice.contract
 
+.PHONY: docs
+docs: .venv/ready ## Write the pages anew that are made from code (docs/cli.md)
+	@$(PY) -m tests.unit.docs.cli_page
+
 .PHONY: api
 api: .venv/ready ## Record the public interface anew (tests/unit/public_api.txt)
 	@$(PY) -m tests.unit.public_api

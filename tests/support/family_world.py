@@ -177,6 +177,7 @@ class FamilyWorld:
         return dispatch_entry(self.services["slices"].state, JobKey(f"default/{name}"))
 
     def report(self, name: str, kind: str, **data: Any) -> None:
+        """Let an executor say something: of the attempt that is dispatched now, unless *data* names one."""
         entry = self.dispatch(name)
         attempt = entry.attempt if entry is not None else None
         self.message(f"job.default.{name}", kind, {"attempt": attempt, **data})

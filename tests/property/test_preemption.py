@@ -4,11 +4,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
-from sluice.core.preemption.targets import Possibility, get_targets, preemption_possibility
+from sluice.core.preemption.targets import Possibility, get_targets, possible_victims, preemption_possibility
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, release, reserve
 from tests.support.examples import examples
-from tests.support.preemption_worlds import CPU, GPU, pending, plain_targets, queue, running, world
+from tests.support.preemption_worlds import (
+    CPU,
+    GPU,
+    pending,
+    plain_possible_victims,
+    plain_targets,
+    queue,
+    running,
+    world,
+)
 
 COHORTS = ("root", "left", "right", "deep")
 QUEUES = ("q0", "q1", "q2", "q3", "q4")
@@ -87,6 +96,16 @@ def test_targets_are_those_of_the_plain_way(question):
     w, preemptor, usage, short = question
     actual = [(t.workload.record.name, t.reason) for t in get_targets(w, preemptor, usage, short)]
     assert actual == plain_targets(w, preemptor, usage, short)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(questions())
+def test_possible_victims_are_all_whom_the_rules_allow(question):
+    """Enough or not; so every target is one of them."""
+    w, preemptor, usage, short = question
+    found = possible_victims(w, preemptor, usage, short)
+    assert found == plain_possible_victims(w, preemptor, usage, short)
+    assert found >= {t.workload.key for t in get_targets(w, preemptor, usage, short)}
 
 
 @settings(max_examples=examples(120), deadline=None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.quota.tree import Node, Quota, Tree
+from sluice.core.quota.tree import Node, Quota, Tree, find_height_of_lowest_subtree_that_fits
 from tests.support.examples import examples
 
 FRS = (("on-demand", "cpu"), ("spot", "cpu"), ("spot", "memory"))
@@ -226,3 +226,20 @@ def test_what_fits_never_overdraws(steps, requests):
             elif quota.borrowing_limit is not None:
                 assert node.used(fr) <= node.subtree_quota(fr) + quota.borrowing_limit
             assert node.available(fr) >= node.local_available(fr) >= 0, "what is not lent stays its own"
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(operations, st.sampled_from(QUEUES), st.sampled_from(FRS), amounts)
+def test_the_lowest_subtree_that_fits_is_the_first_that_a_charge_leaves_within_quota(steps, name, fr, amount):
+    """Of the node and those above it; the root, if none."""
+    tree, _ = play(steps)
+    if name not in tree.cluster_queues:
+        return
+    node = tree.cluster_queues[name]
+    found = find_height_of_lowest_subtree_that_fits(node, fr, amount)
+    mark = tree.mark()
+    tree.add(node, {fr: amount})
+    path = [node, *node.path_to_root()]
+    lowest = next((each for each in path if each.used(fr) <= each.subtree_quota(fr)), path[-1])
+    tree.rollback(mark)
+    assert found == (lowest.height, lowest.parent is not None)

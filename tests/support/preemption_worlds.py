@@ -97,16 +97,24 @@ def plain_targets(
     w: World, preemptor: Workload, usage: Mapping[FlavorResource, int], frs: list[FlavorResource]
 ) -> list[tuple[str, str]]:
     """Return (name, reason) of the targets."""
-    plain = (
-        _Fair(w, preemptor, usage, frs)
-        if w.config.fair_sharing.enable
-        else _Classical(w, preemptor, usage, frs)
-    )
     mark = w.tree.mark()
     try:
-        return [(workload.record.name, reason) for workload, reason in plain.targets()]
+        found = _plain(w, preemptor, usage, frs).targets()
+        return [(workload.record.name, reason) for workload, reason in found]
     finally:
         w.tree.rollback(mark)
+
+
+def plain_possible_victims(
+    w: World, preemptor: Workload, usage: Mapping[FlavorResource, int], frs: list[FlavorResource]
+) -> set[WorkloadKey]:
+    """Return all whom the rules allow, enough or not."""
+    return {workload.key for workload in _plain(w, preemptor, usage, frs).possible()}
+
+
+def _plain(w, preemptor, usage, frs) -> "_Classical | _Fair":
+    kind = _Fair if w.config.fair_sharing.enable else _Classical
+    return kind(w, preemptor, usage, frs)
 
 
 class _Plain:
@@ -168,7 +176,17 @@ class _Plain:
 
 
 class _Classical(_Plain):
-    def targets(self):
+    def possible(self):
+        attempts, everybody = self.plan()
+        return [
+            c
+            for borrowing in attempts
+            for c, common, kind in everybody
+            if self.reason(c, common, kind, borrowing) is not None
+        ]
+
+    def plan(self):
+        """Return with which answers to "may it borrow?" to try, and everybody in order."""
         own = sorted(self.candidates_of(self.cq.name), key=self.order)
         hierarchical, by_priority = self.others()
         borrow = self.policy.borrow_within_cohort
@@ -188,6 +206,10 @@ class _Classical(_Plain):
             for c, common in found
             if (c.evicted_at is not None) == evicted
         ]
+        return attempts, everybody
+
+    def targets(self):
+        attempts, everybody = self.plan()
         for borrowing in attempts:
             taken = []
             for candidate, common, kind in everybody:
@@ -253,14 +275,21 @@ class _Classical(_Plain):
 
 
 class _Fair(_Plain):
-    def targets(self):
+    def possible(self):
+        return [workload for found in self.candidates().values() for workload in found]
+
+    def candidates(self):
+        """Return the candidates of each queue that must give, and of its own."""
         lists = {self.cq.name: self.candidates_of(self.cq.name)}
         if self.cq.node.parent is not None and self.policy.reclaim_within_cohort != "Never":
             root = self.cq.node.root()
             for name, other in self.w.cluster_queues.items():
                 if other is not self.cq and other.node.root() is root and not self.within(other.node):
                     lists[name] = self.candidates_of(name)
-        self.lists = {name: sorted(found, key=self.order) for name, found in lists.items()}
+        return {name: sorted(found, key=self.order) for name, found in lists.items()}
+
+    def targets(self):
+        self.lists = self.candidates()
         if not any(self.lists.values()):
             return []
         self.w.tree.add(self.cq.node, self.usage)

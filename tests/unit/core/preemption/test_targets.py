@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from sluice.api.kueue import BorrowWithinCohort
+from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
 from sluice.core.preemption.targets import (
     Possibility,
     PreemptionOracle,
@@ -12,8 +12,8 @@ from sluice.core.preemption.targets import (
     preemption_possibility,
 )
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
-from sluice.core.world.reservations import Trial, without
-from sluice.events.base import WorkloadKey
+from sluice.core.world.reservations import Trial, release, without
+from sluice.events.base import PodSetAssignment, WorkloadKey
 from sluice.events.slices import JobReference
 from tests.support.preemption_worlds import CPU, GPU, names, pending, queue, running, world
 
@@ -85,14 +85,52 @@ def test_quota_is_reclaimed_from_borrowers_whatever_their_priority():
 
 
 def test_a_queue_gives_only_until_it_is_within_its_quota():
-    """After one victim the lender has nothing to give back any more; that is not enough, so nobody goes."""
+    """Its second workload is next by priority, and not lent to it: another borrower gives instead."""
     w = world()
-    queue(w, "a", cpu=1)
-    queue(w, "b", cpu=4)
-    running(w, "b1", "b", 2)
-    running(w, "b2", "b", 3)
+    queue(w, "a", cpu=4)
+    queue(w, "b", cpu=2)
+    queue(w, "c", cpu=2)
+    for name, priority in (("b1", 0), ("b2", 1), ("c1", 2), ("c2", 3)):
+        running(w, name, name[0], 2, priority=priority)
 
-    assert ask(w, pending("in", "a", priority=9), 4) == []
+    assert names(ask(w, pending("in", "a", priority=9), 4)) == ["b1", "c1"]
+
+
+def test_a_cohort_gives_only_until_it_is_within_its_quota():
+    """Its second queue borrows from the first, and not from outside."""
+    w = world()
+    w.tree.set_cohort("right", "team", {CPU: Quota(2)})
+    queue(w, "a", cpu=4)
+    queue(w, "b", "right", cpu=0)
+    queue(w, "c", "right", cpu=0)
+    queue(w, "d", cpu=0)
+    for name, priority in (("b1", 0), ("c1", 1), ("d1", 2)):
+        running(w, name, name[0], 2, priority=priority)
+
+    assert names(ask(w, pending("in", "a", priority=9), 4)) == ["b1", "d1"]
+
+
+def test_who_is_leaving_gives_back_what_was_lent_before_own_ones_go():
+    """Whom it has an advantage over is waited for, so nobody is preempted to stay within the own quota."""
+    w = world()
+    w.tree.set_cohort("left", "root", {CPU: Quota(2)})
+    queue(w, "a", "left", cpu=2)
+    queue(w, "b", "left", cpu=0)
+    queue(w, "c", "root", cpu=0)
+    running(w, "own", "a", 1)
+    running(w, "b1", "b", 1)
+    running(w, "leaving", "c", 2, evicted=True)
+
+    assert names(ask(w, pending("in", "a", priority=9), 2)) == ["leaving"]
+
+
+def test_who_is_leaving_helps_where_nobody_else_could_go():
+    w = world()
+    queue(w, "a", cpu=2)
+    queue(w, "b", cpu=0)
+    running(w, "leaving", "b", 2, evicted=True)
+
+    assert names(ask(w, pending("in", "a"), 2)) == ["leaving"]
 
 
 def test_who_would_borrow_does_not_reclaim_without_a_policy():
@@ -134,6 +172,33 @@ def test_position_in_the_tree_beats_priority():
     assert ask(w, pending("in", "a", priority=5), 4) == [], "LowerPriority still protects it"
     targets = ask(w, pending("in", "any", priority=5), 4)
     assert [(t.workload.record.name, t.reason) for t in targets] == [("b1", "InCohortReclamation")]
+
+
+def test_what_is_never_lent_counts_for_the_position_in_the_tree():
+    """Of 5, 3 are the queue's own for ever; its subtree has quota for the other 2, and takes them back."""
+    w = world()
+    w.tree.set_cohort("left", "root", {CPU: Quota(2)})
+    queue(w, "a", "left", quotas={CPU: Quota(3, lending_limit=0)})
+    queue(w, "b", "root", cpu=0)
+    running(w, "b1", "b", 2, priority=9)
+
+    targets = ask(w, pending("in", "a"), 5)
+
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("b1", "InCohortReclamation")]
+
+
+def test_a_variant_takes_no_equal_place_of_its_sibling():
+    """CA10: migration is for that. Whoever else is newer goes."""
+    w = world()
+    queue(w, "a", "", cpu=2, within="LowerOrNewerEqualPriority")
+    family = WorkloadKey("ns/family")
+    sibling = running(w, "sibling", "a", 1, created_at=9)
+    sibling.record = structs.replace(sibling.record, parent=family)
+    running(w, "stranger", "a", 1, created_at=8)
+    variant = pending("in", "a", created_at=5)
+    variant.record = structs.replace(variant.record, parent=family)
+
+    assert names(ask(w, variant, 1)) == ["stranger"]
 
 
 def test_only_users_of_what_is_short_are_candidates():
@@ -192,6 +257,43 @@ def test_victims_of_a_trial_are_not_chosen_again():
         assert names(ask(w, workload, 1)) == ["second"]
     assert names(ask(w, workload, 1)) == ["first"]
     assert not w.absent
+
+
+def test_siblings_that_hold_on_go_too_where_it_would_borrow_else():
+    """CA10, AX6: what they share is free in the queue's own quota when the last of them has gone."""
+    w = world()
+    queue(w, "a", cpu=2)
+    queue(w, "lender", cpu=2)
+    family = WorkloadKey("ns/family")
+    held = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": 2}, count=1)
+    for name, charged in (("best", 2), ("rest", 0)):
+        variant = running(w, name, "a", charged)
+        variant.record = structs.replace(variant.record, parent=family)
+        variant.assignment = (held,)
+        w.families.setdefault(family, {})[variant.key] = variant
+
+    assert names(ask(w, pending("in", "a", priority=5, cannot_borrow=True), 2)) == ["best", "rest"]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "gone"])
+@pytest.mark.parametrize("tried", [True, False], ids=["in a trial", "as it is"])
+def test_a_slice_neither_preempts_its_old_one_nor_brings_it_back(there, tried):
+    """WS6; whoever a trial had taken out before the question is out behind it."""
+    w = world()
+    queue(w, "a", "", cpu=2)
+    old = running(w, "old", "a", 1)
+    running(w, "low", "a", 1, priority=1)
+    new = pending("in", "a", priority=5)
+    new.record = structs.replace(new.record, replaces=old.key)
+    if not there:
+        release(w, old)
+        del w.workloads[old.key]
+    with Trial(w) as trial:
+        if tried and there:
+            trial.remove(old)
+        absent = set(w.absent)
+        assert names(ask(w, new, 2 if tried or not there else 1)) == ["low"]
+        assert w.absent == absent
 
 
 def test_possibility_and_height_after_preemption():
@@ -253,6 +355,27 @@ def test_weight_zero_always_gives():
 
     assert names(ask(w, pending("in", "a"), 1)) == ["b1"]
     assert ask(w, pending("in", "b"), 1) == []
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_own_victims_lower_the_share_for_those_who_are_looked_at_again(anew):
+    """At equal shares others are considered before own candidates, and refused; with the gate once more."""
+    w = world(fair=True)
+    w.config = structs.replace(
+        w.config,
+        fair_sharing=FairSharingConfig(enable=True, preemption_strategies=["LessThanOrEqualToFinalShare"]),
+        feature_gates={"FairSharingReevaluatePreemptionCandidates": anew},
+    )
+    queue(w, "lender", cpu=6)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0)
+    running(w, "low", "a", 1, priority=-1)
+    running(w, "high", "a", 1, priority=5)
+    for i in range(4):
+        running(w, f"b{i}", "b", 1)
+
+    assert names(ask(w, pending("in", "a"), 2)) == (["low", "b0"] if anew else [])
+    assert ask(w, pending("in", "a"), 3) == [], "refused again, and nobody else is left"
 
 
 # Messages

@@ -35,6 +35,16 @@ def test_the_largest_ratio_of_borrowed_to_lendable_counts():
     assert not share.is_borrowing_on({("spot", "cpu"): 1})
 
 
+@pytest.mark.parametrize("order", [(CPU, MEMORY), (MEMORY, CPU)])
+def test_of_equal_ratios_the_first_by_name_is_dominant(order):
+    """3 of 10 cpu and 30 of 100 memory, whichever was charged first."""
+    tree, a, _ = team()
+    for fr in order:
+        tree.add(a, {fr: {CPU: 7, MEMORY: 40}[fr]})
+    share = dominant_resource_share(tree, a)
+    assert (share.rounded, share.resource) == (300, "cpu")
+
+
 def test_flavors_of_one_resource_are_summed():
     tree = Tree()
     spot = ("spot", "cpu")
@@ -71,6 +81,7 @@ def test_weight_zero_borrows_infinitely():
     more = dominant_resource_share(tree, a, {CPU: 6})
     finite = dominant_resource_share(tree, b, {CPU: 1000})
     assert less.is_infinite
+    assert less.resource == "cpu"
     assert less.rounded == MAX
     assert finite.key < less.key < more.key
 

@@ -119,12 +119,27 @@ def test_a_cohort_lives_as_long_as_somebody_names_it():
     assert tree.cohorts["left"].available(CPU) == 1
 
 
+def test_a_queue_that_leaves_takes_its_usage_along():
+    """And no more than that: what its neighbours use stays with the cohort."""
+    tree = Tree()
+    tree.set_cohort("team", "root", cpu(0))
+    a = tree.set_cluster_queue("a", "team", cpu(8, lend=2))
+    tree.set_cluster_queue("b", "team", cpu(4))
+    tree.add(a, {CPU: 7})
+    tree.add(tree.cluster_queues["b"], {CPU: 3})
+    assert tree.cohorts["root"].used(CPU) == 1 + 3
+
+    tree.set_cluster_queue("a", "", cpu(8, lend=2))
+
+    assert (a.used(CPU), tree.cohorts["team"].used(CPU), tree.cohorts["root"].used(CPU)) == (7, 3, 3)
+
+
 def test_cycles_are_refused_and_change_nothing():
     tree = Tree()
     tree.set_cohort("a", "b", cpu(1))
     tree.set_cohort("b", "c", cpu(2))
 
-    with pytest.raises(CohortCycleError):
+    with pytest.raises(CohortCycleError, match=r"'c': parent 'a'"):
         tree.set_cohort("c", "a", cpu(3))
     with pytest.raises(CohortCycleError):
         tree.set_cohort("d", "d", cpu(3))
@@ -190,3 +205,7 @@ def test_height_of_the_lowest_subtree_that_fits():
     assert find_height_of_lowest_subtree_that_fits(a, CPU, 16) == (3, False)
     assert find_height_of_lowest_subtree_that_fits(a, CPU, 1000) == (3, False)
     assert find_height_of_lowest_subtree_that_fits(alone, CPU, 1000) == (0, False)
+
+    keeps = tree.set_cluster_queue("keeps", "left", cpu(5, lend=0))
+    assert find_height_of_lowest_subtree_that_fits(keeps, CPU, 5 + 15) == (1, True), "5 are no loan"
+    assert find_height_of_lowest_subtree_that_fits(keeps, CPU, 5 + 16) == (3, False)

@@ -8,6 +8,7 @@ from sluice.api.kueue import ConfigurationSpec
 from sluice.core.preemption.candidates import sort_candidates
 from sluice.core.world.queue_order import effective_priority, queue_order_timestamp
 from sluice.core.world.reservations import change_usage, index, release, reorder, reserve
+from sluice.events.base import WorkloadKey
 from tests.support.preemption_worlds import CPU, pending, queue, running, world
 
 
@@ -17,15 +18,19 @@ def order(in_queue) -> list[str]:
 
 
 def test_the_index_is_the_sorted_order_whatever_happens():
-    """Through admissions, evictions, changes of priority and releases, and when made anew."""
+    """Through admissions, evictions, changes of priority and usage, and releases; and when made anew.
+
+    So is what those of each priority hold.
+    """
     w = world()
     a = queue(w, "a", "", cpu=100)
     chance = random.Random(7)
     live = []
     for i in range(200):
-        action = chance.choice(["add", "add", "evict", "boost", "release"])
+        action = chance.choice(["add", "add", "evict", "boost", "shrink", "release"])
         if action == "add" or not live:
-            live.append(running(w, f"w{i}", "a", 1, priority=chance.randrange(3), at=chance.randrange(1, 4)))
+            usage, level, at = chance.randrange(1, 4), chance.randrange(3), chance.randrange(1, 4)
+            live.append(running(w, f"w{i}", "a", usage, priority=level, at=at))
             continue
         workload = chance.choice(live)
         if action == "evict":
@@ -34,15 +39,21 @@ def test_the_index_is_the_sorted_order_whatever_happens():
         elif action == "boost":
             workload.priority += 1
             reorder(w, workload)
+        elif action == "shrink":
+            change_usage(w, workload, {CPU: 1})
         else:
             live.remove(workload)
             release(w, workload)
         expected = [x.record.name for x in sort_candidates(live, "other")]
         assert order(a) == expected
+        for level in range(-1, 6):
+            held = sum(x.usage[CPU] for x in live if x.priority <= level)
+            assert a.candidates.held_below(level, CPU) == held
     before = order(a)
     index(a)
+    a.candidates.discard(WorkloadKey("ns/nobody"))
     assert order(a) == before
-    assert a.node.used(CPU) == len(live)
+    assert a.node.used(CPU) == a.candidates.held_below(99, CPU) == sum(x.usage[CPU] for x in live)
 
 
 def test_release_without_a_reservation_does_nothing():

@@ -42,7 +42,7 @@ class Kept:
     manifest: bytes | Inbound
 
 
-class ReservationObserver(Observer):
+class KeptReservationObserver(Observer):
     """Quota that was reserved, and what checks have approved, is not lost for an edit of neither."""
 
     name = "reservation-kept"
@@ -187,6 +187,6 @@ class PriorityObserver(Observer):
         return ()
 
 
-EDIT_OBSERVERS: tuple[type[Observer], ...] = (ReservationObserver, CompletionsObserver, PriorityObserver)
+EDIT_OBSERVERS: tuple[type[Observer], ...] = (KeptReservationObserver, CompletionsObserver, PriorityObserver)
 
 __all__ = ["EDIT_OBSERVERS"]

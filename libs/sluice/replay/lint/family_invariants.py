@@ -1,7 +1,8 @@
-"""What must hold of families of variants in any log (DB6), as the variant-controller saw it.
+"""What must hold of families of variants in any log (DB6), as variant-controller and scheduler saw them.
 
-It answers what others write: the scheduler admits a variant, and only then can its parent be. So a family is
-judged when the controller has gone on to later inputs, twice, as one leader may have crashed in between.
+The controller answers what others write: the scheduler admits a variant, and only then can its parent be.
+So a family is judged when the controller has gone on to later inputs, twice, as one leader may have crashed
+in between.
 """
 
 import re
@@ -21,13 +22,21 @@ from sluice.core.workload.reasons import CONCURRENT_ADMISSION, FLAVOR_MIGRATION
 from sluice.core.world.variants import policy_in_force, siblings
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
-from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, WorkloadDeactivated
+from sluice.events.scheduler import (
+    Admitted,
+    Evicted,
+    Preempted,
+    QuotaReleased,
+    QuotaReserved,
+    WorkloadDeactivated,
+)
 from sluice.events.slices import WorkloadCreated, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
     ParentMarked,
     ParentUnmarked,
+    PreemptionGateOpened,
     VariantCreated,
     VariantDeactivated,
     VariantStopped,
@@ -352,7 +361,53 @@ class DelayObserver(Observer):
             yield f"{event.workload} gave up {had} s after {said[2]} was admitted, not {said[1]} s"
 
 
+class VariantObserver(Observer):
+    """A parent has at most one admitted variant at any time (CA10)."""
+
+    name = "one-variant"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {Admitted: self._admitted}
+
+    def _admitted(self, state: SchedulerState, event: Admitted) -> Iterator[str]:
+        workload = state.world.workloads.get(event.workload)
+        parent = None if workload is None else workload.record.parent
+        if parent is None:
+            return
+        admitted = [v.key for v in state.world.families.get(parent, {}).values() if v.admitted_at is not None]
+        if len(admitted) > 1:
+            yield f"{parent} has {len(admitted)} admitted variants: {', '.join(admitted)}"
+
+
+class GateObserver(Observer):
+    """At most one variant of a parent may preempt, and nobody does behind a closed gate (CA11)."""
+
+    name = "one-gate"
+    decider = Scheduler
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {PreemptionGateOpened: self._opened, Preempted: self._preempted}
+
+    def _opened(self, state: SchedulerState, event: PreemptionGateOpened) -> Iterator[str]:
+        family = state.world.families.get(event.parent, {})
+        opened = [v.key for v in family.values() if GATE_CONCURRENT_ADMISSION in v.open_gates]
+        if len(opened) > 1:
+            yield f"{event.parent} has {len(opened)} variants that may preempt: {', '.join(opened)}"
+
+    def _preempted(self, state: SchedulerState, event: Preempted) -> Iterator[str]:
+        preemptor = state.world.workloads.get(event.preemptor)
+        if preemptor is None:
+            return
+        closed = [g for g in preemptor.record.preemption_gates if g not in preemptor.open_gates]
+        migrates = event.workload in state.world.families.get(preemptor.record.parent or WorkloadKey(""), {})
+        if closed and not migrates:
+            yield f"{event.preemptor} preempted {event.workload} behind its closed gate {closed[0]}"
+
+
 FAMILY_OBSERVERS: tuple[type[Observer], ...] = (
+    VariantObserver,
+    GateObserver,
     ParentObserver,
     OrphanObserver,
     AllowedObserver,

@@ -30,7 +30,8 @@ from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, is_long, unhurried
 
 from . import preemption_loops
-from .invariants import OBSERVERS, Listener, Violation, broken, watch
+from .invariants import OBSERVERS, broken, watch
+from .watching import Listener, Violation
 
 __all__ = ["INVARIANTS", "WARNINGS", "first_violation", "lint", "plain"]
 

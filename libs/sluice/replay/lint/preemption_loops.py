@@ -15,7 +15,7 @@ from sluice.events.variants import VariantCreated
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
 
-from .invariants import Violation
+from .watching import Violation
 
 THRASHING = 3
 """Stops of one job that ran after which it is reported."""

@@ -6,16 +6,18 @@ from typing import Any
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
+from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.resize import out_of
 from sluice.core.slices.responses import DELETED
 from sluice.core.slices.state import State
 from sluice.core.workload.charges import asks_for_more, counts, given_back, gives_back
 from sluice.core.world.workload_slices import grants_more, replaced_slice
-from sluice.events.base import Event, JobKey, WorkloadKey
+from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     PendingPreemptionsIssued,
     PreemptionIssued,
+    QuotaReleased,
     QuotaReserved,
     WorkloadSliceReplaced,
     WorkloadSliceWithdrawn,
@@ -23,6 +25,7 @@ from sluice.events.scheduler import (
 from sluice.events.slices import (
     CompletionsUpdated,
     JobClaimed,
+    JobResized,
     JobResumed,
     JobSuspended,
     ReclaimablePodsUpdated,
@@ -32,6 +35,7 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import ParentAdmitted, ParentReleased
 
 from .observer import Observer
 
@@ -298,7 +302,128 @@ class AskedAgainObserver(Observer):
         self.due.clear()
 
 
+class SliceObserver(Observer):
+    """A job has at most one admitted workload and one that is to replace it (WS4)."""
+
+    name = "two-slices"
+    decider = Scheduler
+
+    def __init__(self) -> None:
+        self.live: dict[JobKey, dict[WorkloadKey, None]] = {}
+        self.job_of: dict[WorkloadKey, JobKey] = {}
+        self.due: dict[JobKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            WorkloadCreated: self._created,
+            Admitted: self._admitted,
+            WorkloadFinished: self._gone,
+            WorkloadDeleted: self._gone,
+            WorkloadSliceReplaced: self._gone,
+        }
+
+    def _created(self, _: SchedulerState, event: WorkloadCreated) -> Iterable[str]:
+        record = event.workload
+        if record.job is not None:
+            self.live.setdefault(record.job.key, {})[record.key] = None
+            self.job_of[record.key] = record.job.key
+            self.due[record.job.key] = None
+        return ()
+
+    def _admitted(self, _: SchedulerState, event: Admitted) -> Iterable[str]:
+        if (job := self.job_of.get(event.workload)) is not None:
+            self.due[job] = None
+        return ()
+
+    def _gone(self, _: SchedulerState, event: WorkloadFinished | WorkloadDeleted) -> Iterable[str]:
+        job = self.job_of.pop(event.workload, None)
+        if job is not None:
+            self.live[job].pop(event.workload, None)
+            if not self.live[job]:
+                del self.live[job]
+        return ()
+
+    def settled(self, state: SchedulerState) -> Iterator[str]:
+        # Between the events of one step the old slice and the new one may both be admitted.
+        for job in self.due:
+            slices = list(self.live.get(job, ()))
+            if len(slices) > 2:
+                yield f"{job} has {len(slices)} live workloads: {', '.join(slices)}"
+            known = [state.world.workloads.get(key) for key in slices]
+            admitted = [w.key for w in known if w is not None and w.admitted_at is not None]
+            if len(admitted) > 1:
+                yield f"{job} has {len(admitted)} admitted workloads: {', '.join(admitted)}"
+        self.due.clear()
+
+
+class UngatedObserver(Observer):
+    """Never more pods may run than were granted, and none without a grant (WS7)."""
+
+    name = "ungated"
+    decider = SliceAggregator
+
+    def __init__(self) -> None:
+        self.granted: dict[WorkloadKey, dict[str, int]] = {}
+        self.due: dict[JobKey, None] = {}
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            QuotaReserved: self._reserved,
+            ParentAdmitted: self._reserved,
+            QuotaReleased: self._taken_back,
+            ParentReleased: self._taken_back,
+            WorkloadFinished: self._taken_back,
+            WorkloadDeleted: self._taken_back,
+            WorkloadSliceReplaced: self._taken_back,
+            WorkloadUpdated: self._updated,
+            JobResumed: self._told,
+            JobResized: self._told,
+        }
+
+    def _reserved(self, _: State, event: QuotaReserved | ParentAdmitted) -> Iterable[str]:
+        self.granted[event.workload] = _counts(event.pod_sets)
+        return ()
+
+    def _taken_back(self, _: State, event: QuotaReleased | WorkloadFinished) -> Iterable[str]:
+        self.granted.pop(event.workload, None)
+        return ()
+
+    def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
+        granted = self.granted.get(event.workload)
+        if granted is not None and event.pod_sets is not None:
+            for name, count in _counts(event.pod_sets).items():
+                granted[name] = min(granted.get(name, 0), count)
+            if (job := state.by_workload.get(event.workload)) is not None:
+                self.due[job.key] = None
+        return ()
+
+    def _told(self, _: State, event: JobResumed | JobResized) -> Iterable[str]:
+        self.due[event.job] = None
+        return ()
+
+    def settled(self, state: State) -> Iterator[str]:
+        for job in self.due:
+            entry = dispatch_entry(state, job)
+            if entry is None or entry.state != "Running":
+                continue
+            granted = self.granted.get(entry.workload)
+            if granted is None:
+                yield f"{job} may run without quota for {entry.workload}"
+                continue
+            for pods in entry.pod_sets:
+                if pods.ungated > granted.get(pods.name, 0):
+                    most = granted.get(pods.name, 0)
+                    yield f"{job} may run {pods.ungated} pods of {pods.name}, {most} were granted"
+        self.due.clear()
+
+
+def _counts(pod_sets: Iterable[PodSet | PodSetAssignment]) -> dict[str, int]:
+    return {pod_set.name: pod_set.count for pod_set in pod_sets}
+
+
 SLICE_OBSERVERS: tuple[type[Observer], ...] = (
+    SliceObserver,
+    UngatedObserver,
     ClaimObserver,
     GrowthObserver,
     EndedPodsObserver,

@@ -5,7 +5,7 @@ from sluice.protocol.checks import CONTROLLER
 from sluice.services.common.decider import run_decider
 
 from .presence import Controllers
-from .requests import Requests
+from .requests import CheckRequestProjection
 
 if __name__ == "__main__":
-    run_decider("admission_check", AdmissionChecks(), [Requests()], (CONTROLLER, Controllers()))
+    run_decider("admission_check", AdmissionChecks(), [CheckRequestProjection()], (CONTROLLER, Controllers()))

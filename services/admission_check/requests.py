@@ -35,11 +35,11 @@ class Entries[V]:
             yield key, self._encode(found)
 
 
-class Requests(Entries[bytes]):
+class CheckRequestProjection(Entries[bytes]):
     """The projection: the requests as JSON."""
 
     def __init__(self) -> None:
         super().__init__(msgspec.json.Encoder().encode)
 
 
-__all__ = ["Entries", "Requests"]
+__all__ = ["CheckRequestProjection", "Entries"]

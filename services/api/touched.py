@@ -1,4 +1,4 @@
-"""Which objects people see change with an event."""
+"""The objects, as people see them, that an event changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -121,13 +121,8 @@ _SPECIAL: dict[type[Event], _Mark] = {
     scheduler.ClusterQueueStatusChanged: _cluster_queue,
     scheduler.LocalQueueStatusChanged: _local_queue,
     scheduler.FlavorScanAdvanced: _none,
-    scheduler.TreesSettled: _none,
-    slices.WorkloadUpdated: _whole,
     slices.WorkloadFinished: _ends,
     slices.WorkloadDeleted: _ends,
-    scheduler.QuotaReserved: _whole,
-    scheduler.Admitted: _whole,
-    scheduler.QuotaReleased: _whole,
     checks.AdmissionCheckStatusChanged: _check,
     checks.CheckStateChanged: _alone,
     checks.ChecksPending: _none,
@@ -137,8 +132,6 @@ _SPECIAL: dict[type[Event], _Mark] = {
     checks.ChecksRetry: _alone,
     checks.CheckRequestsUpdated: _none,
     checks.ChecksWithdrawn: _alone,
-    checks.ControllerLost: _none,
-    checks.ControllerSeen: _none,
     checks.PreemptionsAllowed: _none,
     checks.VerdictIgnored: _alone,
     scheduler.Preempted: _alone,

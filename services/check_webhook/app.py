@@ -21,9 +21,9 @@ from .exchange import (
     Reply,
     body,
     headers,
+    parse_answer,
     shown,
     to_verdict,
-    understand,
 )
 
 WebhookRequest = Request[WebhookCheckConfigSpec]
@@ -111,7 +111,7 @@ class Caller:
         url = place or request.parameters.url
         method, content = ("GET", b"") if place else ("POST", body(request.raw, action))
         try:
-            return understand(await self._send(request, method, url, action, content), url)
+            return parse_answer(await self._send(request, method, url, action, content), url)
         except HttpError as error:
             raise FailureError(str(error)) from error
 

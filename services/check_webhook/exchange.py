@@ -99,7 +99,7 @@ def verify(secret: bytes, header: str, content: bytes, now_s: int, tolerance_s: 
     return hmac.compare_digest(signature(secret, int(when), content), parts.get("v1", ""))
 
 
-def understand(answer: Answer, url: str) -> Reply | Later:
+def parse_answer(answer: Answer, url: str) -> Reply | Later:
     """Return what an answer to a question at *url* means.
 
     Raises:

@@ -19,7 +19,7 @@ from sluice.replay.lint.lint import lint
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.verify.steps import entries_for, verify
-from sluice.services.admission_check.requests import Requests
+from sluice.services.admission_check.requests import CheckRequestProjection
 from sluice.services.slice_aggregator.dispatch import Dispatch
 from tests.support.system import System
 
@@ -120,7 +120,7 @@ class Judge:
         found.wrong += scheduler.final(states["scheduler"])
         self._runs(scheduler)
         found.divergent += await live.projection(log, Dispatch(), states["slice_aggregator"])
-        requests = Requests()
+        requests = CheckRequestProjection()
         found.divergent += await live.projection(log, requests, states["admission_check"])
         found.lost += [f"{key}: still asked" for key, _ in requests.everything(states["admission_check"])]
 

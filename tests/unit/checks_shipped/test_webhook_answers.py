@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluice.services.check_webhook.exchange import FailureError, Reply, understand
+from sluice.services.check_webhook.exchange import FailureError, Reply, parse_answer
 from sluice.services.common.http import Answer
 
 
@@ -28,9 +28,9 @@ from sluice.services.common.http import Answer
 )
 def test_what_cannot_be_read(content: bytes, text: str) -> None:
     with pytest.raises(FailureError) as error:
-        understand(Answer(200, {}, content), "http://hook")
+        parse_answer(Answer(200, {}, content), "http://hook")
     assert str(error.value) == f"the answer cannot be read: {text}"
 
 
 def test_other_fields_may_stand_in_it() -> None:
-    assert understand(Answer(200, {}, b'{"state":"Ready","more":1}'), "http://hook") == Reply(state="Ready")
+    assert parse_answer(Answer(200, {}, b'{"state":"Ready","more":1}'), "http://hook") == Reply(state="Ready")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
 from sluice.replay.history.causes import Happening
 
 _ROW, _LEFT, _WIDTH, _TOP = 18, 160, 1000, 56
@@ -62,7 +63,7 @@ class _Story:
             case "QuotaReserved":
                 self._start(key, h)
             case "Evicted" if key in self._running:
-                words = {"Preempted": "preempted", "FlavorMigration": "migrated"}
+                words = {PREEMPTED: "preempted", FLAVOR_MIGRATION: "migrated"}
                 self._running[key].mark = words.get(h.data["reason"], "evicted")
                 self._running[key].text += f"; {h.data['reason']}: {h.data.get('message', '')}"
             case "QuotaReleased" | "WorkloadSliceReplaced" | "VariantDeleted":

@@ -9,7 +9,7 @@ Nothing is written anywhere.
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.api.kueue import ConcurrentAdmissionPolicy
 from sluice.core.decision_loop import MOST_STEPS
 from sluice.core.scheduler.decider import Scheduler
@@ -34,7 +34,7 @@ def policy_for(state: SchedulerState, record: WorkloadRecord) -> ConcurrentAdmis
     world = state.world
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
-    if queue is None or not enabled(world.config.feature_gates, "ConcurrentAdmission"):
+    if queue is None or not enabled(world.config.feature_gates, CONCURRENT_ADMISSION):
         return None
     return queue.spec.concurrent_admission_policy
 

@@ -12,7 +12,15 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
-from sluice.core.workload.pending_reasons import MISCONFIGURED, PENDING_EVALUATION, WAITING_FOR_PODS_READY
+from sluice.core.workload.pending_reasons import (
+    ADMISSION_GATED,
+    MISCONFIGURED,
+    ON_HOLD,
+    PENDING_EVALUATION,
+    WAITING_FOR_PODS_READY,
+    WAITING_FOR_PREEMPTED,
+)
+from sluice.core.workload.reasons import DEACTIVATED
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import backs_off, parent_holds
@@ -174,7 +182,7 @@ def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
                 _reserving(report)
             return
     waiting = [v for v in report.variants if v.phase == "Pending"]
-    report.rule = waiting[0].rule if waiting else "Deactivated"
+    report.rule = waiting[0].rule if waiting else DEACTIVATED
     report.message = f"None of its {len(report.variants)} variants has quota; see each."
     _collect(report, waiting)
 
@@ -343,20 +351,20 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         sibling = leaving_sibling(world, workload)
         if sibling is not None and not checks_wait(world, workload):
             text = f"It has quota, and takes over when {sibling.key} has stopped. {claim}"
-            return "WaitingForPreemptedWorkloads", text.rstrip()
+            return WAITING_FOR_PREEMPTED, text.rstrip()
         if workload.checks == READY and workload.preemptions:
-            return "WaitingForPreemptedWorkloads", f"It has quota, and its checks are Ready. {claim}"
+            return WAITING_FOR_PREEMPTED, f"It has quota, and its checks are Ready. {claim}"
         return "UnsatisfiedAdmissionChecks", f"{CHECKS_MESSAGE} {claim}".rstrip()
     if not workload.active:
-        return "Deactivated", deactivated_words(workload)
+        return DEACTIVATED, deactivated_words(workload)
     held = f"It was evicted ({workload.held_for}) and is held back"
     if workload.held_for and workload.requeue_at:
-        return "OnHold", f"{held} until {rfc3339(workload.requeue_at)}."
+        return ON_HOLD, f"{held} until {rfc3339(workload.requeue_at)}."
     closed = queue_words(state, record)
     if closed is not None:
         return closed
     if workload.held_for:
-        return "OnHold", f"{held}."
+        return ON_HOLD, f"{held}."
     if workload.peers is None:
         return PENDING_EVALUATION, f"It is not queued: {_kept_out(state, workload)}."
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
@@ -423,11 +431,11 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
     if entry.proposal.targets:
         victims = ", ".join(t.workload.key for t in entry.proposal.targets)
-        reason = reason or "WaitingForPreemptedWorkloads"
+        reason = reason or WAITING_FOR_PREEMPTED
         message = f"{it} needs the preemption of {victims}."
         gates = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
         if gates:
-            reason, message = "AdmissionGated", f"{message} Its gate {gates[0]} is closed."
+            reason, message = ADMISSION_GATED, f"{message} Its gate {gates[0]} is closed."
             but = f"the pending workload's gate {gates[0]} is closed"
     elif found is not None and found.mode is Mode.FIT and (ready := list(pods_ready(state))):
         reason = WAITING_FOR_PODS_READY

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sluice.api.features import enabled
+from sluice.api import features
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
@@ -177,7 +177,7 @@ class AllowedObserver(Observer):
         gates = state.world.config.feature_gates
         allowed: Sequence[str] = workload.record.allowed_flavors if workload is not None else ()
         if workload is not None and workload.record.parent is None:
-            allowed = allowed if enabled(gates, "ConcurrentAdmission") else ()
+            allowed = allowed if features.enabled(gates, features.CONCURRENT_ADMISSION) else ()
         if allowed and not within(event.pod_sets, allowed):
             given = sorted({name for pods in event.pod_sets for name in pods.flavors.values()})
             yield f"{event.workload} has quota of {given}, it may use {list(allowed)}"

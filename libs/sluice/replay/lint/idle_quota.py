@@ -8,7 +8,7 @@ whose answer is beyond doubt.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.cycle.nomination import matches_namespace
 from sluice.core.flavors.eligibility import FlavorRule
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
@@ -147,7 +147,7 @@ def _may_use(world: World, workload: Workload, pods: PodSet, flavor: str) -> boo
     if known is None or FlavorRule(known).obstacle(pods):
         return False
     # A variant keeps to its flavors whatever the gate says.
-    bound = record.parent is not None or enabled(world.config.feature_gates, "ConcurrentAdmission")
+    bound = record.parent is not None or enabled(world.config.feature_gates, CONCURRENT_ADMISSION)
     return not (bound and record.allowed_flavors and flavor not in record.allowed_flavors)
 
 

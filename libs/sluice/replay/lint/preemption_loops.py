@@ -6,7 +6,7 @@ Nothing of it need be wrong, each decision may be by the rules. It costs work al
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PREEMPTED
+from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PODS_READY_TIMEOUT, PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted, Evicted, Preempted
@@ -154,7 +154,7 @@ def _advice(reasons: dict[str, int]) -> str:
         return "A higher priority, less borrowing, or a quota of its own would keep it running."
     if most == FLAVOR_MIGRATION:
         return "A lastAcceptableFlavorName, deleteDelaySeconds or RetainFirstAdmission would keep it there."
-    if most == "PodsReadyTimeout":
+    if most == PODS_READY_TIMEOUT:
         return "Its pods are not ready in time: see waitForPodsReady, or its image."
     return f"See what {most} comes from with `sluice trace`."
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.charges import counts, shrunk, usage_of
+from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.scheduler import (
     Admitted,
@@ -276,7 +277,7 @@ class Collector:
             "waitsByClass": {name: _summary(found) for name, found in sorted(waits.by_class.items())},
             "waitsByQueue": {name: _summary(found) for name, found in sorted(waits.by_queue.items())},
             "preemptions": dict(sorted(self.preempted.items())),
-            "migrations": self.evicted.get("FlavorMigration", 0),
+            "migrations": self.evicted.get(FLAVOR_MIGRATION, 0),
             "evictions": dict(sorted(self.evicted.items())),
             "useSeconds": {
                 f"{f}/{r}": round(v / MICROS_PER_S / (1000 if r == "cpu" else 1), 3)

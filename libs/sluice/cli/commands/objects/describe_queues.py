@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.api.quantity import format_value
 from sluice.cli.cell.client import Api
 from sluice.cli.kit.columns import (
@@ -107,7 +107,7 @@ async def _policy(api: Api, spec: Object) -> Lines:
     if policy is None:
         return []
     settings = await api.get("Configuration", "default") or {}
-    if not enabled(dig(settings, "spec", "featureGates", default={}), "ConcurrentAdmission"):
+    if not enabled(dig(settings, "spec", "featureGates", default={}), CONCURRENT_ADMISSION):
         return [field("Migration", "none: the ConcurrentAdmission gate is off, jobs queue without variants")]
     mode = dig(policy, "migration", "mode", default="TryPreferredFlavors")
     limits = dig(policy, "migration", "constraints", default={})

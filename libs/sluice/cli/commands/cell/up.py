@@ -136,9 +136,15 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
 
 
 def start(
-    supervisor: Supervisor, timeout_s: float, *, stopped: Callable[[], bool], quiet: bool = False
+    supervisor: Supervisor,
+    timeout_s: float,
+    *,
+    stopped: Callable[[], bool],
+    heard: Callable[[Health], None] | None = None,
 ) -> Health | None:
     """Start the cell and wait until every part is healthy; None when a signal came first.
+
+    *heard* is told how it goes, again and again; without it standard error is.
 
     Raises:
         CliError: it did not come up in time, or a part ended; quotes that part's log.
@@ -147,7 +153,8 @@ def start(
         supervisor.start()
     except ServerError as error:
         raise CliError(str(error), hint="Another port can be given with --port.") from None
-    progress = Progress(quiet=quiet)
+    progress = Progress()
+    show = heard or progress.show
     target = Target(supervisor.url, supervisor.cell, str(supervisor.place.directory))
     deadline = time.monotonic() + timeout_s
     try:
@@ -155,7 +162,7 @@ def start(
             if stopped():
                 return None
             health = asyncio.run(check(target, supervisor))
-            progress.show(health)
+            show(health)
             if health.ok:
                 supervisor.save(ready=True)
                 return health
@@ -168,7 +175,8 @@ def start(
                 )
             time.sleep(0.1)
     finally:
-        progress.end()
+        if heard is None:
+            progress.end()
 
 
 CRASHES = 3
@@ -213,14 +221,12 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 class Progress:
     """Says what is being waited for: one line that changes on a terminal, else one line per change."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self) -> None:
         self.terminal = sys.stderr.isatty()
-        self.quiet, self.last, self.frame = quiet, "", 0
+        self.last, self.frame = "", 0
 
     def show(self, health: Health) -> None:
         line = health.line()
-        if self.quiet:
-            return
         if self.terminal:
             self.frame += 1
             spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[self.frame % 10]
@@ -230,7 +236,7 @@ class Progress:
         self.last = line
 
     def end(self) -> None:
-        if self.terminal and not self.quiet:
+        if self.terminal:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 

@@ -16,10 +16,11 @@ import click
 from sluice.cli.cell.client import Api, Target, connect
 from sluice.cli.cell.log_reader import open_log
 from sluice.cli.cell.publish import SUBMITTED, publish_job_event
+from sluice.cli.commands.cell.health import Health
 from sluice.cli.commands.cell.supervisor import Supervisor
 from sluice.cli.commands.cell.up import START_TIMEOUT_S, TEND_EVERY_S, keep, start, stop_signals
 from sluice.cli.commands.log.log import ALL
-from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, plural
+from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, joined, plural
 from sluice.cli.kit.files import Source
 from sluice.core.config.objects import KINDS
 from sluice.local.cell_directory import DEMO, DIRECTORY, Place, find
@@ -87,7 +88,7 @@ def _play(
         view.step(
             f"starting a server, {len(supervisor.services)} services and {agents} as separate processes"
         )
-        health = start(supervisor, START_TIMEOUT_S, stopped=stopped, quiet=True)
+        health = start(supervisor, START_TIMEOUT_S, stopped=stopped, heard=_starting(view))
         if health is None:
             raise CliError("interrupted", exit_code=130)
         target = Target(supervisor.url, supervisor.cell, str(supervisor.place.directory))
@@ -97,6 +98,21 @@ def _play(
     if report is None:
         raise CliError("interrupted", exit_code=130)
     return report
+
+
+def _starting(view: View) -> Callable[[Health], None]:
+    """Return what shows how far the start is, each time that another part is ready."""
+    last = ""
+
+    def heard(health: Health) -> None:
+        nonlocal last
+        late = [part.name for part in health.parts if not part.ok]
+        line = f"{len(health.parts) - len(late)} of {len(health.parts)} are ready, waiting for {joined(late)}"
+        if late and line != last:
+            view.step(line)
+        last = line
+
+    return heard
 
 
 class _Run:

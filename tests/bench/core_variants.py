@@ -16,10 +16,13 @@ from typing import Any
 import msgspec
 
 from sluice.core.decision_loop import settle
+from sluice.events.base import Event
+from sluice.events.commit import Step
 from sluice.events.scheduler import Evicted
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.runtime.gc_tuning import tune
-from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, job, local_queue
+from tests.support.family_world import FamilyWorld, cluster_queue, flavor, job, local_queue
+from tests.support.memory_log import Service
 
 from .scenario import BASELINE, Scenario, job_manifest, manifests, plan
 
@@ -34,17 +37,14 @@ class Timed(FamilyWorld):
         super().__post_init__()
         self.cpu: dict[str, float] = dict.fromkeys(self.services, 0.0)
 
-    def step(self, writer: str, entries: int | None = None) -> bool:
+    def step(self, writer: str, entries: int | None = None) -> list[Event]:
         began = time.process_time()
         said = super().step(writer, entries)
         self.cpu[writer] += time.process_time() - began
         return said
 
-    def _decide(self, service: Service) -> bool:
-        steps = list(settle(service.decider, service.state, service.upto, self.now))
-        if steps:
-            self.commit(service.decider.writer, steps)
-        return bool(steps)
+    def decide(self, service: Service) -> list[Step]:
+        return list(settle(service.decider, service.state, service.upto, self.now))
 
 
 def rounds(jobs: int, policy: dict[str, Any] | None) -> tuple[dict[str, float], int]:

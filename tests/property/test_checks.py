@@ -285,7 +285,7 @@ class Neighbours:
                 or by_people
                 or all(cell.now < since + limit * 1_000_000 for since in found.values())
             )
-        deadline = cell.decider.deadline(state)
+        deadline = cell.deadline()
         assert deadline is None or deadline > cell.now, "would turn for ever"
 
     def presence(self) -> None:

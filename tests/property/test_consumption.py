@@ -12,6 +12,7 @@ from sluice.events.base import Event, Micros
 from sluice.events.scheduler import Admitted, QuotaReleased
 from tests.support.elastic_cell import Cell
 from tests.support.examples import examples
+from tests.support.memory_log import START
 from tests.support.scheduler_history import Input, play
 
 from .test_elastic import JOBS, STEPS
@@ -51,12 +52,7 @@ def by_hand(log: Timed, start: Micros, end: Micros) -> dict[Account, int]:
 
 
 def timed(world: Cell) -> Timed:
-    return [
-        (event, number, entry.at * SLOW)
-        for number, entry in enumerate(world.log, 1)
-        if entry.writer != "messages"
-        for event in entry.events
-    ]
+    return [(event, seq, (at - START) * SLOW) for event, seq, at in world.dated()]
 
 
 def folded(log: Timed, cuts: Iterable[int] = ()) -> Consumption:
@@ -111,7 +107,7 @@ def test_with_slices_that_grow_and_shrink(steps: list[tuple[Any, ...]], data: st
     for step in steps:
         play_elastic(world, step)
         world.settle()
-    world.redecide()
+    world.verify()
     check(timed(world), data)
 
 
@@ -122,15 +118,14 @@ def test_the_histories_consume_something() -> None:
     world.settle()
     world.message("a", "JobFinished", {})
     world.settle()
-    events = [event for entry in world.log for event in entry.events]
     log = timed(world)
 
-    assert any(isinstance(event, Admitted) for event in events)
+    assert world.events(Admitted)
     (account,) = folded(log).series
     assert account == Account("default", "left", "left", "default", "cpu")
     assert folded(log).series[account].level == 0
     assert folded(log).series[account].total(log[-1][2]) > 0
-    assert not any(isinstance(event, QuotaReleased) for event in events)
+    assert not world.events(QuotaReleased)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40 * QUARTER_US), st.integers(-5, 5)), max_size=60), st.data())

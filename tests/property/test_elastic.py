@@ -16,7 +16,6 @@ JOBS = ("a", "b", "c")
 
 def cell(cpu: int = 8) -> Cell:
     made = Cell()
-    made.apply("ResourceFlavor", "default", spec={})
     made.queue("left", cpu, "all", preemption={"withinClusterQueue": "LowerPriority"})
     made.queue("right", cpu, "all", preemption={"reclaimWithinCohort": "Any"})
     made.settle()
@@ -58,16 +57,16 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
         case ("reclaim", job, count):
             world.message(job, "JobPodsReclaimable", {"pods": {"main": count}})
         case ("gate", on):
-            world.apply("Configuration", "default", spec={"featureGates": {"ReclaimablePods": on}})
+            world.configure("Configuration", "default", {"featureGates": {"ReclaimablePods": on}})
         case ("shown",):
             world.settle(ready=True)
             world.check_settled()
         case ("scheduler", most):
-            world.catch_up(world.scheduler, most)
+            world.step("scheduler", most)
         case ("slices", most):
-            world.catch_up(world.slices, most)
+            world.step("slices", most)
         case ("answer",):
-            world.answer()
+            world.obey()
         case ("ready",):
             world.say_ready()
         case ("checks", ready):
@@ -75,7 +74,7 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
         case ("reject",):
             world.checks_reject()
         case ("restart", which):
-            world.restart(world.scheduler if which else world.slices)
+            (world.scheduler if which else world.slices).restart()
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -93,7 +92,7 @@ def test_storm(steps: list[tuple[Any, ...]]) -> None:
         assert {w.key for w in live} == {job.record.key, *([job.pending.key] if job.pending else [])}
         if job.reserved and not job.reclaimable:
             assert world.running(key) == world.charged(key)
-    world.redecide()
+    world.verify()
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -105,14 +104,14 @@ def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -
     world.settle()
     for count, first, second in resizes:
         world.scale("a", count)
-        world.catch_up(world.slices, first)
-        world.catch_up(world.scheduler, second)
+        world.step("slices", first)
+        world.step("scheduler", second)
     world.settle()
     job = world.slices.state.jobs[JobKey("default/a")]
     assert job.attempt == 1
     assert job.pending is None
     assert world.running(job.key) == world.charged(job.key) == (resizes[-1][0] if resizes else 3)
-    world.redecide()
+    world.verify()
 
 
 @settings(max_examples=examples(80), deadline=None)
@@ -129,9 +128,8 @@ def test_growth_that_is_taken_back_leaves_the_job_alone(
 ) -> None:
     """Whatever it waits for, and whoever reads late: a healthy job is never stopped, nor not ready."""
     world = Cell()
-    world.apply("Configuration", "default", spec={"waitForPodsReady": {"enable": True, "timeoutSeconds": 60}})
-    world.apply("ResourceFlavor", "default", spec={})
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.configure("Configuration", "default", {"waitForPodsReady": {"enable": True, "timeoutSeconds": 60}})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     strategy = {"admissionChecks": [{"name": "gpu"}] if checked else []}
     policy = {"withinClusterQueue": "LowerPriority"}
     world.queue("left", 6, preemption=policy, admissionChecksStrategy=strategy)
@@ -144,8 +142,8 @@ def test_growth_that_is_taken_back_leaves_the_job_alone(
     assert world.running(job.key) == 3
     for count, first, second, answered, told in resizes:
         world.scale("a", count)
-        world.catch_up(world.slices, first)
-        world.catch_up(world.scheduler, second)
+        world.step("slices", first)
+        world.step("scheduler", second)
         if answered:
             world.checks_say(ready=True)
         if told:
@@ -158,7 +156,7 @@ def test_growth_that_is_taken_back_leaves_the_job_alone(
     world.settle(ready=True)
     assert (job.attempt, job.phase) == (1, Phase.RUNNING)
     assert world.running(job.key) == world.charged(job.key) <= max(count for count, *_ in resizes)
-    world.redecide()
+    world.verify()
 
 
 CHECKED_STEPS = st.lists(
@@ -188,8 +186,7 @@ CHECKED_STEPS = st.lists(
 def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None:
     """Between reservation and admission too: both slices charge what either needs, also as a claim (AC6)."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x", "preemptionPolicy": policy})
     strategy = {"admissionChecks": [{"name": "gpu"}]}
     for name, preemption in (("left", "withinClusterQueue"), ("right", "reclaimWithinCohort")):
         policies = {preemption: "LowerPriority" if name == "left" else "Any"}
@@ -207,7 +204,7 @@ def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None
     for key, job in world.slices.state.jobs.items():
         if job.reserved and job.admitted:
             assert world.running(key) == world.charged(key)
-    world.redecide()
+    world.verify()
 
 
 COMPLETIONS = 9
@@ -238,9 +235,8 @@ PARTLY_DONE = st.lists(
 def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any, ...]]) -> None:
     """What is done is not run again, so nobody goes for it (the log would tell); the rest runs."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     if policy:
-        world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+        world.configure("AdmissionCheck", "gpu", {"controllerName": "x", "preemptionPolicy": policy})
     strategy = {"admissionChecks": [{"name": "gpu"}] if policy else []}
     world.queue("left", 8, "all", preemption={"reclaimWithinCohort": "Any"}, admissionChecksStrategy=strategy)
     world.queue("right", 2, "all", preemption={"reclaimWithinCohort": "Any"})
@@ -275,14 +271,13 @@ def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any,
     job = world.slices.state.jobs[key]
     if job.reserved and job.admitted:
         assert world.running(key) == world.charged(key)
-    world.redecide()
+    world.verify()
 
 
 def checked_cell(running: dict[str, int]) -> Cell:
     """Return a cell with room, where a job runs in a queue with a check, with so many pods of each set."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     world.queue("left", 20, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
     metadata = {"name": "a", "namespace": "default", "annotations": {ELASTIC: "true"}}
     groups = [
@@ -329,4 +324,4 @@ def test_a_growth_taken_back_and_asked_for_again_begins_anew(
     assert world.running(job.key) == world.charged(job.key) == last
     assert (job.attempt, job.pending) == (1, None)
     world.check_settled()
-    world.redecide()
+    world.verify()

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from sluice.core.views.present.pending import why_pending
 from sluice.core.views.view import View
-from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted
 from tests.support.examples import examples
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
-from tests.support.objects import kueue_object, priority_class
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
+from tests.support.objects import QUEUE, kueue_object, priority_class
 
 FLAVORS = ("res", "od", "spot")
 NAMES = tuple("abcdef")
@@ -214,10 +213,6 @@ def test_a_lost_job_migrates_no_evicted_reason() -> None:
     assert reasons == ["NodeFailures"]
 
 
-def test_events_of_variants_are_events() -> None:
-    assert issubclass(Admitted, Event)
-
-
 def test_a_moved_job_is_an_ordinary_one() -> None:
     """A workload that leaves for a queue without concurrent admission has no variants any more."""
     world = cell(cluster_queue({"res": 0, "od": 0}))
@@ -225,9 +220,6 @@ def test_a_moved_job_is_an_ordinary_one() -> None:
     world.submit("a")
     world.settle_all()
     assert len(world.variants("a")) == 2
-    manifest: dict[str, Any] = {}
-    from tests.support.family_world import QUEUE, job
-
     manifest = job("a")
     manifest["metadata"]["labels"][QUEUE] = "plain"
     world.message("job.default.a", "JobSubmitted", manifest)

@@ -71,7 +71,6 @@ def growth() -> ListSource:
     """Elastic jobs that want more than there is, and rigid ones beside them."""
     rng = random.Random(3)
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 9, "all", preemption={"withinClusterQueue": "LowerPriority"})
     world.queue("right", 6, "all", preemption={"reclaimWithinCohort": "Any"})
     for number in range(6):
@@ -81,7 +80,7 @@ def growth() -> ListSource:
     for _ in range(30):
         world.scale(f"e{rng.randrange(6)}", rng.randint(2, 9))
         world.settle()
-    return ListSource(world.entries())
+    return ListSource(world.log)
 
 
 @pytest.mark.parametrize(("name", "least"), [("busy", 25), ("races", 40), ("growth", 40)])

@@ -5,8 +5,8 @@ from typing import Any
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import Reservation
 from sluice.events.base import WorkloadKey
-from sluice.protocol.subjects import presence_suffix, verdict_suffix
-from tests.support.family_world import FamilyWorld, Service, cluster_queue, flavor, local_queue
+from sluice.protocol.subjects import verdict_suffix
+from tests.support.family_world import FamilyWorld, cluster_queue, flavor, local_queue
 from tests.support.objects import kueue_object
 
 PEOPLE = "people.sluice.dev"
@@ -17,14 +17,11 @@ class CheckedCell(FamilyWorld):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.services["checks"] = Service(AdmissionChecks(), AdmissionChecks().initial())
+        self.serve(AdmissionChecks())
 
     def add_check(self, name: str, **spec: Any) -> None:
         """Apply a check; its controller is `ctl-<name>` unless named."""
         self.apply(kueue_object("AdmissionCheck", name, {"controllerName": f"ctl-{name}", **spec}))
-
-    def presence(self, controller: str, *, there: bool = True) -> None:
-        self.message(presence_suffix("controller", controller), "Seen" if there else "Lost", {})
 
     def reservation(self, name: str) -> tuple[WorkloadKey, Reservation | None, int]:
         """Return the job's workload, its reservation and attempts, as the service has them."""

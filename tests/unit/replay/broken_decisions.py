@@ -80,13 +80,12 @@ def quiet() -> list[Entry]:
 def growing() -> list[Entry]:
     """A job grows by a second slice."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 8)
     world.submit("a", "left", 2)
     world.settle()
     world.scale("a", 5)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 Damaged = tuple[list[Entry], int]
@@ -235,13 +234,12 @@ def made_anew_for_a_label(entries: list[Entry]) -> Damaged:
 def limited() -> list[Entry]:
     """Of a job with three completions, which runs two pods, three are to run."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 8)
     world.submit("a", "left", 2, completions=3)
     world.settle()
     world.scale("a", 3)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def more_than_must_complete(entries: list[Entry]) -> Damaged:
@@ -299,7 +297,6 @@ def nobody_to_preempt(entries: list[Entry]) -> Damaged:
 def partly_done() -> list[Entry]:
     """Of five completions three are done when four pods are to run: quota for two is enough."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 8)
     world.submit("a", "left", 1, completions=5)
     world.settle()
@@ -307,7 +304,7 @@ def partly_done() -> list[Entry]:
     world.settle()
     world.scale("a", 4)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def all_are_needed(entries: list[Entry]) -> Damaged:
@@ -320,7 +317,6 @@ def all_are_needed(entries: list[Entry]) -> Damaged:
 def deleted() -> list[Entry]:
     """A job whose growth waits is deleted; another one ends before its pods have stopped."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 4)
     world.submit("a", "left", 2)
     world.submit("b", "left", 2)
@@ -331,7 +327,7 @@ def deleted() -> list[Entry]:
     world.settle(executor=False)
     world.message("b", "JobFinished", {"attempt": 1})
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def grows_though_deleted(entries: list[Entry]) -> Damaged:

@@ -14,7 +14,8 @@ from sluice.replay.explain.why import explain
 from sluice.replay.views.describe import phase_of as replay_phase
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
-from tests.support.family_world import START, FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.memory_log import START
 from tests.support.objects import kueue_object, priority_class
 
 CHECK = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})

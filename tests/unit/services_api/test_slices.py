@@ -13,7 +13,7 @@ SECOND = 1_000_000
 
 def status_of(world: Cell) -> dict:
     api = World()
-    api.fold(world.entries())
+    api.fold(world.log)
     (key,) = api.view.jobs
     found = render(api, "Job", key)
     assert found is not None
@@ -22,7 +22,6 @@ def status_of(world: Cell) -> dict:
 
 def grown(quota: int, *sizes: int) -> Cell:
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", quota)
     world.submit("a", "left", sizes[0])
     world.settle()
@@ -77,7 +76,7 @@ def test_a_job_that_waits_again_has_not_waited_while_it_ran() -> None:
     world.queue("left", 0, stopPolicy="HoldAndDrain")
     world.settle()
     api = World()
-    api.fold(world.entries())
+    api.fold(world.log)
     (workload,) = api.view.workloads
     found = render(api, "Workload", workload)
     assert found is not None

@@ -136,7 +136,7 @@ def test_what_people_answer_is_active_without_a_controller(controller: str) -> N
     for there in (True, False):
         cell.presence(controller, there=there)
         cell.settle(100)
-        assert cell.decider.deadline(cell.state) is None
+        assert cell.deadline() is None
     assert statuses(cell) == [True]
     waiting = cell.create("w")
     cell.reserve(waiting)
@@ -198,7 +198,7 @@ def test_silence_is_counted_from_the_request_only() -> None:
         cell.say(waiting, name, "Ready")
         cell.presence(f"ctl-{name}", there=False)
     cell.settle()
-    assert cell.decider.deadline(cell.state) is not None, "the checks become inactive"
+    assert cell.deadline() is not None, "the checks become inactive"
     cell.settle(1000)
     assert not [event for event in cell.said if isinstance(event, ChecksRetry)]
     assert cell.now > 1000 * SECOND

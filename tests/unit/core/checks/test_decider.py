@@ -250,7 +250,7 @@ def test_a_check_that_is_never_answered_is_tried_again() -> None:
     asked = decided(cell)
     cell.say(key, "b", "Ready")
     cell.settle()
-    assert cell.decider.deadline(cell.state) == asked + 90 * SECOND
+    assert cell.deadline() == asked + 90 * SECOND
     assert cell.settle(89) == []
     said = cell.settle(1)
     text = "check a was not answered within 90 s"
@@ -258,7 +258,7 @@ def test_a_check_that_is_never_answered_is_tried_again() -> None:
     assert (found.check, found.state, found.reason, found.message) == ("a", "Retry", "AnswerTimeout", text)
     retry = one(said, ChecksRetry)
     assert (retry.checks, retry.message, retry.requeue_at) == (["a"], text, decided(cell) + 60 * SECOND)
-    assert cell.decider.deadline(cell.state) is None
+    assert cell.deadline() is None
     # An answer that comes after that is too late; the next attempt has the whole time again.
     cell.say(key, "a", "Ready")
     assert one(cell.settle(), VerdictIgnored).reason == "Final"
@@ -266,7 +266,7 @@ def test_a_check_that_is_never_answered_is_tried_again() -> None:
     cell.reserve(key)
     cell.settle()
     assert cell.requests()[key, "a"].retry_count == 1
-    assert cell.decider.deadline(cell.state) == decided(cell) + 90 * SECOND
+    assert cell.deadline() == decided(cell) + 90 * SECOND
     assert one(cell.settle(90), ChecksRetry).requeue_at == decided(cell) + 120 * SECOND
     cell.verify()
 
@@ -303,10 +303,10 @@ def test_a_check_has_a_timeout_of_its_own() -> None:
     cell.apply(annotated("a", "20"), annotated("b", "0"))
     waiting(cell)
     began = decided(cell)
-    assert cell.decider.deadline(cell.state) == began + 20 * SECOND
+    assert cell.deadline() == began + 20 * SECOND
     cell.apply(annotated("a", "300"))
     cell.settle(20)
-    assert cell.decider.deadline(cell.state) == began + 100 * SECOND
+    assert cell.deadline() == began + 100 * SECOND
     cell.apply(configuration())
     assert cell.settle(250) == []
     assert one(cell.settle(40), CheckStateChanged).check == "a"
@@ -686,13 +686,13 @@ def test_a_check_is_active_while_its_controller_is_there() -> None:
     assert one(cell.settle(), AdmissionCheckStatusChanged).active
     cell.presence("ctl-a", there=False)
     assert kinds(cell.settle()) == ["ControllerLost"]
-    deadline = cell.decider.deadline(cell.state)
+    deadline = cell.deadline()
     assert deadline is not None
     assert cell.settle(29) == []
     found = one(cell.settle(1), AdmissionCheckStatusChanged)
     assert (found.active, found.reason) == (False, LOST)
     assert cell.now >= deadline
-    assert cell.decider.deadline(cell.state) is None
+    assert cell.deadline() is None
     cell.presence("ctl-a")
     assert one(cell.settle(), AdmissionCheckStatusChanged).active
     cell.verify()

@@ -9,8 +9,8 @@ from sluice.events.scheduler import BlockedOnPreemptionGates, QuotaReserved, Wor
 from sluice.events.variants import PreemptionGateOpened
 from tests.bench.core_variants import virtual
 from tests.bench.scenario import BASELINE
-from tests.support.family_world import QUEUE, SECOND, cell, cluster_queue, job, local_queue
-from tests.support.objects import priority_class
+from tests.support.family_world import SECOND, cell, cluster_queue, job, local_queue
+from tests.support.objects import QUEUE, priority_class
 
 FLAVORS = {"res": 1, "od": 1, "spot": 1}
 CLASS = priority_class("high", 100)

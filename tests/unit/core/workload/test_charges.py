@@ -13,37 +13,35 @@ from tests.support.elastic_cell import Cell
 
 def cell(**queue: Any) -> Cell:
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     world.queue("left", 12, **queue)
     return world
 
 
 def gate(world: Cell, on: bool) -> None:
-    world.apply("Configuration", "default", spec={"featureGates": {"ReclaimablePods": on}})
+    world.configure("Configuration", "default", {"featureGates": {"ReclaimablePods": on}})
 
 
 def held(world: Cell) -> int:
     """Return how much cpu is in use, as the scheduler counts; what people are shown is the same."""
     world.settle(ready=True)
     world.check_settled()
-    world.redecide()
+    world.verify()
     (queue,) = world.view.cluster_queues.values()
     return queue.reservation.get(("default", "cpu"), 0) // 1000
 
 
 def consumed(world: Cell) -> int:
     state = Consumption()
-    for entry in world.log:
-        for event in entry.events:
-            state.apply(event, entry.at)
+    for event, _, at in world.dated():
+        state.apply(event, at)
     assert load(dump(state)) == state
     return sum(series.level for series in state.series.values()) // 1000
 
 
 def described(world: Cell) -> list[str]:
     api = World()
-    api.fold(world.entries())
+    api.fold(world.log)
     (workload,) = api.view.workloads
     found = render(api, "Workload", workload)
     assert found is not None

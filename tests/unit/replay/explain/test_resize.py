@@ -19,7 +19,6 @@ from tests.unit.replay.test_tutorial import run
 def world() -> Cell:
     """A queue of six cpus: an elastic job runs with three pods, another job with one."""
     found = Cell()
-    found.apply("ResourceFlavor", "default", spec={})
     found.queue("q", 6)
     found.submit("a", "q", 3)
     found.submit("plain", "q", 1, elastic=False)
@@ -37,7 +36,7 @@ def simulated(
         f"spec: {{queueName: q, {more}replicas: {count}, resources: {{cpu: 1}}, command: ['true']}}\n"
     )
     with log.open("wb") as file:
-        json_lines.write(world.entries(), file)
+        json_lines.write(world.log, file)
     code, out, err = run(["simulate", "-f", str(job), "-l", str(log)], capsys)
     assert code == 0, err
     return out
@@ -70,9 +69,8 @@ def test_growth_that_would_wait_says_what_it_lacks(world: Cell, tmp_path: Path, 
 def test_a_slice_that_waits_for_its_checks_has_no_pods(tmp_path: Path, capsys: Any) -> None:
     """Nothing runs on a reservation: neither of the job itself, nor of whom it would preempt later."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     policy = "AfterCheckPassedOrOnDemand"
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x", "preemptionPolicy": policy})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x", "preemptionPolicy": policy})
     checks = {"admissionChecks": [{"name": "gpu"}]}
     preemption = {"withinClusterQueue": "LowerPriority"}
     world.queue("q", 6, admissionChecksStrategy=checks, preemption=preemption)
@@ -94,7 +92,6 @@ def test_a_slice_that_waits_for_its_checks_has_no_pods(tmp_path: Path, capsys: A
 def test_growth_of_a_job_that_is_partly_done(tmp_path: Path, capsys: Any) -> None:
     """What is done is not asked for again; with more completions there is more to do."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("q", 3)
     world.submit("a", "q", 1, completions=8)
     world.submit("plain", "q", 1, elastic=False)
@@ -109,7 +106,7 @@ def test_growth_of_a_job_that_is_partly_done(tmp_path: Path, capsys: Any) -> Non
     world.settle()
     world.scale("a", 4)
     world.settle()
-    fold = scheduler_at(source := ListSource(world.entries()), source.end)
+    fold = scheduler_at(source := ListSource(world.log), source.end)
     report = explain(fold.state, "a", source.end, fold.at)
     assert (report.numbers[0].requested, report.not_needed) == ("1", {"main": 2})
     assert "2 of its pods of main can never run" in "\n".join(plain_words(report))

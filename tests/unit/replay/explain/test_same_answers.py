@@ -155,19 +155,19 @@ def test_no_remedy_is_told_twice() -> None:
 def growing(**spec: Any) -> tuple[Cell, Report]:
     world = Cell()
     for name in ("default", "other"):
-        world.apply("ResourceFlavor", name, spec={})
+        world.configure("ResourceFlavor", name)
     world.queue("left", 2, "both", **spec)
     quota = [
         {"name": f, "resources": [{"name": "cpu", "nominalQuota": n}]}
         for f, n in (("default", 2), ("other", 9))
     ]
     groups = [{"coveredResources": ["cpu"], "flavors": quota}]
-    world.apply("ClusterQueue", "left", spec={"namespaceSelector": {}, "resourceGroups": groups})
+    world.configure("ClusterQueue", "left", {"namespaceSelector": {}, "resourceGroups": groups})
     world.submit("a", "left", 2)
     world.settle()
     world.scale("a", 3)
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     return world, explain(fold.state, "a", source.end, fold.at)
 
@@ -183,14 +183,13 @@ def test_growth_is_told_of_no_flavor_that_it_cannot_have() -> None:
 def test_who_may_not_be_preempted_beside_borrowing_is_told_so() -> None:
     """Asking for more than its queue's own, it must borrow; then it preempts nobody by default."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 4, "both", preemption={"withinClusterQueue": "LowerPriority"})
     world.queue("right", 2, "both")
     world.submit("low", "left", 4, elastic=False)
     world.settle()
     world.submit("big", "left", 6, elastic=False, priority=9)
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "big", source.end, fold.at)
     assert [c.allowed for c in report.candidates] == [False]

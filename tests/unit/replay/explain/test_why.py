@@ -87,13 +87,12 @@ def test_a_barred_variant_says_what_bars_it():
 def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
     """Eight pods wanted, five had, two free: one is short."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 7)
     world.submit("a", "left", 5)
     world.settle()
     world.scale("a", 8)
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at)
 
@@ -107,7 +106,6 @@ def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
 def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     """4 of its own queue's 2, and 2 to be borrowed: it is short of 2, and other jobs would not be."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     for name, cpu in (("left", 2), ("right", 2), ("third", 2)):
         world.queue(name, cpu, "both")
     world.submit("c", "right", 2, elastic=False)
@@ -115,7 +113,7 @@ def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     world.submit("a", "left", 4, elastic=False, admissionConstraints={"borrowing": "Never"})
     world.submit("b", "left", 5, elastic=False)
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at)
     (numbers,) = report.numbers
@@ -210,15 +208,14 @@ def test_constraints_mean_nothing_while_their_gate_is_off():
     """Nobody is told to remove them, nor that they spare anybody (AX1)."""
     world = Cell()
     gates = {"featureGates": {"WorkloadAdmissionConstraints": False}}
-    world.apply("Configuration", "default", spec=gates)
-    world.apply("ResourceFlavor", "default", spec={})
+    world.configure("Configuration", "default", gates)
     world.queue("q", 2, preemption={"withinClusterQueue": "LowerPriority"})
     world.submit("runs", "q", 2, elastic=False)
     world.settle()
     constraints = {"borrowing": "Never", "preemption": "Never"}
     world.submit("waits", "q", 1, elastic=False, admissionConstraints=constraints)
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "waits", source.end, fold.at)
     text = "\n".join(plain_words(report))
@@ -229,13 +226,12 @@ def test_constraints_mean_nothing_while_their_gate_is_off():
 
 def test_what_others_lend_is_at_hand_while_the_gate_is_off():
     world = Cell()
-    world.apply("Configuration", "default", spec={"featureGates": {"WorkloadAdmissionConstraints": False}})
-    world.apply("ResourceFlavor", "default", spec={})
+    world.configure("Configuration", "default", {"featureGates": {"WorkloadAdmissionConstraints": False}})
     for name in ("left", "right"):
         world.queue(name, 2, "both")
     world.submit("a", "left", 5, elastic=False, admissionConstraints={"borrowing": "Never"})
     world.settle()
-    source = ListSource(world.entries())
+    source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     text = "\n".join(plain_words(explain(fold.state, "a", source.end, fold.at)))
     assert "nominal 2, used 0, borrowable 2, short of 1" in text

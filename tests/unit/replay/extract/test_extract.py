@@ -152,7 +152,6 @@ def test_a_job_that_nobody_can_admit_has_a_history_too():
 def test_a_job_that_moved_depends_on_both_trees():
     """It waited where another one ran, and was then sent to a queue of another tree."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     for queue in ("left", "right", "elsewhere"):
         world.queue(queue, 2)
     for name, queue in (("before", "left"), ("x", "left"), ("beside", "right"), ("x", "right")):
@@ -162,7 +161,7 @@ def test_a_job_that_moved_depends_on_both_trees():
     world.settle()
     world.message("beside", "JobFinished", {"success": True, "attempt": 1})
     world.settle()
-    whole = world.entries()
+    whole = world.log
     closure = Closure(ListSource(whole), "x")
     part = Extract(ListSource(whole), closure).cut()
 

@@ -77,7 +77,6 @@ def families() -> list[Entry]:
 def elastic() -> list[Entry]:
     """A job grows by a second slice."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 8)
     world.submit("a", "left", 2)
     world.settle()
@@ -85,14 +84,13 @@ def elastic() -> list[Entry]:
     world.settle()
     world.submit("b", "left", 1)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def begun_again() -> list[Entry]:
     """Of a job that was partly done, the next one of its name grows while its checks are awaited."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
-    world.apply("AdmissionCheck", "gpu", spec={"controllerName": "x"})
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     world.queue("left", 8, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
     world.submit("a", "left", 1, completions=5)
     world.settle()
@@ -105,13 +103,12 @@ def begun_again() -> list[Entry]:
     world.settle()
     world.scale("a", 4)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def claimed() -> list[Entry]:
     """An executor has taken an attempt, another one the next; both have announced it twice."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 8)
     world.submit("a", "left", 1)
     world.settle()
@@ -121,7 +118,7 @@ def claimed() -> list[Entry]:
             world.settle()
         world.message("a", "JobStopped", {"attempt": attempt, "executor": executor})
         world.settle()
-    return world.entries()
+    return world.log
 
 
 def claimed_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
@@ -208,7 +205,6 @@ def no_growth(entries: list[Entry]) -> tuple[list[Entry], int]:
 def shrunk() -> list[Entry]:
     """Of five pods three have ended when the job is to have two; another one would need the rest."""
     world = Cell()
-    world.apply("ResourceFlavor", "default", spec={})
     world.queue("left", 6)
     world.submit("a", "left", 5)
     world.settle()
@@ -218,7 +214,7 @@ def shrunk() -> list[Entry]:
     world.settle()
     world.submit("b", "left", 6)
     world.settle()
-    return world.entries()
+    return world.log
 
 
 def given_back_twice(entries: list[Entry]) -> tuple[list[Entry], int]:

@@ -20,7 +20,7 @@ from sluice.replay.simulate.what_if import Played, configured, play, recorded, w
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
-from tests.support.family_world import FamilyWorld, Service, cell, cluster_queue, local_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.objects import kueue_object
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, elastic, families
@@ -37,7 +37,7 @@ class CheckedWorld(FamilyWorld):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.services["checks"] = Service(AdmissionChecks(), AdmissionChecks().initial())
+        self.serve(AdmissionChecks())
 
     def answer(self, name: str, state: str, **more: Any) -> None:
         for key, tracked in self.services["checks"].state.workloads.items():
@@ -52,7 +52,7 @@ def checked() -> list[Entry]:
     world = CheckedWorld()
     strategy = {"admissionChecks": [{"name": "slow"}]}
     world.apply(
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "res"}},
+        kueue_object("ResourceFlavor", "res"),
         kueue_object("AdmissionCheck", "slow", {"controllerName": "example.com/slow"}),
         cluster_queue({"res": 3}, {}, admissionChecksStrategy=strategy),
         local_queue(),
@@ -87,7 +87,7 @@ def claiming() -> list[Entry]:
     """One runs; a more urgent one has quota beside it until its check asks for the preemption."""
     world = CheckedWorld()
     world.apply(
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "res"}},
+        kueue_object("ResourceFlavor", "res"),
         LATE,
         cluster_queue(
             {"res": 3},

@@ -19,11 +19,11 @@ import msgspec
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, PodSet
-from sluice.events.config import ObjectApplied
 from sluice.events.ids import uid
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
 from sluice.log.runtime.gc_tuning import tune
+from tests.support.objects import applied
 
 from .scenario import BASELINE, LARGE_SCALE, SMOKE, JobClass, Scenario, manifests
 
@@ -116,19 +116,7 @@ class Simulation:
 
 def configure(simulation: Simulation, scenario: Scenario) -> None:
     for manifest in manifests(scenario):
-        metadata = manifest["metadata"]
-        assert isinstance(metadata, dict)
-        simulation.fold(
-            [
-                ObjectApplied(
-                    cause=0,
-                    kind=str(manifest["kind"]),
-                    name=metadata["name"],
-                    namespace=metadata.get("namespace", ""),
-                    object=msgspec.Raw(json.dumps(manifest).encode()),
-                )
-            ]
-        )
+        simulation.fold([applied(manifest)])
     simulation.settle()
 
 

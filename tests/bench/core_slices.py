@@ -18,10 +18,10 @@ from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import State
 from sluice.events.base import Event, PodSetAssignment
 from sluice.events.codec import encode_message
-from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, QuotaReserved
 from tests.bench.scenario import LARGE_SCALE, job_manifest, manifests, plan
+from tests.support.objects import applied
 
 BATCH = 500
 
@@ -34,17 +34,7 @@ def run(count: int) -> dict[str, float]:
     seq = 0
     for manifest in manifests(LARGE_SCALE):
         seq += 1
-        metadata = manifest["metadata"]
-        assert isinstance(metadata, dict)
-        raw = encode(manifest)
-        event = ObjectApplied(
-            cause=0,
-            kind=str(manifest["kind"]),
-            name=metadata["name"],
-            namespace=metadata.get("namespace", ""),
-            object=raw,
-        )
-        decider.apply(state, event, seq, 0)
+        decider.apply(state, applied(manifest), seq, 0)
     planned = plan(LARGE_SCALE)[:count]
     submissions = [
         Message(

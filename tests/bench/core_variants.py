@@ -82,8 +82,7 @@ TICK_US = 5_000
 def virtual(scenario: Scenario) -> tuple[dict[str, float], int]:
     """Play *scenario* in virtual time; return CPU seconds by decider, and how often jobs migrated."""
     world = Timed()
-    world.apply(*manifests(scenario))
-    world.settle()
+    world.apply(*manifests(scenario)).settle()
     world.cpu = dict.fromkeys(world.cpu, 0.0)
     began, read = world.now, len(world.history)
     planned = {job.name: job for job in plan(scenario)}

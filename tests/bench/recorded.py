@@ -8,9 +8,6 @@ import heapq
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import msgspec
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
@@ -19,11 +16,11 @@ from sluice.core.slices.state import Phase, State
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied
 from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
+from tests.support.objects import applied
 
 from .messages import job_message
 from .scenario import LARGE_SCALE, JobClass, PlannedJob, Scenario, job_manifest, manifests, plan
@@ -125,15 +122,8 @@ class Recorder:
 
     def _configure(self) -> None:
         for number, manifest in enumerate(manifests(self.scenario)):
-            metadata: Any = manifest["metadata"]
-            applied = ObjectApplied(
-                cause=0,
-                kind=str(manifest["kind"]),
-                name=metadata["name"],
-                namespace=metadata.get("namespace", ""),
-                object=msgspec.Raw(msgspec.json.encode(manifest)),
-            )
-            self._commit("config", [Step(upto=self.seq, at=self.now + number, events=(applied,))])
+            step = Step(upto=self.seq, at=self.now + number, events=(applied(manifest),))
+            self._commit("config", [step])
         self.now += 1_000_000
         self._exchange()
 

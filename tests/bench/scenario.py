@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tests.support.objects import kueue_object, priority_class
+from tests.support.objects import API_VERSION, kueue_object, local_queue, priority_class, resource_group
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ SMOKE = Scenario(
 def manifests(scenario: Scenario) -> list[dict[str, object]]:
     """Return every configuration object that the scenario needs, in the order to apply them."""
     objects: list[dict[str, object]] = [
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
+        {"apiVersion": API_VERSION, "kind": "ResourceFlavor", "metadata": {"name": name}}
         for name in scenario.flavors
     ]
     objects += [priority_class(c.name, c.priority) for c in scenario.classes]
@@ -91,30 +91,19 @@ def manifests(scenario: Scenario) -> list[dict[str, object]]:
             "cohortName": cohort,
             "namespaceSelector": {},
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": _quotas(scenario)}],
+            "resourceGroups": [_quotas(scenario)],
         }
         if scenario.policy:
             spec["concurrentAdmissionPolicy"] = {"migration": {"mode": scenario.policy}}
         objects.append(kueue_object("ClusterQueue", queue, spec))
-        objects.append(kueue_object("LocalQueue", queue, {"clusterQueue": queue}, namespace="default"))
+        objects.append(local_queue(queue, queue))
     return objects
 
 
-def _quotas(scenario: Scenario) -> list[dict[str, object]]:
+def _quotas(scenario: Scenario) -> dict[str, object]:
     share, rest = divmod(scenario.nominal_cpu, len(scenario.flavors))
-    return [
-        {
-            "name": name,
-            "resources": [
-                {
-                    "name": "cpu",
-                    "nominalQuota": share + (number < rest),
-                    "borrowingLimit": scenario.borrowing_cpu,
-                }
-            ],
-        }
-        for number, name in enumerate(scenario.flavors)
-    ]
+    shares = {name: share + (number < rest) for number, name in enumerate(scenario.flavors)}
+    return resource_group(shares, borrowingLimit=scenario.borrowing_cpu)
 
 
 @dataclass(slots=True)

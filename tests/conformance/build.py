@@ -21,9 +21,9 @@ from sluice.core.workload.limit_ranges import Rules
 from sluice.core.workload.pod_resources import Amounts
 from sluice.core.world.workload import Workload
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
-from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
+from tests.support.objects import applied
 
 from .build_flavors import ALLOWED_FLAVORS
 from .framework import Json, gates
@@ -116,15 +116,7 @@ def configuration(case: Json, header: Json) -> Json:
 
 
 def _apply(state: SchedulerState, kind: str, manifest: Json) -> None:
-    metadata = manifest["metadata"]
-    event = ObjectApplied(
-        cause=0,
-        kind=kind,
-        name=metadata["name"],
-        namespace=metadata.get("namespace", ""),
-        object=msgspec.Raw(msgspec.json.encode({**manifest, "kind": kind})),
-    )
-    fold(state, event, 0, 0)
+    fold(state, applied({**manifest, "kind": kind}), 0, 0)
 
 
 def _of_family(state: SchedulerState, record: WorkloadRecord) -> WorkloadRecord:

@@ -7,7 +7,6 @@ reconciles ours may reach in one step: `Situation.run` keeps what users saw afte
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from sluice.core.workload.admission_checks import CheckState, max_retry_at
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, PodSetAssignment, WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
-from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.config import ObjectDeleted
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -36,6 +35,7 @@ from sluice.events.slices import (
     WorkloadRecord,
     WorkloadUpdated,
 )
+from tests.support.objects import applied
 
 from .build import rules_by_namespace
 from .framework import Json
@@ -167,7 +167,7 @@ def situation_of(case: Json) -> Situation:
     (manifest,) = given["Workload"]
     past = _Past(situation, given, manifest)
     spec = configuration(options)
-    situation.tell(_applied(kueue.Configuration(kind="Configuration", spec=spec), "Configuration"))
+    situation.tell(applied(kueue.Configuration(kind="Configuration", spec=spec), "Configuration"))
     past.make_queues()
     past.make_workload()
     past.change_queues(options)
@@ -220,7 +220,7 @@ class _Past:
         checks = [{"name": state["name"]} for state in self.status.get("admissionChecks") or ()]
         for check in checks:
             typed = msgspec.convert({"metadata": check}, kueue.AdmissionCheck)
-            self.situation.tell(_applied(typed, "AdmissionCheck"))
+            self.situation.tell(applied(typed, "AdmissionCheck"))
         return {
             "metadata": {"name": name},
             "spec": {"admissionChecksStrategy": {"admissionChecks": checks}},
@@ -262,14 +262,14 @@ class _Past:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         spec = {**manifest["spec"], "stopPolicy": stop_policy}
         typed = msgspec.convert({"metadata": metadata, "spec": spec}, kueue.ClusterQueue)
-        self.situation.tell(_applied(typed, "ClusterQueue"))
+        self.situation.tell(applied(typed, "ClusterQueue"))
 
     def _local_queue(self, manifest: Json, *, stop_policy: str) -> None:
         metadata = dict(manifest["metadata"])
         metadata.pop("deletionTimestamp", None)
         spec = {**manifest["spec"], "stopPolicy": stop_policy}
         typed = msgspec.convert({"metadata": metadata, "spec": spec}, kueue.LocalQueue)
-        self.situation.tell(_applied(typed, "LocalQueue"))
+        self.situation.tell(applied(typed, "LocalQueue"))
 
     def _delete(self, kind: str, metadata: Json) -> None:
         name, namespace = metadata["name"], metadata.get("namespace", "")
@@ -392,14 +392,3 @@ class _Past:
             self.situation.tell(event)
         elif states and all(s.state == "Ready" for s in states) and not self.true("Admitted"):
             self.situation.tell(ChecksReady(workload=key, cause=0))
-
-
-def _applied(manifest: Any, kind: str) -> ObjectApplied:
-    metadata = manifest.metadata
-    return ObjectApplied(
-        kind=kind,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        object=msgspec.Raw(msgspec.json.encode(manifest)),
-        cause=0,
-    )

@@ -10,6 +10,7 @@ from sluice.core.variants.fold import HANDLERS
 from sluice.core.variants.state import Family, State, Variant
 from sluice.events.base import PodSetAssignment
 from sluice.events.config import ObjectApplied
+from tests.support.objects import applied
 
 from .build import micros, record_of
 from .framework import Json
@@ -18,15 +19,7 @@ GATE = "kueue.x-k8s.io/concurrent-admission"
 
 
 def apply_object(state: State, kind: str, manifest: Json) -> None:
-    metadata = manifest["metadata"]
-    event = ObjectApplied(
-        cause=0,
-        kind=kind,
-        name=metadata["name"],
-        namespace=metadata.get("namespace", ""),
-        object=msgspec.Raw(msgspec.json.encode({**manifest, "kind": kind})),
-    )
-    HANDLERS[ObjectApplied](state, event, 1, 1)
+    HANDLERS[ObjectApplied](state, applied({**manifest, "kind": kind}), 1, 1)
 
 
 def plain_queue(name: str, flavors: Sequence[str]) -> Json:

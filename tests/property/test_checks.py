@@ -135,14 +135,15 @@ class Neighbours:
         if state == "Ready" and self.random.randint(0, 3) == 0:
             label = self.random.choice(["one", "two"])
             fields["podSetUpdates"] = [{"name": "main", "labels": {"x": label}}]
-        self.sent[self.cell.say(key, name, state, attempt, **fields)] = attempt  # type: ignore[arg-type]
+        self.cell.say(key, name, state, attempt, **fields)  # type: ignore[arg-type]
+        self.sent[len(self.cell.log)] = attempt
 
     def approve_all(self) -> None:
         key = self.some([k for k, how in self.holding.items() if how == ""])
         for name in CHECKS if key is not None else ():
             assert key is not None
-            said = self.cell.say(key, name, "Ready", self.attempts[key], **self.spoken_by(name))  # type: ignore[arg-type]
-            self.sent[said] = self.attempts[key]
+            self.cell.say(key, name, "Ready", self.attempts[key], **self.spoken_by(name))  # type: ignore[arg-type]
+            self.sent[len(self.cell.log)] = self.attempts[key]
 
     def rubbish(self) -> None:
         self.sent[self.cell.append("verdict.ctl-a", b"rubbish")] = 0

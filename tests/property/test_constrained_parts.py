@@ -29,8 +29,7 @@ def pods(seed: int, **constraints: bool) -> tuple[int, int]:
     for number in range(random.randint(0, 5)):
         cell.now += SECOND
         priority = random.choice((0, 5))
-        cell.submit(f"w{number}", random.choice(names), random.randint(1, 4), priority=priority)
-        cell.settle()
+        cell.submit(f"w{number}", random.choice(names), random.randint(1, 4), priority=priority).settle()
     count, least = random.randint(2, 10), random.randint(1, 2)
     cell.submit(
         "w", random.choice(names), 1, count=count, priority=3, pod_set={"min_count": least}, **constraints

@@ -114,10 +114,8 @@ def test_with_slices_that_grow_and_shrink(steps: list[tuple[Any, ...]], data: st
 def test_the_histories_consume_something() -> None:
     """The properties above are about something: a simple history admits, consumes, and lets go."""
     world = elastic_cell()
-    world.submit("a", "left", 4)
-    world.settle()
-    world.message("a", "JobFinished", {})
-    world.settle()
+    world.submit("a", "left", 4).settle()
+    world.message("a", "JobFinished", {}).settle()
     log = timed(world)
 
     assert world.events(Admitted)

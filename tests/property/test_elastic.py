@@ -17,8 +17,7 @@ JOBS = ("a", "b", "c")
 def cell(cpu: int = 8) -> Cell:
     made = Cell()
     made.queue("left", cpu, "all", preemption={"withinClusterQueue": "LowerPriority"})
-    made.queue("right", cpu, "all", preemption={"reclaimWithinCohort": "Any"})
-    made.settle()
+    made.queue("right", cpu, "all", preemption={"reclaimWithinCohort": "Any"}).settle()
     return made
 
 
@@ -100,8 +99,7 @@ def test_storm(steps: list[tuple[Any, ...]]) -> None:
 def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -> None:
     """With room for everything, the job ends with the last size, in its first attempt: nothing stopped."""
     world = cell(100)
-    world.submit("a", "left", 3)
-    world.settle()
+    world.submit("a", "left", 3).settle()
     for count, first, second in resizes:
         world.scale("a", count)
         world.step("slices", first)
@@ -134,8 +132,7 @@ def test_growth_that_is_taken_back_leaves_the_job_alone(
     policy = {"withinClusterQueue": "LowerPriority"}
     world.queue("left", 6, preemption=policy, admissionChecksStrategy=strategy)
     world.submit("x", "left", 2, elastic=False)
-    world.submit("a", "left", 3, priority=10)
-    world.settle(ready=True)
+    world.submit("a", "left", 3, priority=10).settle(ready=True)
     world.checks_say(ready=True)
     world.settle(ready=True)
     job = world.slices.state.jobs[JobKey("default/a")]
@@ -240,8 +237,7 @@ def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any,
     strategy = {"admissionChecks": [{"name": "gpu"}] if policy else []}
     world.queue("left", 8, "all", preemption={"reclaimWithinCohort": "Any"}, admissionChecksStrategy=strategy)
     world.queue("right", 2, "all", preemption={"reclaimWithinCohort": "Any"})
-    world.submit("a", "left", 2, completions=COMPLETIONS)
-    world.settle()
+    world.submit("a", "left", 2, completions=COMPLETIONS).settle()
     world.checks_say(ready=True)
     world.settle(ready=True)
     key = JobKey("default/a")
@@ -262,8 +258,7 @@ def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any,
                 play(world, step)
     for _ in range(50):
         world.settle(ready=True)
-        world.do("a", COMPLETIONS, 0)
-        world.settle(ready=True)
+        world.do("a", COMPLETIONS, 0).settle(ready=True)
         if not world.checks_say(ready=True):
             break
     world.check()
@@ -286,8 +281,7 @@ def checked_cell(running: dict[str, int]) -> Cell:
     ]
     spec = {"queueName": "left", "podSets": groups}
     manifest = {"apiVersion": "sluice.dev/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
-    world.message("a", "JobSubmitted", manifest)
-    world.settle(ready=True)
+    world.message("a", "JobSubmitted", manifest).settle(ready=True)
     world.checks_say(ready=True)
     world.settle(ready=True)
     assert world.running(JobKey("default/a")) == sum(running.values())
@@ -312,8 +306,7 @@ def test_a_growth_taken_back_and_asked_for_again_begins_anew(
     world = checked_cell(running)
     job = world.slices.state.jobs[JobKey("default/a")]
     first, last = next(iter(running)), sum({**running, **sizes[-1]}.values())
-    world.message("a", "JobScaled", {"podSets": {first: 4}})
-    world.settle(ready=True)
+    world.message("a", "JobScaled", {"podSets": {first: 4}}).settle(ready=True)
     assert world.checks_asked() == [4 - running[first] + sum(running.values())]
     for size in sizes:
         world.message("a", "JobScaled", {"podSets": size})

@@ -24,7 +24,7 @@ from sluice.log.writer import ENVELOPE_ROOM
 from sluice.protocol.checks import VERDICT_MOST
 from tests.support import checks_world
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, job
-from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, preempting
+from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, evicted, key, preempting
 from tests.support.slices_world import World, manifest
 
 ROOM = MAX_PAYLOAD - ENVELOPE_ROOM
@@ -220,13 +220,15 @@ def test_pending_preemptions_of_very_many() -> None:
     )
     checks: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": [{"name": "late"}]}}
     cell.queue("a", cpu=40, preemption=RECLAIMS, **checks)
-    low = [cell.submit(f"low-{n}", "a") for n in range(40)]
+    low = [f"low-{n}" for n in range(40)]
+    for name in low:
+        cell.submit(name, "a")
     told(cell)
-    for workload in low:
-        cell.put(ChecksReady(cause=0, workload=workload, attempt=1))
+    for name in low:
+        cell.put(ChecksReady(cause=0, workload=key(name), attempt=1))
     assert len(admitted(told(cell)[0])) == 40
-    large = cell.submit("large", "a", cpu=30, priority=10)
-    assert evicted(told(cell)[0]) == []
+    large = key("large")
+    assert evicted(told(cell.submit("large", "a", cpu=30, priority=10))[0]) == []
     cell.put(PreemptionsAllowed(cause=0, workload=large, attempt=1, reason="PreemptionRequired"))
     events, _ = told(cell)
     victims = evicted(events)

@@ -204,10 +204,8 @@ def test_sharing_verdicts_changes_nothing(policy: int, actions: list[tuple[Any, 
 def test_a_lost_job_migrates_no_evicted_reason() -> None:
     """An executor that stops by itself evicts the variant that ran, and the race begins again."""
     world = cell(cluster_queue({"res": 0, "od": 1}))
-    world.submit("a")
-    world.settle_all()
-    world.report("a", "JobStopped")
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.report("a", "JobStopped").settle_all()
     assert world.flavor_of("a") == "od"
     reasons = [event.reason for event in world.events(Evicted) if isinstance(event, Evicted)]
     assert reasons == ["NodeFailures"]
@@ -217,12 +215,10 @@ def test_a_moved_job_is_an_ordinary_one() -> None:
     """A workload that leaves for a queue without concurrent admission has no variants any more."""
     world = cell(cluster_queue({"res": 0, "od": 0}))
     world.apply(cluster_queue({"od": 1}, {}, name="plain"), local_queue("plain", "plain"))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert len(world.variants("a")) == 2
     manifest = job("a")
     manifest["metadata"]["labels"][QUEUE] = "plain"
-    world.message("job.default.a", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     assert world.flavor_of("a") == "od"
     assert world.variants("a") == {}

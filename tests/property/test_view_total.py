@@ -10,8 +10,6 @@ from typing import Any, get_origin
 import msgspec
 import pytest
 
-from sluice.api.decode import decode_object
-from sluice.api.defaults import default
 from sluice.core.config.objects import KINDS
 from sluice.core.views.invariants import violations
 from sluice.events import catalogue
@@ -30,6 +28,7 @@ from sluice.services.api.queries import history, waiting_first
 from sluice.services.api.world import World
 from tests.support.examples import examples
 from tests.support.family_world import cluster_queue, configuration, flavor, local_queue
+from tests.support.objects import applied, defaulted
 
 PARENTS = ("default/p", "default/q")
 VARIANTS = ("default/v", "default/w")
@@ -138,15 +137,7 @@ class Nonsense:
 
 
 def put(manifest: dict[str, Any]) -> ObjectApplied:
-    found = default(decode_object(dict(manifest)))
-    meta = manifest["metadata"]
-    return ObjectApplied(
-        cause=0,
-        kind=str(manifest["kind"]),
-        name=meta["name"],
-        namespace=meta.get("namespace", ""),
-        object=msgspec.Raw(msgspec.json.encode(found)),
-    )
+    return applied(defaulted(manifest))
 
 
 OFTEN = (

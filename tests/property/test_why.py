@@ -57,8 +57,7 @@ def races() -> ListSource:
         world.settle_all(rng.choice((0, 1, 400)))
         running = [f"j{n}" for n in range(number) if _runs(world, f"j{n}")]
         if running and rng.random() < 0.4:
-            world.report(rng.choice(running), "JobFinished", success=True)
-            world.settle_all()
+            world.report(rng.choice(running), "JobFinished", success=True).settle_all()
     return ListSource(world.log)
 
 
@@ -75,11 +74,9 @@ def growth() -> ListSource:
     world.queue("right", 6, "all", preemption={"reclaimWithinCohort": "Any"})
     for number in range(6):
         world.submit(f"e{number}", rng.choice(("left", "right")), rng.randint(1, 3), priority=number % 2)
-        world.submit(f"r{number}", "left", rng.randint(1, 3), elastic=False)
-        world.settle()
+        world.submit(f"r{number}", "left", rng.randint(1, 3), elastic=False).settle()
     for _ in range(30):
-        world.scale(f"e{rng.randrange(6)}", rng.randint(2, 9))
-        world.settle()
+        world.scale(f"e{rng.randrange(6)}", rng.randint(2, 9)).settle()
     return ListSource(world.log)
 
 

@@ -1,6 +1,6 @@
 """A whole cell with admission checks: every service at its own pace, and controllers that the test plays."""
 
-from typing import Any
+from typing import Any, Self
 
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.state import Reservation
@@ -19,9 +19,10 @@ class CheckedCell(FamilyWorld):
         super().__post_init__()
         self.serve(AdmissionChecks())
 
-    def add_check(self, name: str, **spec: Any) -> None:
+    def add_check(self, name: str, **spec: Any) -> Self:
         """Apply a check; its controller is `ctl-<name>` unless named."""
         self.apply(kueue_object("AdmissionCheck", name, {"controllerName": f"ctl-{name}", **spec}))
+        return self
 
     def reservation(self, name: str) -> tuple[WorkloadKey, Reservation | None, int]:
         """Return the job's workload, its reservation and attempts, as the service has them."""
@@ -30,12 +31,13 @@ class CheckedCell(FamilyWorld):
                 return key, tracked.reservation, tracked.attempts
         raise KeyError(name)
 
-    def say(self, name: str, check: str, state: str, attempt: int = 0, **fields: Any) -> None:
+    def say(self, name: str, check: str, state: str, attempt: int = 0, **fields: Any) -> Self:
         """Let the check's controller speak of an attempt, by default the latest one."""
         key, _, attempts = self.reservation(name)
         controller = self.services["checks"].state.checks[check].spec.controller_name
         data = {"workload": key, "check": check, "attempt": attempt or attempts, "state": state, **fields}
         self.message(verdict_suffix(controller), "CheckVerdict", data)
+        return self
 
 
 def checked_cell(*checks: str, quota: int = 10, **spec: Any) -> CheckedCell:

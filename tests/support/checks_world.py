@@ -6,7 +6,7 @@ decide.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.requests import requests
@@ -34,6 +34,11 @@ class ChecksWorld(World):
         found: State = self.services["checks"].state
         return found
 
+    @property
+    def upto(self) -> int:
+        """Return the sequence of the last message that the service has seen."""
+        return self.services["checks"].upto
+
     def deadline(self) -> Micros | None:
         """Return when the service wakes by itself."""
         return self.services["checks"].decider.deadline(self.state)
@@ -58,26 +63,31 @@ class ChecksWorld(World):
         self.tell("slices", WorkloadCreated(cause=0, workload=record))
         return record.key
 
-    def reserve(self, key: WorkloadKey, flavor: str = "default", **fields: Any) -> None:
+    def reserve(self, key: WorkloadKey, flavor: str = "default", **fields: Any) -> Self:
         pods = PodSetAssignment(name="main", count=1, flavors={"cpu": flavor}, usage={"cpu": 1000})
         self.tell(
             "scheduler", QuotaReserved(cause=0, workload=key, cluster_queue="cq", pod_sets=(pods,), **fields)
         )
+        return self
 
-    def admit(self, key: WorkloadKey) -> None:
+    def admit(self, key: WorkloadKey) -> Self:
         self.tell("scheduler", Admitted(cause=0, workload=key))
+        return self
 
-    def evict(self, key: WorkloadKey, *, release: bool = True) -> None:
+    def evict(self, key: WorkloadKey, *, release: bool = True) -> Self:
         events: list[Event] = [Evicted(cause=0, workload=key, reason="Preempted")]
         if release:
             events.append(QuotaReleased(cause=0, workload=key))
         self.tell("scheduler", *events)
+        return self
 
-    def release(self, key: WorkloadKey) -> None:
+    def release(self, key: WorkloadKey) -> Self:
         self.tell("scheduler", QuotaReleased(cause=0, workload=key))
+        return self
 
-    def finish(self, key: WorkloadKey) -> None:
+    def finish(self, key: WorkloadKey) -> Self:
         self.tell("slices", WorkloadFinished(cause=0, workload=key))
+        return self
 
     def say(
         self,
@@ -87,10 +97,11 @@ class ChecksWorld(World):
         attempt: int = 1,
         controller: str | None = None,
         **fields: Any,
-    ) -> int:
+    ) -> Self:
         """Let a controller (by default the check's) give a verdict; return its sequence."""
         data = {"workload": key, "check": check, "state": state, "attempt": attempt, **fields}
-        return self.message(verdict_suffix(controller or f"ctl-{check}"), "CheckVerdict", data)
+        self.message(verdict_suffix(controller or f"ctl-{check}"), "CheckVerdict", data)
+        return self
 
     # The service
 

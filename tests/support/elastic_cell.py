@@ -4,7 +4,7 @@ After every step, what must hold of elastic jobs is checked across both (DB6).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
@@ -46,15 +46,16 @@ class Cell(World):
         self.now += TICK
         return super().append(suffix, payload)
 
-    def queue(self, name: str, cpu: int, cohort: str = "", **spec: Any) -> None:
+    def queue(self, name: str, cpu: int, cohort: str = "", **spec: Any) -> Self:
         """A cluster queue, its flavor `default`, and a local queue of the same name."""
         spec = {"namespaceSelector": {}, "resourceGroups": [resource_group({"default": cpu})], **spec}
         if cohort:
             spec["cohortName"] = cohort
         queue = kueue_object("ClusterQueue", name, spec)
         self.apply(kueue_object("ResourceFlavor", "default"), queue, local_queue(name, name))
+        return self
 
-    def submit(self, name: str, queue: str, count: int, *, elastic: bool = True, **spec: Any) -> None:
+    def submit(self, name: str, queue: str, count: int, *, elastic: bool = True, **spec: Any) -> Self:
         notes = {ELASTIC: "true"} if elastic else {}
         manifest = {
             "apiVersion": OWN,
@@ -69,9 +70,11 @@ class Cell(World):
             },
         }
         self.message(name, "JobSubmitted", manifest)
+        return self
 
-    def scale(self, job: str, count: int, **fields: Any) -> None:
+    def scale(self, job: str, count: int, **fields: Any) -> Self:
         self.message(job, "JobScaled", {"podSets": {"main": count}, **fields})
+        return self
 
     # Reading and deciding
 
@@ -92,7 +95,7 @@ class Cell(World):
             found += super().settle()
         raise AssertionError("does not settle")
 
-    def say_ready(self) -> None:
+    def say_ready(self) -> Self:
         """Be the executor: say of each job that its pods run, once for each size and slice it is told of."""
         for key in list(self.slices.state.jobs):
             name = key.partition("/")[2]
@@ -104,6 +107,7 @@ class Cell(World):
             if self.ready.get(key) != now:
                 self.ready[key] = now
                 self.report(name, "JobPodsReady")
+        return self
 
     def _reserved(self) -> list[Any]:
         """Return the workloads that wait for their checks."""
@@ -131,17 +135,18 @@ class Cell(World):
         if growth:
             self.tell("checks", *(ChecksRejected(cause=0, workload=key, checks=("gpu",)) for key in growth))
 
-    def do(self, job: str, completions: int, more: int) -> None:
+    def do(self, job: str, completions: int, more: int) -> Self:
         """Be the executor of a job of one pod set: so many more completions are done, but never all."""
         entry = self.dispatch(job)
         if entry is None or entry.state != "Running":
-            return
+            return self
         (pods,) = entry.pod_sets
         own = (entry.uid, entry.attempt)
         left = self.left[own] = max(1, self.left.get(own, completions) - more)
         ended = {"main": ended} if (ended := max(0, pods.count - left)) else {}
         done = {"main": completions - left}
         self.report(job, "JobPodsReclaimable", pods=ended, counts={"main": pods.count}, succeeded=done)
+        return self
 
     # What must hold
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
@@ -31,8 +31,9 @@ class FamilyWorld(World):
 
     # Jobs and executors
 
-    def submit(self, name: str, cpu: int = 1, count: int = 1, **extra: Any) -> None:
+    def submit(self, name: str, cpu: int = 1, count: int = 1, **extra: Any) -> Self:
         self.message(name, "JobSubmitted", job(name, cpu, count, **extra))
+        return self
 
     def flavor_of(self, name: str) -> str:
         """Return the flavor that the job is told to run on, '' if it is told not to."""
@@ -41,7 +42,7 @@ class FamilyWorld(World):
             return ""
         return next(iter(entry.pod_sets[0].flavors.values()))
 
-    def checks_say(self, key: WorkloadKey, state: str, requeue_s: int = 0) -> None:
+    def checks_say(self, key: WorkloadKey, state: str, requeue_s: int = 0) -> Self:
         """Record a verdict of the admission checks on a workload."""
         event: Event
         if state == "Ready":
@@ -52,6 +53,7 @@ class FamilyWorld(World):
         else:
             event = ChecksRejected(cause=0, workload=key, checks=("slow",))
         self.tell("checks", event)
+        return self
 
     # What is known
 

@@ -27,6 +27,7 @@ from sluice.events.scheduler import (
     WorkloadDeactivated,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadRecord
+from tests.support.objects import applied
 
 SECOND = 1_000_000
 OWN = (Admitted, Evicted, QuotaReleased, RequeueBackoffStarted, Requeued, WorkloadDeactivated)
@@ -151,16 +152,6 @@ class History:
                 world.local_queues[key] = LocalQueue(key, local.spec.cluster_queue, policy)
             case "Configuration":
                 world.config = msgspec.json.decode(event.object, type=kueue.Configuration).spec
-
-
-def applied(manifest: kueue.KueueObject, kind: str) -> ObjectApplied:
-    return ObjectApplied(
-        kind=kind,
-        name=manifest.metadata.name,
-        namespace=manifest.metadata.namespace,
-        object=msgspec.Raw(msgspec.json.encode(manifest)),
-        cause=0,
-    )
 
 
 def cluster_queue(name: str = "cq", **spec: object) -> ObjectApplied:

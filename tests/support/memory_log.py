@@ -10,7 +10,7 @@ decide; `settle` lets all of them, until nobody has anything to say; `verify` de
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from sluice.core.decision_loop import settle
 from sluice.core.scheduler.invariants import reservation_violations, violations
@@ -91,22 +91,26 @@ class World:
         self.history += [(seq, writer, event) for step in steps for event in step.events]
         return seq
 
-    def tell(self, writer: str, *events: Event) -> int:
+    def tell(self, writer: str, *events: Event) -> Self:
         """Commit events of a service that the test plays, in one step."""
-        return self.commit(writer, [Step(upto=len(self.log), at=self.now, events=events)])
+        self.commit(writer, [Step(upto=len(self.log), at=self.now, events=events)])
+        return self
 
-    def apply(self, *manifests: Mapping[str, Any]) -> None:
+    def apply(self, *manifests: Mapping[str, Any]) -> Self:
         """Apply configuration, defaulted as the api service does."""
         self.tell("config", *(applied(defaulted(manifest)) for manifest in manifests))
+        return self
 
-    def configure(self, kind: str, name: str, spec: Mapping[str, Any] | None = None) -> None:
+    def configure(self, kind: str, name: str, spec: Mapping[str, Any] | None = None) -> Self:
         self.apply(kueue_object(kind, name, spec))
+        return self
 
-    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+    def delete(self, kind: str, name: str, namespace: str = "") -> Self:
         """Delete configuration, whoever uses it."""
         self.tell("config", ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
+        return self
 
-    def message(self, subject: str, event_type: str, data: Any) -> int:
+    def message(self, subject: str, event_type: str, data: Any) -> Self:
         """Let a message come in; *subject* may be the name of a job."""
         subject = subject if "." in subject else f"job.default.{subject}"
         self.ids += 1
@@ -118,10 +122,12 @@ class World:
             at=self.now,
             data=data,
         )
-        return self.append(subject, payload)
+        self.append(subject, payload)
+        return self
 
-    def presence(self, controller: str, *, there: bool = True) -> None:
+    def presence(self, controller: str, *, there: bool = True) -> Self:
         self.message(presence_suffix("controller", controller), "Seen" if there else "Lost", {})
+        return self
 
     # Services
 
@@ -187,10 +193,11 @@ class World:
         """Return what the executors are told of a job."""
         return dispatch_entry(self.services["slices"].state, JobKey(f"default/{name}"))
 
-    def report(self, name: str, kind: str, **data: Any) -> None:
+    def report(self, name: str, kind: str, **data: Any) -> Self:
         """Let an executor say something: of the attempt that is dispatched now, unless *data* names one."""
         entry = self.dispatch(name)
         self.message(name, kind, {"attempt": entry.attempt if entry is not None else None, **data})
+        return self
 
     def obey(self) -> bool:
         """Let executors stop what is to stop; return whether anything was."""

@@ -88,14 +88,15 @@ def defaulted(manifest: Mapping[str, Any]) -> Any:
     return default(decode_object(dict(manifest)))
 
 
-def applied(manifest: Any, cause: int = 0) -> ObjectApplied:
+def applied(manifest: Any, kind: str = "") -> ObjectApplied:
     """Return what the log says of an object, a manifest as it is or one that was decoded."""
     plain = manifest if isinstance(manifest, Mapping) else msgspec.to_builtins(manifest)
-    metadata = plain["metadata"]
+    # What has its default, as names of a Configuration may have, is left out.
+    metadata = plain.get("metadata", {})
     return ObjectApplied(
-        cause=cause,
-        kind=plain["kind"],
-        name=metadata["name"],
+        cause=0,
+        kind=kind or plain["kind"],
+        name=metadata.get("name", ""),
         namespace=metadata.get("namespace", ""),
         object=msgspec.Raw(msgspec.json.encode(manifest)),
     )

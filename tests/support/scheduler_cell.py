@@ -1,9 +1,7 @@
 """A small cell to test the scheduler with: configure, submit, let things happen, read the events."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
+from typing import Any, Self
 
 from sluice.core.decision_loop import settle, step
 from sluice.core.scheduler.decider import Scheduler
@@ -11,7 +9,7 @@ from sluice.core.scheduler.invariants import reservation_violations, violations
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, PodSet, WorkloadKey
-from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.events.config import ObjectDeleted
 from sluice.events.ids import uid
 from sluice.events.scheduler import (
     Admitted,
@@ -21,6 +19,7 @@ from sluice.events.scheduler import (
     WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadStopped
+from tests.support.objects import applied, resource_group
 
 SECOND = 1_000_000
 RECLAIMS = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
@@ -45,14 +44,13 @@ class Cell:
         spec: Mapping[str, Any],
         namespace: str = "",
         labels: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> Self:
         metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
-        manifest = {"kind": kind, "metadata": metadata, "spec": spec}
-        raw = msgspec.Raw(msgspec.json.encode(manifest))
-        self.put(ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=raw))
+        return self.put(applied({"kind": kind, "metadata": metadata, "spec": spec}))
 
-    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+    def delete(self, kind: str, name: str, namespace: str = "") -> Self:
         self.put(ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
+        return self
 
     def queue(
         self,
@@ -63,35 +61,26 @@ class Cell:
         borrow: int | None = None,
         lend: int | None = None,
         **spec: Any,
-    ) -> None:
+    ) -> Self:
         """A cluster queue, the flavors that it names, and a local queue `ns/<name>`."""
         flavors = {"default": cpu} if isinstance(cpu, int) else cpu
-        entries = []
-        for flavor, nominal in flavors.items():
+        for flavor in flavors:
             self.apply("ResourceFlavor", flavor, {})
-            quota: dict[str, Any] = {"name": "cpu", "nominalQuota": nominal}
-            if borrow is not None:
-                quota["borrowingLimit"] = borrow
-            if lend is not None:
-                quota["lendingLimit"] = lend
-            entries.append({"name": flavor, "resources": [quota]})
-        whole = {
-            "cohortName": cohort,
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": entries}],
-            **spec,
-        }
+        group = resource_group(flavors, borrowingLimit=borrow, lendingLimit=lend)
+        whole = {"cohortName": cohort, "namespaceSelector": {}, "resourceGroups": [group], **spec}
         self.apply("ClusterQueue", name, whole)
         self.apply("LocalQueue", name, {"clusterQueue": name}, "ns")
+        return self
 
-    def settings(self, **spec: Any) -> None:
+    def settings(self, **spec: Any) -> Self:
         self.apply("Configuration", "default", spec)
+        return self
 
     # Workloads
 
     def submit(
         self, name: str, queue: str, cpu: int = 1, *, priority: int = 0, count: int = 1, **fields: Any
-    ) -> WorkloadKey:
+    ) -> Self:
         self.number += 1
         pod_set = PodSet(name="main", count=count, requests={"cpu": cpu * 1000}, **fields.pop("pod_set", {}))
         pod_sets = fields.pop("pod_sets", (pod_set,))
@@ -106,19 +95,22 @@ class Cell:
             **fields,
         )
         self.put(WorkloadCreated(cause=0, workload=record))
-        return record.key
+        return self
 
-    def finish(self, *names: str) -> None:
+    def finish(self, *names: str) -> Self:
         for name in names:
             self.put(WorkloadFinished(cause=0, workload=key(name)))
+        return self
 
-    def stopped(self, *names: str) -> None:
+    def stopped(self, *names: str) -> Self:
         for name in names:
             self.put(WorkloadStopped(cause=0, workload=key(name)))
+        return self
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Event) -> Self:
         self.seq += 1
         self.scheduler.apply(self.state, event, self.seq, self.now)
+        return self
 
     # Deciding
 

@@ -30,6 +30,7 @@ from sluice.events.slices import (
 )
 from sluice.log.contract import Entry
 from sluice.replay.verify.steps import verify
+from tests.support.objects import applied, local_queue
 
 MAX_DECISIONS = 300
 SECOND = 1_000_000
@@ -203,17 +204,6 @@ def configuration(draw: st.DrawFn) -> dict[str, Any]:
     return {"kind": "Configuration", "metadata": {"name": "default"}, "spec": spec}
 
 
-def applied(manifest: dict[str, Any]) -> ObjectApplied:
-    metadata = manifest["metadata"]
-    return ObjectApplied(
-        cause=0,
-        kind=manifest["kind"],
-        name=metadata["name"],
-        namespace=metadata.get("namespace", ""),
-        object=msgspec.Raw(msgspec.json.encode(manifest)),
-    )
-
-
 @st.composite
 def setup(draw: st.DrawFn) -> list[Event]:
     objects = [draw(configuration())]
@@ -227,14 +217,7 @@ def setup(draw: st.DrawFn) -> list[Event]:
             objects.append({"kind": "Cohort", "metadata": {"name": name}, "spec": spec})
     names = QUEUES[: draw(st.integers(1, len(QUEUES)))]
     objects += [draw(cluster_queue(name)) for name in names]
-    objects += [
-        {
-            "kind": "LocalQueue",
-            "metadata": {"name": f"lq-{n}", "namespace": "ns"},
-            "spec": {"clusterQueue": n},
-        }
-        for n in QUEUES
-    ]
+    objects += [local_queue(f"lq-{n}", n, "ns") for n in QUEUES]
     return [applied(manifest) for manifest in objects]
 
 

@@ -3,59 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import Job, State
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
 from sluice.events.codec import decode_commit, encode_commit, encode_message
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied
 from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
 from sluice.events.slices import Rejected, WorkloadCreated
 from sluice.protocol.dispatch import DispatchEntry
 
-START: Micros = 1_767_225_600_000_000
-QUEUE = "kueue.x-k8s.io/queue-name"
-CLASS = "kueue.x-k8s.io/priority-class"
-
-
-def manifest(
-    name: str = "a",
-    *,
-    namespace: str = "default",
-    queue: str | None = "main",
-    parallelism: int = 1,
-    cpu: int = 1,
-    command: Sequence[str] = ("true",),
-    priority_class: str = "",
-    **spec: Any,
-) -> dict[str, Any]:
-    """Return a batch/v1 Job."""
-    labels = {}
-    if queue is not None:
-        labels[QUEUE] = queue
-    if priority_class:
-        labels[CLASS] = priority_class
-    container = {
-        "name": "main",
-        "image": "busybox",
-        "command": list(command),
-        "resources": {"requests": {"cpu": cpu}},
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "parallelism": parallelism,
-            "suspend": True,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-            **spec,
-        },
-    }
+from .memory_log import START
+from .objects import CLASS, QUEUE, applied, kueue_object
+from .objects import job_manifest as manifest
 
 
 class World:
@@ -130,10 +91,9 @@ class World:
         return self.state.jobs[JobKey(f"default/{name}")].record.key
 
     def apply_object(self, kind: str, name: str, namespace: str = "", **body: Any) -> list[Event]:
-        version = "sluice.dev/v1alpha1" if kind == "Configuration" else "kueue.x-k8s.io/v1beta2"
-        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-        raw = msgspec.json.encode({"apiVersion": version, "kind": kind, "metadata": metadata, **body})
-        self.fold(ObjectApplied(cause=0, kind=kind, name=name, namespace=namespace, object=msgspec.Raw(raw)))
+        manifest = kueue_object(kind, name, namespace=namespace)
+        del manifest["spec"]
+        self.fold(applied(manifest | body))
         return self.settle()
 
     def reserve(self, name: str = "a", flavor: str = "default", count: int | None = None) -> list[Event]:
@@ -214,3 +174,6 @@ def refused(events: Sequence[Event]) -> list[str]:
     assert names(events) == ["Rejected"], events
     assert isinstance(events[0], Rejected)
     return [str(error) for error in events[0].errors]
+
+
+__all__ = ["CLASS", "QUEUE", "START", "World", "created", "manifest", "names", "refused"]

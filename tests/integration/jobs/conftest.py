@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from sluice.events.codec import encode_commit
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied
 from sluice.sdk import AsyncClient
 from tests.integration.jobs.quick_scheduler import RunningScheduler
+from tests.support.objects import applied
 from tests.support.system import System
 
 
@@ -38,15 +37,6 @@ async def client(system: System) -> AsyncIterator[AsyncClient]:
 
 async def apply_objects(client: AsyncClient, *objects: dict[str, Any]) -> None:
     """Write configuration to the log, as the api service would."""
-    events = tuple(
-        ObjectApplied(
-            cause=0,
-            kind=each["kind"],
-            name=each["metadata"]["name"],
-            namespace=each["metadata"].get("namespace", ""),
-            object=msgspec.Raw(msgspec.json.encode(each)),
-        )
-        for each in objects
-    )
+    events = tuple(map(applied, objects))
     step = Step(upto=0, at=1, events=events)
     await client.log.append("config", encode_commit("main", "config", "test", [step]))

@@ -356,8 +356,7 @@ def test_they_reach_the_controller(cell: Cell) -> None:
         "admissionChecks": [{"name": "a"}]
     }}})  # fmt: skip
     key = checks.create("w")
-    checks.reserve(key)
-    checks.settle()
+    checks.reserve(key).settle()
     request = checks.requests()[key, "a"]
     assert request.parameters_spec == {"team": "ml", "hours": 5}
     checks.verify()

@@ -19,17 +19,13 @@ def test_a_job_is_switched_off_and_on(policy: dict[str, Any] | None) -> None:
     """It stops, its quota is others', and it comes back when it is activated; variants go along."""
     world = cell(cluster_queue({"res": 1}, policy=policy))
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     assert (running(world, "a"), running(world, "b")) == (True, False)
-    world.message("job.default.a", "JobDeactivated", {})
-    world.settle_all()
+    world.message("job.default.a", "JobDeactivated", {}).settle_all()
     assert (running(world, "a"), running(world, "b")) == (False, True)
-    world.message("job.default.a", "JobActivated", {})
-    world.settle_all()
+    world.message("job.default.a", "JobActivated", {}).settle_all()
     assert (running(world, "a"), running(world, "b")) == (False, True)
-    world.report("b", "JobFinished", success=True)
-    world.settle_all()
+    world.report("b", "JobFinished", success=True).settle_all()
     assert running(world, "a")
     world.verify()
 
@@ -37,15 +33,11 @@ def test_a_job_is_switched_off_and_on(policy: dict[str, Any] | None) -> None:
 def test_a_rejected_job_is_activated() -> None:
     """Its checks are asked anew, with its next attempt."""
     world = checked_cell("gpu")
-    world.submit("w")
-    world.settle()
-    world.say("w", "gpu", "Rejected")
-    world.settle()
+    world.submit("w").settle()
+    world.say("w", "gpu", "Rejected").settle()
     assert [event.reason for event in world.events(Evicted)] == ["Deactivated"]
-    world.message("job.default.w", "JobActivated", {})
-    world.settle_all()
+    world.message("job.default.w", "JobActivated", {}).settle_all()
     assert [event.reason for event in world.events(Requeued)] == ["Reactivated"]
-    world.say("w", "gpu", "Ready")
-    world.settle_all()
+    world.say("w", "gpu", "Ready").settle_all()
     assert running(world, "w")
     world.verify()

@@ -40,8 +40,7 @@ BORROWS = {**RECLAIMS, "borrowWithinCohort": {"policy": "LowerPriority"}}
 def run(cell: Cell, name: str, queue: str, cpu: int, priority: int = 0) -> None:
     """Let a workload in that is there before; each a second later than the one before."""
     cell.now += SECOND
-    cell.submit(name, queue, cpu, priority=priority)
-    assert admitted(cell.settle()) == [name]
+    assert admitted(cell.submit(name, queue, cpu, priority=priority).settle()) == [name]
 
 
 def fits(cell: Cell) -> int:
@@ -243,8 +242,7 @@ def test_constraints(situation: Callable[[Cell], int], combination: str, outcome
     cpu = situation(cell)
     cell.settle()
     cell.now += SECOND
-    cell.submit("w", "q", cpu, priority=10, **COMBINATIONS[combination])
-    events = cell.settle()
+    events = cell.submit("w", "q", cpu, priority=10, **COMBINATIONS[combination]).settle()
     if outcome.startswith("admitted"):
         assert admitted(events) == ["w"]
         assert preempting(events) == {}
@@ -278,10 +276,8 @@ def test_a_constrained_workload_is_preempted_like_any_other(combination: str, fa
     cell = Cell()
     cell.settings(fairSharing={"enable": fair})
     cell.queue("q", 4, "all", preemption=RECLAIMS)
-    cell.submit("w", "q", 4, **COMBINATIONS[combination])
-    assert admitted(cell.settle()) == ["w"]
-    cell.submit("high", "q", 4, priority=10)
-    assert preempting(cell.settle()) == {"high": ["w"]}
+    assert admitted(cell.submit("w", "q", 4, **COMBINATIONS[combination]).settle()) == ["w"]
+    assert preempting(cell.submit("high", "q", 4, priority=10).settle()) == {"high": ["w"]}
 
 
 @pytest.mark.parametrize("combination", ["none", "cannot-preempt"])
@@ -292,10 +288,8 @@ def test_a_lender_reclaims_from_a_constrained_workload(combination: str, fair: b
     cell.settings(fairSharing={"enable": fair})
     cell.queue("q", 4, "all")
     cell.queue("lender", 4, "all", preemption=RECLAIMS)
-    cell.submit("w", "q", 6, **COMBINATIONS[combination])
-    assert admitted(cell.settle()) == ["w"]
-    cell.submit("owner", "lender", 4)
-    assert preempting(cell.settle()) == {"owner": ["w"]}
+    assert admitted(cell.submit("w", "q", 6, **COMBINATIONS[combination]).settle()) == ["w"]
+    assert preempting(cell.submit("owner", "lender", 4).settle()) == {"owner": ["w"]}
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
@@ -313,8 +307,7 @@ def test_a_constraint_does_not_admit_a_part(combination: str) -> None:
         assert preempting(events) == {"w": ["low"]}
     else:
         assert admitted(events) == []
-        cell.finish("low")
-        assert admitted(cell.settle()) == ["w"]
+        assert admitted(cell.finish("low").settle()) == ["w"]
         assert cell.workload("w").assignment[0].count == 4  # type: ignore[index]
 
 
@@ -324,8 +317,7 @@ def test_a_constraint_does_not_admit_a_smaller_part(combination: str) -> None:
     cell = Cell()
     cell.queue("q", 3, "all", preemption=RECLAIMS)
     cell.queue("other", 3, "all")
-    cell.submit("w", "q", 1, count=8, pod_set={"min_count": 1}, **COMBINATIONS[combination])
-    events = cell.settle()
+    events = cell.submit("w", "q", 1, count=8, pod_set={"min_count": 1}, **COMBINATIONS[combination]).settle()
     if combination in ("none", "cannot-preempt"):
         assert admitted(events) == ["w"]
         assert cell.workload("w").assignment[0].count == 6  # type: ignore[index]
@@ -361,8 +353,7 @@ def test_replacing_ones_own_slice_is_no_preemption(combination: str) -> None:
     """Within what is free a slice grows whatever it forbids itself."""
     cell = Cell()
     cell.queue("q", 4, "all", preemption=RECLAIMS)
-    cell.submit("w", "q", 1, count=2, priority=10, **COMBINATIONS[combination])
-    cell.settle()
+    cell.submit("w", "q", 1, count=2, priority=10, **COMBINATIONS[combination]).settle()
     events = grow(cell, 4, **COMBINATIONS[combination])
     assert admitted(events) == ["w2"]
     assert [event.workload for event in events if isinstance(event, WorkloadSliceReplaced)] == [key("w")]
@@ -382,8 +373,7 @@ def test_growth_that_borrows(combination: str, outcome: str) -> None:
     cell = Cell()
     cell.queue("q", 4, "all", preemption=RECLAIMS)
     cell.queue("other", 4, "all")
-    cell.submit("w", "q", 1, count=3, priority=10, **COMBINATIONS[combination])
-    cell.settle()
+    cell.submit("w", "q", 1, count=3, priority=10, **COMBINATIONS[combination]).settle()
     events = grow(cell, 6, **COMBINATIONS[combination])
     if outcome == "admitted":
         assert admitted(events) == ["w2"]
@@ -398,8 +388,7 @@ def test_growth_that_preempts(combination: str) -> None:
     """Only the growth is bound; room that becomes free by itself is taken."""
     cell = Cell()
     cell.queue("q", 4, "all", preemption=RECLAIMS)
-    cell.submit("w", "q", 1, count=2, priority=10, **COMBINATIONS[combination])
-    cell.settle()
+    cell.submit("w", "q", 1, count=2, priority=10, **COMBINATIONS[combination]).settle()
     run(cell, "low", "q", 2)
     events = grow(cell, 4, **COMBINATIONS[combination])
     if "cannot_preempt" not in COMBINATIONS[combination]:
@@ -407,8 +396,7 @@ def test_growth_that_preempts(combination: str) -> None:
         return
     assert preempting(events) == {}
     assert constraints_in(cell.reason("w2")[1]) == ("cannot-preempt",)
-    cell.finish("low")
-    assert admitted(cell.settle()) == ["w2"]
+    assert admitted(cell.finish("low").settle()) == ["w2"]
 
 
 # Variants (AX5)
@@ -434,8 +422,7 @@ def test_variants_do_not_preempt_for_a_job_that_must_not() -> None:
     world.run_until(1000)
     assert world.flavor_of("w") == ""
     assert not world.events(BlockedOnPreemptionGates, PreemptionGateOpened, Preempted)
-    world.report("low-2", "JobFinished")
-    world.settle_all()
+    world.report("low-2", "JobFinished").settle_all()
     assert world.flavor_of("w") == "rest"
     world.verify()
 
@@ -443,13 +430,11 @@ def test_variants_do_not_preempt_for_a_job_that_must_not() -> None:
 def test_migrating_ones_own_variant_is_no_preemption() -> None:
     """A better flavor that becomes free is moved to, also by a job that must not preempt."""
     world = family_cell(cluster_queue({"best": 1, "rest": 1}), CLASS)
-    world.submit("other")
-    world.settle_all()
+    world.submit("other").settle_all()
     constrained(world, "w", "cannot-preempt", "cannot-borrow")
     world.settle_all()
     assert world.flavor_of("w") == "rest"
-    world.report("other", "JobFinished")
-    world.settle_all()
+    world.report("other", "JobFinished").settle_all()
     assert world.flavor_of("w") == "best"
     world.verify()
 
@@ -466,8 +451,7 @@ def test_a_pending_preemption_is_a_preemption(combination: str) -> None:
     cell.queue("q", 4, "all", preemption=RECLAIMS)
     run(cell, "low", "q", 4)
     strategy = {"admissionChecks": [{"name": "gpu"}]}
-    cell.queue("q", 4, "all", preemption=RECLAIMS, admissionChecksStrategy=strategy)
-    cell.settle()
+    cell.queue("q", 4, "all", preemption=RECLAIMS, admissionChecksStrategy=strategy).settle()
     cell.now += SECOND
     cell.submit("w", "q", 4, priority=10, **COMBINATIONS[combination])
     reserved = [event for event in cell.settle() if isinstance(event, QuotaReserved)]

@@ -23,7 +23,17 @@ from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import cell, cluster_queue
 from tests.support.objects import priority_class
-from tests.unit.replay.damage import altered, events_of, first, followed, without
+from tests.unit.replay.damage import (
+    Damaged,
+    altered,
+    edited,
+    events_of,
+    first,
+    followed,
+    lacking,
+    replaced,
+    without,
+)
 
 LOWER = {"withinClusterQueue": "LowerPriority"}
 CLASSES = [
@@ -36,35 +46,25 @@ def race() -> list[Entry]:
     """Jobs race for two flavors; the last one preempts in its turn, and all go on."""
     world = cell(cluster_queue({"res": 1, "od": 1}, preemption=LOWER), *CLASSES)
     for name in ("a", "b"):
-        world.submit(name, priority_class="low")
-        world.settle_all()
-    world.submit("c", priority_class="high")
-    world.settle_all()
+        world.submit(name, priority_class="low").settle_all()
+    world.submit("c", priority_class="high").settle_all()
     for name in ("b", "a"):
-        world.report(name, "JobFinished", success=True)
-        world.settle_all()
+        world.report(name, "JobFinished", success=True).settle_all()
     for name in ("d", "e"):
-        world.submit(name)
-        world.settle_all()
-    world.report("c", "JobFinished", success=True)
-    world.settle_all()
+        world.submit(name).settle_all()
+    world.report("c", "JobFinished", success=True).settle_all()
     return world.log
 
 
 def plain() -> list[Entry]:
     """Jobs of one queue, which have no choice; one preempts another."""
     world = cell(cluster_queue({"default": 4}, {}, preemption=LOWER), *CLASSES)
-    world.submit("a", count=2, priority_class="low")
-    world.settle_all()
-    world.submit("b", priority_class="low")
-    world.settle_all()
-    world.submit("c", priority_class="low")
-    world.settle_all()
-    world.submit("d", priority_class="high")
-    world.settle_all()
+    world.submit("a", count=2, priority_class="low").settle_all()
+    world.submit("b", priority_class="low").settle_all()
+    world.submit("c", priority_class="low").settle_all()
+    world.submit("d", priority_class="high").settle_all()
     for name in ("a", "b"):
-        world.report(name, "JobFinished", success=True)
-        world.settle_all()
+        world.report(name, "JobFinished", success=True).settle_all()
     return world.log
 
 
@@ -72,8 +72,7 @@ def quiet() -> list[Entry]:
     """Two jobs run, and nothing more happens."""
     world = cell(cluster_queue({"default": 4}, {}))
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     return world.log
 
 
@@ -81,33 +80,24 @@ def growing() -> list[Entry]:
     """A job grows by a second slice."""
     world = Cell()
     world.queue("left", 8)
-    world.submit("a", "left", 2)
-    world.settle()
-    world.scale("a", 5)
-    world.settle()
+    world.submit("a", "left", 2).settle()
+    world.scale("a", 5).settle()
     return world.log
 
 
-Damaged = tuple[list[Entry], int]
-
-
 def variant_not_made(entries: list[Entry]) -> Damaged:
-    seq, made = first(entries, VariantCreated, 1)
-    return without(entries, made), seq
+    return lacking(entries, VariantCreated, 1)
 
 
 def stopped_for_nothing_said(entries: list[Entry]) -> Damaged:
     """The scheduler takes it for a lost node."""
     found = [(seq, e) for seq, e in events_of(entries) if isinstance(e, VariantStopped) and e.reason]
     seq, stopped = found[0]
-    return altered(
-        entries, lambda e: (msgspec.structs.replace(stopped, reason=""),) if e == stopped else (e,)
-    ), seq
+    return replaced(entries, stopped, msgspec.structs.replace(stopped, reason="")), seq
 
 
 def gate_left_open(entries: list[Entry]) -> Damaged:
-    seq, closed = first(entries, PreemptionGateClosed)
-    return without(entries, closed), seq
+    return lacking(entries, PreemptionGateClosed)
 
 
 def out_of_turn(entries: list[Entry]) -> Damaged:
@@ -137,11 +127,7 @@ def one_victim_more(entries: list[Entry]) -> Damaged:
     other = next(key for key in holders[1:3] if key != preempted.workload)
     both = msgspec.structs.replace(issued, victims=sorted([*issued.victims, other]))
     more = [msgspec.structs.replace(each, workload=other) for each in (evicted, preempted)]
-
-    def change(event: Event) -> Sequence[Event]:
-        return (*more, both) if event == issued else (event,)
-
-    return altered(entries, change), seq
+    return replaced(entries, issued, *more, both), seq
 
 
 def left_waiting(entries: list[Entry]) -> Damaged:
@@ -202,7 +188,7 @@ def granted_no_more(entries: list[Entry]) -> Damaged:
     (pods,) = reserved.pod_sets
     less = msgspec.structs.replace(pods, count=2, usage={"cpu": 2000})
     changed = msgspec.structs.replace(reserved, pod_sets=(less,))
-    return altered(entries, lambda e: (changed,) if e == reserved else (e,)), seq
+    return replaced(entries, reserved, changed), seq
 
 
 def approved() -> list[Entry]:
@@ -210,12 +196,9 @@ def approved() -> list[Entry]:
     world = checked_cell("gpu")
     for each in CLASSES:
         world.apply(each)
-    world.submit("a", priority_class="low")
-    world.settle()
-    world.say("a", "gpu", "Pending", message="soon")
-    world.settle()
-    world.submit("a", priority_class="high")
-    world.settle()
+    world.submit("a", priority_class="low").settle()
+    world.say("a", "gpu", "Pending", message="soon").settle()
+    world.submit("a", priority_class="high").settle()
     return world.log
 
 
@@ -228,17 +211,15 @@ def made_anew_for_a_label(entries: list[Entry]) -> Damaged:
         WorkloadCreated(cause=updated.cause, workload=other),
         WorkloadDeleted(cause=updated.cause, workload=updated.workload),
     )
-    return altered(entries, lambda e: exchange if e == updated else (e,)), seq
+    return replaced(entries, updated, *exchange), seq
 
 
 def limited() -> list[Entry]:
     """Of a job with three completions, which runs two pods, three are to run."""
     world = Cell()
     world.queue("left", 8)
-    world.submit("a", "left", 2, completions=3)
-    world.settle()
-    world.scale("a", 3)
-    world.settle()
+    world.submit("a", "left", 2, completions=3).settle()
+    world.scale("a", 3).settle()
     return world.log
 
 
@@ -247,24 +228,20 @@ def more_than_must_complete(entries: list[Entry]) -> Damaged:
     (pods,) = made.workload.pod_sets
     record = msgspec.structs.replace(made.workload, pod_sets=(msgspec.structs.replace(pods, count=5),))
     other = msgspec.structs.replace(made, workload=record)
-    return altered(entries, lambda e: (other,) if e == made else (e,)), seq
+    return replaced(entries, made, other), seq
 
 
 def reclassified() -> list[Entry]:
     """A class has another value by the time that its job is edited."""
     world = cell(cluster_queue({"default": 4}, {}), *CLASSES)
-    world.submit("a", priority_class="low")
-    world.settle_all()
+    world.submit("a", priority_class="low").settle_all()
     world.apply({**CLASSES[0], "value": 50})
-    world.submit("a", priority_class="low", backoffLimit=3)
-    world.settle_all()
+    world.submit("a", priority_class="low", backoffLimit=3).settle_all()
     return world.log
 
 
 def another_value_by_an_edit(entries: list[Entry]) -> Damaged:
-    seq, updated = first(entries, WorkloadUpdated)
-    other = msgspec.structs.replace(updated, priority=50)
-    return altered(entries, lambda e: (other,) if e == updated else (e,)), seq
+    return edited(entries, WorkloadUpdated, priority=50)
 
 
 def promised() -> list[Entry]:
@@ -273,37 +250,27 @@ def promised() -> list[Entry]:
     world.add_check("gpu", preemptionPolicy="AfterCheckPassedOrOnDemand")
     for each in CLASSES:
         world.apply(each)
-    world.submit("a", cpu=2, priority_class="low")
-    world.settle()
-    world.say("a", "gpu", "Ready")
-    world.settle()
-    world.submit("b", cpu=2, priority_class="high")
-    world.settle()
-    world.report("a", "JobFinished", success=True)
-    world.settle()
+    world.submit("a", cpu=2, priority_class="low").settle()
+    world.say("a", "gpu", "Ready").settle()
+    world.submit("b", cpu=2, priority_class="high").settle()
+    world.report("a", "JobFinished", success=True).settle()
     world.run_until(60)
-    world.submit("c", cpu=2, priority_class="low")
-    world.settle()
-    world.say("b", "gpu", "Ready")
-    world.settle()
+    world.submit("c", cpu=2, priority_class="low").settle()
+    world.say("b", "gpu", "Ready").settle()
     return world.log
 
 
 def nobody_to_preempt(entries: list[Entry]) -> Damaged:
-    seq, issued = first(entries, PendingPreemptionsIssued)
-    return without(entries, issued), seq
+    return lacking(entries, PendingPreemptionsIssued)
 
 
 def partly_done() -> list[Entry]:
     """Of five completions three are done when four pods are to run: quota for two is enough."""
     world = Cell()
     world.queue("left", 8)
-    world.submit("a", "left", 1, completions=5)
-    world.settle()
-    world.do("a", 5, 3)
-    world.settle()
-    world.scale("a", 4)
-    world.settle()
+    world.submit("a", "left", 1, completions=5).settle()
+    world.do("a", 5, 3).settle()
+    world.scale("a", 4).settle()
     return world.log
 
 
@@ -319,14 +286,10 @@ def deleted() -> list[Entry]:
     world = Cell()
     world.queue("left", 4)
     world.submit("a", "left", 2)
-    world.submit("b", "left", 2)
-    world.settle()
-    world.scale("a", 4)
-    world.settle()
-    world.message("a", "JobDeleted", {})
-    world.settle(executor=False)
-    world.message("b", "JobFinished", {"attempt": 1})
-    world.settle()
+    world.submit("b", "left", 2).settle()
+    world.scale("a", 4).settle()
+    world.message("a", "JobDeleted", {}).settle(executor=False)
+    world.message("b", "JobFinished", {"attempt": 1}).settle()
     return world.log
 
 
@@ -337,7 +300,7 @@ def grows_though_deleted(entries: list[Entry]) -> Damaged:
     _, had = first(entries, QuotaReserved)
     pods = [msgspec.structs.replace(of, count=4, usage={"cpu": 4000}) for of in had.pod_sets]
     reserved = msgspec.structs.replace(had, workload=withdrawn.workload, pod_sets=pods)
-    return altered(without(entries, taken_back), lambda e: (reserved,) if e == withdrawn else (e,)), seq
+    return replaced(without(entries, taken_back), withdrawn, reserved), seq
 
 
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)

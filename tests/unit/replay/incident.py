@@ -7,18 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Event, Micros
 from sluice.events.commit import Step
-from sluice.events.config import ObjectApplied
 from sluice.events.scheduler import Evicted, Preempted
 from sluice.log.contract import Entry
 from sluice.replay.source import json_lines, log_file
 from tests.bench.recorded import BEGIN, Recorder, Side
 from tests.bench.scenario import JobClass, PlannedJob, Scenario
+from tests.support.objects import applied, kueue_object, local_queue, priority_class, resource_group
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples/logs/incident.slog"
@@ -41,30 +39,21 @@ FAR = 10**12
 
 
 def _queue(name: str) -> list[dict[str, Any]]:
-    quota = {"name": "cpu", "nominalQuota": 16}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "on-demand", "resources": [quota]}]}
     spec = {
         "cohortName": "company",
         "namespaceSelector": {},
         "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [group],
+        "resourceGroups": [resource_group({"on-demand": 16})],
     }
-    api = "kueue.x-k8s.io/v1beta2"
-    local = {"name": name, "namespace": "default"}
-    return [
-        {"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec},
-        {"apiVersion": api, "kind": "LocalQueue", "metadata": local, "spec": {"clusterQueue": name}},
-    ]
+    return [kueue_object("ClusterQueue", name, spec), local_queue(name, name)]
 
 
 def manifests() -> list[dict[str, Any]]:
     api = "kueue.x-k8s.io/v1beta2"
     return [
         {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "on-demand"}},
-        *(
-            {"apiVersion": api, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
-            for name, value in (("batch", 10), ("production", 100))
-        ),
+        priority_class("batch", 10),
+        priority_class("production", 100),
         *_queue("research"),
         *_queue("serving"),
     ]
@@ -89,15 +78,8 @@ class Incident(Recorder):
         if self._replaced is not None:
             self.scheduler: Side[SchedulerState] = Side(self._replaced)
         for number, manifest in enumerate(manifests()):
-            metadata = manifest["metadata"]
-            applied = ObjectApplied(
-                cause=0,
-                kind=manifest["kind"],
-                name=metadata["name"],
-                namespace=metadata.get("namespace", ""),
-                object=msgspec.Raw(msgspec.json.encode(manifest)),
-            )
-            self._commit("config", [Step(upto=self.seq, at=self.now + number, events=(applied,))])
+            step = Step(upto=self.seq, at=self.now + number, events=(applied(manifest),))
+            self._commit("config", [step])
         self.now += 1_000_000
         self._exchange()
 

@@ -53,8 +53,7 @@ def queue_of(*checks: str, **spec: Any) -> dict[str, Any]:
 def test_a_check_that_is_added_is_pending_since_then() -> None:
     """Not since the quota was reserved; a timeout of it comes from the change of the queue."""
     cell = checked_cell("first")
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     reserved = timestamp(cell.now)
     cell.now += 600 * SECOND
     cell.add_check("second")
@@ -71,8 +70,7 @@ def test_a_check_that_is_added_is_pending_since_then() -> None:
     changed = len(cell.log)
     cell.settle_all()
     assert since(cell, "a") == {"first": reserved, "second": timestamp(cell.now)}
-    cell.say("a", "first", "Pending", message="at work")
-    cell.settle_all()
+    cell.say("a", "first", "Pending", message="at work").settle_all()
     assert since(cell, "a")["first"] == reserved, "who says that it is at work has not begun anew"
     cell.settle_all(3601)
     (late,) = [event for _, _, event in cell.history if isinstance(event, CheckStateChanged) and event.reason]
@@ -82,10 +80,8 @@ def test_a_check_that_is_added_is_pending_since_then() -> None:
 def test_a_check_is_pending_since_the_attempt_that_asks_for_it() -> None:
     """What an earlier attempt came to, and when, is told by its message and by RETRIES."""
     cell = checked_cell("first", "second")
-    cell.submit("a")
-    cell.settle_all()
-    cell.say("a", "first", "Retry", requeueAfterSeconds=50)
-    cell.settle_all()
+    cell.submit("a").settle_all()
+    cell.say("a", "first", "Retry", requeueAfterSeconds=50).settle_all()
     cell.settle_all(51)
     again = timestamp(cell.now)
     assert cell.reservation("a")[2] == 2
@@ -112,11 +108,9 @@ def test_what_checks_of_some_flavors_have_said_stays_after_the_eviction() -> Non
     queue = cluster_queue({"spot": 1, "od": 1}, policy={}, admissionChecksStrategy={"admissionChecks": rules})
     queue["spec"].pop("concurrentAdmissionPolicy", None)
     cell.apply(queue, local_queue())
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     assert set(checks_shown(cell, "a")) == {"all", "on-spot"}
-    cell.say("a", "on-spot", "Retry", requeueAfterSeconds=50, message="no spot today")
-    cell.settle_all()
+    cell.say("a", "on-spot", "Retry", requeueAfterSeconds=50, message="no spot today").settle_all()
     assert cell.reservation("a")[1] is None
     checks = checks_shown(cell, "a")
     assert set(checks) == {"all", "on-spot"}
@@ -147,11 +141,9 @@ async def test_what_is_promised_is_not_borrowed() -> None:
     preempts = {"withinClusterQueue": "LowerPriority"}
     plain = cluster_queue({"default": 2}, policy={}, preemption=preempts)
     cell.apply(plain, local_queue())
-    cell.submit("low", cpu=2)
-    cell.settle_all()
+    cell.submit("low", cpu=2).settle_all()
     cell.apply(cluster_queue({"default": 2}, policy={}, preemption=preempts, admissionChecksStrategy=rules))
-    cell.submit("high", cpu=2, priority_class="high")
-    cell.settle_all()
+    cell.submit("high", cpu=2, priority_class="high").settle_all()
 
     async def shown_as() -> list[str]:
         api = shown(cell)
@@ -177,8 +169,7 @@ async def test_what_is_promised_is_not_borrowed() -> None:
         "main cpu #################### 2/2 (+2 promised)",
     ]
     assert await shown_as() == expected
-    cell.say("high", "late", "Ready")
-    cell.settle()
+    cell.say("high", "late", "Ready").settle()
     assert "Stopping" in str(render(shown(cell), "Job", "default/low")), "told to go, and not gone yet"
     assert await shown_as() == expected
     cell.settle_all()
@@ -200,12 +191,9 @@ def promised_cell() -> CheckedCell:
     cell.apply({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
                 "metadata": {"name": "high"}, "value": 9})  # fmt: skip
     for name in ("low", "other"):
-        cell.submit(name, cpu=2)
-        cell.settle()
-        cell.say(name, "gpu", "Ready")
-        cell.settle()
-    cell.submit("high", cpu=4, priority_class="high")
-    cell.settle()
+        cell.submit(name, cpu=2).settle()
+        cell.say(name, "gpu", "Ready").settle()
+    cell.submit("high", cpu=4, priority_class="high").settle()
     return cell
 
 
@@ -228,12 +216,10 @@ def test_a_job_says_by_whom_it_is_to_be_preempted_and_when() -> None:
     assert "toBePreempted" not in job_shown(cell, "high")["status"]
     assert "preemption of 2 workload(s) is pending" in job_shown(cell, "high")["status"]["message"]
 
-    cell.report("low", "JobFinished", success=True)
-    cell.settle()
+    cell.report("low", "JobFinished", success=True).settle()
     assert "preemption of 1 workload(s) is pending" in job_shown(cell, "high")["status"]["message"]
     assert "toBePreempted" in job_shown(cell, "other")["status"]
-    cell.say("high", "gpu", "Rejected")
-    cell.settle_all()
+    cell.say("high", "gpu", "Rejected").settle_all()
     assert "toBePreempted" not in job_shown(cell, "other")["status"]
 
 
@@ -256,11 +242,9 @@ def test_who_has_nobody_left_to_preempt_waits_for_its_checks_only() -> None:
 def test_all_that_could_not_be_taken_is_counted() -> None:
     """As `log rejected` lists it: messages about jobs, and verdicts."""
     cell = checked_cell("first")
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     cell.message("verdict.ctl-first", "CheckVerdict", {"workload": "x", "state": "Ready"})
-    cell.message("job.default.a", "JobScaled", {"podSets": {"nobody": 1}})
-    cell.settle_all()
+    cell.message("job.default.a", "JobScaled", {"podSets": {"nobody": 1}}).settle_all()
     world = shown(cell)
     listed = [
         event

@@ -69,8 +69,7 @@ def said(obj: dict[str, Any], kind: str) -> tuple[str, str, str]:
 def test_variants_name_their_owner_and_say_whether_they_are_active() -> None:
     """CA4: the owner reference has the parent's uid. CA8: `active` is there also when it is true."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     api = shown(world)
     parent = parent_of(api)
     for key in keys(api, "Variant"):
@@ -88,8 +87,7 @@ def test_variants_name_their_owner_and_say_whether_they_are_active() -> None:
 def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
     """G6: it is the variant's checks that keep the parent from being admitted, wherever one looks."""
     world = cell(cluster_queue({"res": 0, "od": 1}, **CHECKED), CHECK)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     api = shown(world)
     parent = parent_of(api)
     text = "od: The workload has not all checks ready: slow (Pending)"
@@ -115,8 +113,7 @@ def test_a_parent_whose_variant_waits_for_checks_says_so() -> None:
 
 def test_a_variant_whose_check_was_rejected_says_so() -> None:
     world = cell(cluster_queue({"res": 0, "od": 1}, **CHECKED), CHECK)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.checks_say(next(v.key for v in world.variants("a").values() if v.name == "od"), "Rejected")
     world.settle_all()
     (line,) = (line for line in _family(parent_of(shown(world))) if "[od]" in line)
@@ -128,10 +125,8 @@ def test_a_variant_that_takes_over_waits_for_its_sibling_and_for_no_check() -> N
     """CA10: it has its quota beside the one that runs."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     world.submit("first")
-    world.submit("a")
-    world.settle_all()
-    world.report("first", "JobFinished", success=True)
-    world.settle()  # told to stop, and does not
+    world.submit("a").settle_all()
+    world.report("first", "JobFinished", success=True).settle()  # told to stop, and does not
     api = shown(world)
     res = next(v for v in world.variants("a").values() if v.name == "res")
     status, reason, message = said(plain(api, "Variant", res.key), "Admitted")
@@ -142,8 +137,7 @@ def test_a_variant_that_takes_over_waits_for_its_sibling_and_for_no_check() -> N
 
 def test_a_parent_that_waits_does_not_tell_of_flavors_that_variants_were_not_made_for() -> None:
     world = cell(cluster_queue({"res": 0, "od": 0}))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     status, reason, message = said(parent_of(shown(world)), "QuotaReserved")
     assert (status, reason) == ("False", "ExceedsMaxQuota")
     assert message.startswith("res: ")
@@ -154,14 +148,11 @@ def test_a_parent_that_waits_does_not_tell_of_flavors_that_variants_were_not_mad
 def test_a_move_does_not_reset_how_long_a_job_has_waited() -> None:
     """Waiting is the time that the job was not admitted: before its start, and while it moved."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
-    world.submit("first")
-    world.settle_all()
-    world.submit("a")
-    world.settle_all(5)
+    world.submit("first").settle_all()
+    world.submit("a").settle_all(5)
     before = plain(shown(world), "Job", "default/a")["status"]["waitedSeconds"]
     world.settle_all(100)
-    world.report("first", "JobFinished", success=True)
-    world.settle_all()
+    world.report("first", "JobFinished", success=True).settle_all()
     assert world.flavor_of("a") == "res"
     api = shown(world)
     status = plain(api, "Job", "default/a")["status"]
@@ -173,21 +164,18 @@ def test_a_move_does_not_reset_how_long_a_job_has_waited() -> None:
 def test_a_race_that_is_over_is_not_listed() -> None:
     """Its variants are gone from lists and for watchers, and can be had by name while the parent is kept."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     api = shown(world)
     variants = list(keys(api, "Variant"))
     assert len(variants) == 2
     seen = api.seq
-    world.report("a", "JobFinished", success=True)
-    world.settle_all()
+    world.report("a", "JobFinished", success=True).settle_all()
     api = shown(world)
     assert list(keys(api, "Variant")) == []
     assert {gone.key for gone in api.changes.gone_since("Variant", seen)} == set(variants)
     assert [workload_status(plain(api, "Variant", key)) for key in variants] == ["Finished", "Finished"]
     seen = api.seq
-    world.message("job.default.a", "JobDeleted", {})
-    world.settle_all()
+    world.message("job.default.a", "JobDeleted", {}).settle_all()
     api = shown(world)
     assert set(variants) <= {gone.key for gone in api.changes.gone_since("Workload", seen)}
 
@@ -200,8 +188,7 @@ def test_a_variant_that_is_switched_off_is_not_blocked() -> None:
     for name in ("a", "b"):
         world.submit(name)
     world.settle_all()
-    world.submit("c", priority_class="high")
-    world.settle_all()
+    world.submit("c", priority_class="high").settle_all()
     api = shown(world)
     variants = [plain(api, "Variant", v.key) for v in world.variants("c").values()]
     assert [workload_status(v) for v in variants] == ["Admitted", "Inactive"]
@@ -211,10 +198,8 @@ def test_a_variant_that_is_switched_off_is_not_blocked() -> None:
 def test_who_has_finished_was_not_evicted() -> None:
     """An eviction that was decided before the end was known is history, and no condition."""
     world = cell(cluster_queue({"res": 1}))
-    world.submit("a")
-    world.settle_all()
-    world.report("a", "JobFinished", success=True)
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.report("a", "JobFinished", success=True).settle_all()
     api = shown(world)
     (parent,), (variant,) = api.view.parents, api.view.workloads[next(iter(api.view.parents))].variants
     late = (
@@ -244,8 +229,7 @@ async def test_describe_tells_of_policies_and_variants() -> None:
         ],
     }
     world = cell(cluster_queue({"res": 1, "od": 1}, policy))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     api = shown(world)
     lines = await cluster_queue_lines(_Quiet(), plain(api, "ClusterQueue", "main"))  # type: ignore[arg-type]
     text = "\n".join(lines)
@@ -259,8 +243,7 @@ async def test_describe_tells_of_policies_and_variants() -> None:
     (best, rest) = keys(api, "Variant")
     later = ("False", "Deactivated", "Variant Workload is activated after createDelaySeconds: 7200")
     assert said(plain(api, "Variant", rest), "QuotaReserved") != later, "another one is admitted"
-    world.submit("b", cpu=2)
-    world.settle_all()
+    world.submit("b", cpu=2).settle_all()
     api = shown(world)
     assert said(plain(api, "Variant", list(keys(api, "Variant"))[-1]), "QuotaReserved") == later
     lines = await workload_lines(_Quiet(), plain(api, "Variant", best))  # type: ignore[arg-type]
@@ -276,11 +259,9 @@ def test_a_variant_is_as_old_as_it_is_itself() -> None:
     plain_queue, racing = cluster_queue({"res": 0, "od": 0}), cluster_queue({"res": 0, "od": 0})
     del plain_queue["spec"]["concurrentAdmissionPolicy"]
     world = cell(plain_queue)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.settle_all(100)
-    world.apply(racing)
-    world.settle_all()
+    world.apply(racing).settle_all()
     api = shown(world)
     made = timestamp(world.now)
     variants = [plain(api, "Variant", key) for key in keys(api, "Variant")]
@@ -292,8 +273,7 @@ def test_a_variant_is_as_old_as_it_is_itself() -> None:
         (gate,) = variant["status"]["preemptionGates"]
         assert gate["lastTransitionTime"] == made
     assert parent_of(api)["metadata"]["creationTimestamp"] == timestamp(START)
-    world.submit("b")
-    world.settle_all()
+    world.submit("b").settle_all()
     places = [
         v["status"]["queuePosition"]
         for v in (plain(shown(world), "Variant", k) for k in keys(api, "Variant"))
@@ -305,8 +285,7 @@ def test_a_place_in_the_queue_is_a_jobs() -> None:
     """A family has one, however many variants queue for it: jobs are numbered as many as wait."""
     world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
     for name in ("r1", "r2", "r3", "f1", "f2"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     api = shown(world)
     places = {name: job_position(plain(api, "Job", f"default/{name}")) for name in ("f1", "f2")}
     assert places == {"f1": "1", "f2": "2"}
@@ -326,14 +305,11 @@ def test_migrations_are_moves_to_a_better_variant() -> None:
     """A job that was switched off, or preempted, has not moved: it has stopped."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     world.submit("first")
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "od"
-    world.report("first", "JobFinished", success=True)
-    world.settle_all()
+    world.report("first", "JobFinished", success=True).settle_all()
     assert world.flavor_of("a") == "res"
-    world.message("job.default.a", "JobDeactivated", {})
-    world.settle_all()
+    world.message("job.default.a", "JobDeactivated", {}).settle_all()
     status = parent_of_job(world, "a")["status"]
     moves = [(one["reason"], one["from"], one["to"]) for one in status["migrations"]]
     assert moves == [("FlavorMigration", "od", "res")]
@@ -349,12 +325,9 @@ def moving_when_the_queue_is_edited() -> FamilyWorld:
     """Return a cell in which `a` leaves od for res, and its queue is edited so that od comes first."""
     world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
     for name in ("first", "a"):
-        world.submit(name)
-        world.settle_all()
-    world.report("first", "JobFinished", success=True)
-    world.settle()
-    world.apply(cluster_queue({"od": 1, "res": 1, "spot": 1}))
-    world.settle()
+        world.submit(name).settle_all()
+    world.report("first", "JobFinished", success=True).settle()
+    world.apply(cluster_queue({"od": 1, "res": 1, "spot": 1})).settle()
     return world
 
 

@@ -23,11 +23,9 @@ def status_of(world: Cell) -> dict:
 def grown(quota: int, *sizes: int) -> Cell:
     world = Cell()
     world.queue("left", quota)
-    world.submit("a", "left", sizes[0])
-    world.settle()
+    world.submit("a", "left", sizes[0]).settle()
     for size in sizes[1:]:
-        world.scale("a", size)
-        world.settle()
+        world.scale("a", size).settle()
     return world
 
 
@@ -60,12 +58,10 @@ def test_a_resize_does_not_start_a_job_anew() -> None:
     world = grown(8, 5)
     before = status_of(world)["startTime"]
     world.now += 100 * SECOND
-    world.scale("a", 8)
-    world.settle()
+    world.scale("a", 8).settle()
     world.now += 50 * SECOND
     assert status_of(world)["startTime"] == before
-    world.message("a", "JobFinished", {"success": True, "attempt": 1})
-    world.settle()
+    world.message("a", "JobFinished", {"success": True, "attempt": 1}).settle()
     assert status_of(world)["ranSeconds"] >= 150
 
 
@@ -73,8 +69,7 @@ def test_a_job_that_waits_again_has_not_waited_while_it_ran() -> None:
     """WAITED, and WAITING in the description of a queue, leave out the time of earlier attempts."""
     world = grown(8, 5)
     world.now += 1000 * SECOND
-    world.queue("left", 0, stopPolicy="HoldAndDrain")
-    world.settle()
+    world.queue("left", 0, stopPolicy="HoldAndDrain").settle()
     api = World()
     api.fold(world.log)
     (workload,) = api.view.workloads

@@ -19,8 +19,7 @@ def switch(cell: CheckedCell, on: bool, message: str = "") -> None:
 
 
 def quota(cell: CheckedCell, cpu: int, **spec: Any) -> None:
-    cell.apply(cluster_queue({"default": cpu}, policy={}, **spec))
-    cell.settle_all()
+    cell.apply(cluster_queue({"default": cpu}, policy={}, **spec)).settle_all()
 
 
 def conditions(cell: CheckedCell) -> dict[str, tuple[str, str, str]]:
@@ -57,8 +56,7 @@ def why(cell: CheckedCell) -> str:
 def test_why_a_job_that_waits_was_switched_off() -> None:
     """It never ran, so nobody has to stop, and nothing but the switch says why."""
     cell = checked_cell(quota=0)
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     switch(cell, False, PAUSE)
     status = job(cell)
     assert (status["phase"], status["reason"], status["message"]) == ("Suspended", "Deactivated", OFF)
@@ -78,8 +76,7 @@ def test_why_a_job_that_waits_was_switched_off() -> None:
 def test_why_a_job_that_runs_was_switched_off() -> None:
     """It has to stop: the eviction says why, also to its executor."""
     cell = checked_cell(quota=1)
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     assert job(cell)["phase"] == "Admitted"
     switch(cell, False, PAUSE)
     assert job(cell)["message"] == OFF
@@ -100,10 +97,8 @@ def test_why_a_job_that_runs_was_switched_off() -> None:
 def test_switching_a_job_on_hold_says_nothing_else_of_its_eviction() -> None:
     """It was a check that sent it back, and it is held back still, whoever switches it meanwhile."""
     cell = checked_cell("first")
-    cell.submit("a")
-    cell.settle_all()
-    cell.say("a", "first", "Retry", requeueAfterSeconds=500, message="later")
-    cell.settle_all()
+    cell.submit("a").settle_all()
+    cell.say("a", "first", "Retry", requeueAfterSeconds=500, message="later").settle_all()
     before = conditions(cell)
     assert before["Evicted"][:2] == ("True", "AdmissionCheck")
     switch(cell, False, PAUSE)
@@ -116,8 +111,7 @@ def test_switching_a_job_on_hold_says_nothing_else_of_its_eviction() -> None:
 def test_earlier_attempts_count_no_longer_whenever_it_was_switched() -> None:
     """Whether it had to stop for it, waited, or was held back."""
     cell = checked_cell(quota=1)
-    cell.submit("a")
-    cell.settle_all()
+    cell.submit("a").settle_all()
     cell.settle_all(100)
     quota(cell, 1, stopPolicy="HoldAndDrain")
     key, _, _ = cell.reservation("a")

@@ -26,12 +26,9 @@ def growing() -> CheckedCell:
     cell = checked_cell("gpu")
     manifest = job("a")
     manifest["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
-    cell.message("job.default.a", "JobSubmitted", manifest)
-    cell.settle()
-    cell.say("a", "gpu", "Ready", message="fine")
-    cell.settle()
-    cell.message("job.default.a", "JobScaled", {"podSets": {"main": 3}})
-    cell.settle()
+    cell.message("job.default.a", "JobSubmitted", manifest).settle()
+    cell.say("a", "gpu", "Ready", message="fine").settle()
+    cell.message("job.default.a", "JobScaled", {"podSets": {"main": 3}}).settle()
     return cell
 
 
@@ -50,6 +47,5 @@ def test_the_checks_of_a_growth_are_shown_beside_those_of_what_runs() -> None:
 
 def test_a_job_without_growth_says_nothing_of_it() -> None:
     cell = growing()
-    cell.message("job.default.a", "JobScaled", {"podSets": {"main": 1}})
-    cell.settle()
+    cell.message("job.default.a", "JobScaled", {"podSets": {"main": 1}}).settle()
     assert not any(line.startswith("Growth") for line in described(cell))

@@ -32,8 +32,7 @@ def checked(**spec: Any) -> Cell:
     cell = Cell()
     cell.apply("AdmissionCheck", "gpu", {"controllerName": "x"})
     cell.queue("a", cpu=4, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]}, **spec)
-    cell.submit("w", "a")
-    cell.settle()
+    cell.submit("w", "a").settle()
     return cell
 
 
@@ -71,8 +70,7 @@ def test_reserved_and_admitted_workloads_stay_as_they_are() -> None:
     cell = checked()
     ready(cell, "w")
     cell.settle()
-    cell.submit("waits", "a")
-    cell.settle()
+    cell.submit("waits", "a").settle()
     for there in (False, True, False):
         away(cell, "gpu", there=there)
         said = cell.settle()
@@ -103,14 +101,12 @@ def test_a_queue_that_is_broken_otherwise_admits_nobody(broken: str) -> None:
 def test_who_waits_for_victims_may_lose_the_controller_meanwhile() -> None:
     """The preemptions were allowed by the verdicts; that the controller has gone undoes neither (AC6)."""
     cell = cell_with({"low": 10})
-    cell.submit("high", "q", 10, priority=10)
-    cell.settle()
+    cell.submit("high", "q", 10, priority=10).settle()
     ready(cell, "high")
     assert evicted(cell.settle()) == ["low"]
     away(cell, "late")
     cell.settle()
-    cell.stopped("low")
-    assert admitted(cell.settle()) == ["high"]
+    assert admitted(cell.stopped("low").settle()) == ["high"]
 
 
 # The admission-check service
@@ -119,8 +115,7 @@ def test_who_waits_for_victims_may_lose_the_controller_meanwhile() -> None:
 def by_people(*names: str, controller: str = PEOPLE) -> ChecksWorld:
     """Return a world whose queue has these checks, which people answer; nobody was ever there."""
     cell = ChecksWorld()
-    cell.apply(*[check(name, controller) for name in names], queue(*names))
-    cell.settle()
+    cell.apply(*[check(name, controller) for name in names], queue(*names)).settle()
     return cell
 
 
@@ -134,13 +129,11 @@ def test_what_people_answer_is_active_without_a_controller(controller: str) -> N
     cell = by_people("ok", controller=controller)
     assert statuses(cell) == [True]
     for there in (True, False):
-        cell.presence(controller, there=there)
-        cell.settle(100)
+        cell.presence(controller, there=there).settle(100)
         assert cell.deadline() is None
     assert statuses(cell) == [True]
     waiting = cell.create("w")
-    cell.reserve(waiting)
-    cell.settle()
+    cell.reserve(waiting).settle()
     cell.say(waiting, "ok", "Ready", controller=controller)
     assert [type(event).__name__ for event in cell.settle()] == ["CheckStateChanged", "ChecksReady"]
     cell.verify()
@@ -158,8 +151,7 @@ def test_people_may_take_their_time_unless_their_check_says_otherwise() -> None:
     soon["metadata"]["annotations"] = {"kueue.x-k8s.io/answer-timeout-seconds": "600"}
     cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 10}), soon)
     waiting = cell.create("w")
-    cell.reserve(waiting)
-    cell.settle()
+    cell.reserve(waiting).settle()
     assert cell.settle(500) == []
     (late,) = [event for event in cell.settle(200) if isinstance(event, CheckStateChanged)]
     assert (late.check, late.state) == ("soon", "Retry")
@@ -170,11 +162,9 @@ def test_people_answer_while_the_controller_is_away_and_it_comes_back() -> None:
     """Its requests are as they were, but for the state; what was said stands (AC9)."""
     cell = world("a", "b")
     waiting = cell.create("w")
-    cell.reserve(waiting)
-    cell.settle()
+    cell.reserve(waiting).settle()
     cell.say(waiting, "a", "Ready")
-    cell.presence("ctl-a", there=False)
-    cell.settle()
+    cell.presence("ctl-a", there=False).settle()
     cell.settle(100)
     assert statuses(cell)[-1] is False
     cell.say(waiting, "b", "Ready")
@@ -192,8 +182,7 @@ def test_silence_is_counted_from_the_request_only() -> None:
     cell = world("a", "b")
     cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 60}))
     waiting = cell.create("w")
-    cell.reserve(waiting)
-    cell.settle()
+    cell.reserve(waiting).settle()
     for name in ("a", "b"):
         cell.say(waiting, name, "Ready")
         cell.presence(f"ctl-{name}", there=False)

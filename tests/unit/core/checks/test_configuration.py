@@ -14,8 +14,7 @@ def limits(**spec: Any) -> dict[str, Any]:
 
 def waiting(cell: ChecksWorld, name: str = "w") -> WorkloadKey:
     key = cell.create(name)
-    cell.reserve(key)
-    cell.settle()
+    cell.reserve(key).settle()
     return key
 
 
@@ -24,11 +23,9 @@ def test_other_parameters_are_told_to_the_controller() -> None:
     cell = world()
     reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "tight"}
     cell.apply(check("a", parameters=reference), queue("a"))
-    cell.presence("ctl-a")
-    cell.settle()
+    cell.presence("ctl-a").settle()
     key = waiting(cell)
-    cell.say(key, "a", "Pending", message="on it")
-    cell.settle()
+    cell.say(key, "a", "Pending", message="on it").settle()
 
     found = [cell.requests()[key, "a"].parameters_spec]
     for spec in ({}, {"parameters": {"x": "1"}}, None):
@@ -56,12 +53,10 @@ def test_a_check_that_is_applied_as_it_was_asks_nothing_anew() -> None:
 def test_objects_that_are_deleted_are_forgotten() -> None:
     """Flavor, queue and settings go; a queue that is made again asks as if it had never been gone."""
     cell = world("a")
-    cell.apply(flavor("other"), configuration(admissionChecks={"backoffBaseSeconds": 5}))
-    cell.settle()
+    cell.apply(flavor("other"), configuration(admissionChecks={"backoffBaseSeconds": 5})).settle()
     cell.delete("ResourceFlavor", "other")
     cell.delete("Configuration", "default")
-    cell.delete("ClusterQueue", "cq")
-    cell.settle()
+    cell.delete("ClusterQueue", "cq").settle()
     cell.verify()
 
     cell.apply(queue("a"))
@@ -75,11 +70,8 @@ def test_a_queue_without_its_check_lets_what_waits_go_on() -> None:
     """The check is not the queue's any more: nothing is left to wait for."""
     cell = world("a", "b")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
-    cell.apply(queue("a"))
-
-    events = cell.settle()
+    cell.say(key, "a", "Ready").settle()
+    events = cell.apply(queue("a")).settle()
 
     assert any(isinstance(event, ChecksReady) for event in events)
     assert not [event for event in events if isinstance(event, ChecksRequested) and "b" in event.checks]

@@ -37,8 +37,7 @@ def one[E: Event](events: list[Event], kind: type[E]) -> E:
 def waiting(cell: ChecksWorld, name: str = "w", **fields: Any) -> Any:
     """Return a workload that has quota and waits for its checks."""
     key = cell.create(name)
-    cell.reserve(key, **fields)
-    cell.settle()
+    cell.reserve(key, **fields).settle()
     return key
 
 
@@ -59,8 +58,7 @@ def test_ready_when_the_last_check_is() -> None:
     """ChecksReady is said once, when every check is Ready (AC1)."""
     cell = world("a", "b")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    assert kinds(cell.settle()) == ["CheckStateChanged"]
+    assert kinds(cell.say(key, "a", "Ready").settle()) == ["CheckStateChanged"]
     cell.say(key, "b", "Ready", message="fine")
     assert cell.settle() == [
         CheckStateChanged(
@@ -68,8 +66,7 @@ def test_ready_when_the_last_check_is() -> None:
         ),
         ChecksReady(cause=len(cell.log) - 1, workload=key, attempt=1),
     ]
-    cell.admit(key)
-    assert one(cell.settle(), CheckRequestsUpdated).admitted
+    assert one(cell.admit(key).settle(), CheckRequestsUpdated).admitted
     assert {request.state for request in cell.requests().values()} == {"Ready"}
     assert all(request.admitted for request in cell.requests().values())
     cell.verify()
@@ -81,8 +78,7 @@ def test_only_checks_of_the_assigned_flavors_count() -> None:
     cell.apply(queue(("a", ["spot"]), ("b", ["fixed"]), flavors=("spot", "fixed")))
     key = waiting(cell, flavor="spot")
     assert [check for _, check in cell.requests()] == ["a"]
-    cell.say(key, "b", "Ready")
-    assert one(cell.settle(), VerdictIgnored).reason == "UnknownCheck"
+    assert one(cell.say(key, "b", "Ready").settle(), VerdictIgnored).reason == "UnknownCheck"
     cell.say(key, "a", "Ready")
     assert "ChecksReady" in kinds(cell.settle())
 
@@ -104,8 +100,7 @@ def test_what_was_admitted_without_checks_is_never_asked_for_any() -> None:
     cell.admit(key)
     assert cell.settle() == []
     cell.apply(check("a"), queue("a"))
-    cell.presence("ctl-a")
-    assert kinds(cell.settle()).count("ChecksRequested") == 0
+    assert kinds(cell.presence("ctl-a").settle()).count("ChecksRequested") == 0
     cell.verify()
 
 
@@ -113,14 +108,11 @@ def test_a_check_added_while_waiting_must_pass_too() -> None:
     """Also after ChecksReady, as long as the workload is not admitted."""
     cell = world("a")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    assert kinds(cell.settle())[-1] == "ChecksReady"
+    assert kinds(cell.say(key, "a", "Ready").settle())[-1] == "ChecksReady"
     cell.apply(check("b"), queue("a", "b"))
-    cell.presence("ctl-b")
-    assert kinds(cell.settle())[-2:] == ["ChecksRequested", "ChecksPending"]
+    assert kinds(cell.presence("ctl-b").settle())[-2:] == ["ChecksRequested", "ChecksPending"]
     assert cell.requests()[key, "a"].state == "Ready"
-    cell.say(key, "b", "Ready")
-    assert kinds(cell.settle())[-1] == "ChecksReady"
+    assert kinds(cell.say(key, "b", "Ready").settle())[-1] == "ChecksReady"
     cell.verify()
 
 
@@ -128,10 +120,8 @@ def test_a_check_taken_from_the_queue_holds_nobody() -> None:
     """The workload is Ready without it, and its controller is told to stop."""
     cell = world("a", "b")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
-    cell.apply(queue("a"))
-    assert kinds(cell.settle()) == ["ChecksRequested", "ChecksReady"]
+    cell.say(key, "a", "Ready").settle()
+    assert kinds(cell.apply(queue("a")).settle()) == ["ChecksRequested", "ChecksReady"]
     assert list(cell.requests()) == [(key, "a")]
 
 
@@ -139,14 +129,12 @@ def test_another_controller_begins_anew() -> None:
     """What the old controller of a check has said does not count for the new one."""
     cell = world("a")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
+    cell.say(key, "a", "Ready").settle()
     cell.delete("AdmissionCheck", "a")
     cell.apply(check("a", "other"))
     assert "ChecksPending" in kinds(cell.settle())
     assert cell.requests()[key, "a"].controller == "other"
-    cell.say(key, "a", "Ready")
-    assert one(cell.settle(), VerdictIgnored).reason == "WrongController"
+    assert one(cell.say(key, "a", "Ready").settle(), VerdictIgnored).reason == "WrongController"
     cell.say(key, "a", "Ready", controller="other")
     assert "ChecksReady" in kinds(cell.settle())
     cell.verify()
@@ -172,19 +160,15 @@ def test_retry_backs_off() -> None:
     key = cell.create("w")
     delays = []
     for attempt in range(1, 8):
-        cell.reserve(key)
-        cell.settle()
+        cell.reserve(key).settle()
         assert cell.requests()[key, "a"].retry_count == attempt - 1
         cell.say(key, "a", "Retry", attempt)
         delays.append(one(cell.settle(), CheckStateChanged).requeue_after_s)
-        cell.evict(key)
-        cell.settle()
+        cell.evict(key).settle()
     assert delays == [60, 120, 240, 480, 960, 1800, 1800]
     cell.apply(configuration(admissionChecks={"backoffBaseSeconds": 2, "backoffMaxSeconds": 5}))
-    cell.reserve(key)
-    cell.settle()
-    cell.say(key, "a", "Retry", 8)
-    assert one(cell.settle(), CheckStateChanged).requeue_after_s == 5
+    cell.reserve(key).settle()
+    assert one(cell.say(key, "a", "Retry", 8).settle(), CheckStateChanged).requeue_after_s == 5
     cell.verify()
 
 
@@ -202,21 +186,17 @@ def test_who_says_retry_over_and_over_is_asked_less_and_less_often(asked: int, d
     key = cell.create("w")
     found = []
     for attempt in range(1, 10):
-        cell.reserve(key)
-        cell.settle()
+        cell.reserve(key).settle()
         cell.say(key, "a", "Ready", attempt)
-        cell.say(key, "a", "Retry", attempt, requeueAfterSeconds=asked)
-        events = cell.settle()
+        events = cell.say(key, "a", "Retry", attempt, requeueAfterSeconds=asked).settle()
         changed = [event for event in events if isinstance(event, CheckStateChanged)]
         found.append(changed[-1].requeue_after_s)
         delay = changed[-1].requeue_after_s or 0
         assert one(events, ChecksRetry).requeue_at == cell.now - 1000 + delay * SECOND
-        cell.evict(key)
-        cell.settle()
+        cell.evict(key).settle()
     assert found == delays
     cell.apply(configuration(admissionChecks={"backoffBaseSeconds": 0, "backoffMaxSeconds": 0}))
-    cell.reserve(key)
-    cell.settle()
+    cell.reserve(key).settle()
     cell.say(key, "a", "Retry", 10, requeueAfterSeconds=0)
     assert one(cell.settle(), CheckStateChanged).requeue_after_s == 1
     cell.verify()
@@ -228,16 +208,14 @@ def test_a_ready_attempt_that_ends_for_another_reason_begins_the_brake_anew(stat
     cell = world("a")
     key = cell.create("w")
     for attempt, said in enumerate(("Retry", "Retry", "Retry", state, "Retry"), 1):
-        cell.reserve(key)
-        cell.settle()
+        cell.reserve(key).settle()
         if said == "Retry":
             cell.say(key, "a", said, attempt, requeueAfterSeconds=0)
         else:
             cell.say(key, "a", said, attempt)
         events = cell.settle()
         if attempt < 5:
-            cell.evict(key)
-            cell.settle()
+            cell.evict(key).settle()
     assert one(events, CheckStateChanged).requeue_after_s == delay
     cell.verify()
 
@@ -248,8 +226,7 @@ def test_a_check_that_is_never_answered_is_tried_again() -> None:
     cell.apply(configuration(admissionChecks={"answerTimeoutSeconds": 90}))
     key = waiting(cell)
     asked = decided(cell)
-    cell.say(key, "b", "Ready")
-    cell.settle()
+    cell.say(key, "b", "Ready").settle()
     assert cell.deadline() == asked + 90 * SECOND
     assert cell.settle(89) == []
     said = cell.settle(1)
@@ -260,11 +237,9 @@ def test_a_check_that_is_never_answered_is_tried_again() -> None:
     assert (retry.checks, retry.message, retry.requeue_at) == (["a"], text, decided(cell) + 60 * SECOND)
     assert cell.deadline() is None
     # An answer that comes after that is too late; the next attempt has the whole time again.
-    cell.say(key, "a", "Ready")
-    assert one(cell.settle(), VerdictIgnored).reason == "Final"
+    assert one(cell.say(key, "a", "Ready").settle(), VerdictIgnored).reason == "Final"
     cell.evict(key)
-    cell.reserve(key)
-    cell.settle()
+    cell.reserve(key).settle()
     assert cell.requests()[key, "a"].retry_count == 1
     assert cell.deadline() == decided(cell) + 90 * SECOND
     assert one(cell.settle(90), ChecksRetry).requeue_at == decided(cell) + 120 * SECOND
@@ -278,14 +253,11 @@ def test_who_has_answered_may_take_his_time() -> None:
     quiet, busy, late, running = (waiting(cell, name) for name in ("w", "x", "y", "z"))
     cell.say(quiet, "a", "Pending")
     cell.say(busy, "a", "Pending", message="a person is asked")
-    cell.say(running, "a", "Ready")
-    cell.settle()
+    cell.say(running, "a", "Ready").settle()
     cell.apply(check("b"), queue("a", "b"))
-    cell.admit(running)
-    cell.settle(5)
+    cell.admit(running).settle(5)
     # The answer is in the log before the service looks: it counts, although the time is over.
-    cell.say(late, "a", "Ready")
-    said = cell.settle(5)
+    said = cell.say(late, "a", "Ready").settle(5)
     assert "ChecksRetry" not in kinds(said)
     said = cell.settle(60)
     assert [(e.workload, e.check) for e in said if isinstance(e, CheckStateChanged)] == [
@@ -304,8 +276,7 @@ def test_a_check_has_a_timeout_of_its_own() -> None:
     waiting(cell)
     began = decided(cell)
     assert cell.deadline() == began + 20 * SECOND
-    cell.apply(annotated("a", "300"))
-    cell.settle(20)
+    cell.apply(annotated("a", "300")).settle(20)
     assert cell.deadline() == began + 100 * SECOND
     cell.apply(configuration())
     assert cell.settle(250) == []
@@ -336,8 +307,7 @@ def test_rejected_beats_retry() -> None:
     assert "ChecksRetry" in kinds(cell.settle())
     cell.say(second, "b", "Rejected")
     assert "ChecksRejected" in kinds(cell.settle())
-    cell.say(second, "a", "Ready")
-    assert one(cell.settle(), VerdictIgnored).reason == "Final"
+    assert one(cell.say(second, "a", "Ready").settle(), VerdictIgnored).reason == "Final"
 
 
 def test_a_failed_attempt_stays_failed() -> None:
@@ -355,12 +325,9 @@ def test_an_admitted_workload_loses_its_approval(state: str) -> None:
     cell = world("a", "b")
     key = waiting(cell)
     cell.say(key, "a", "Ready")
-    cell.say(key, "b", "Ready")
-    cell.settle()
-    cell.admit(key)
-    cell.settle()
-    cell.say(key, "b", state)
-    assert kinds(cell.settle()) == ["CheckStateChanged", f"Checks{state}"]
+    cell.say(key, "b", "Ready").settle()
+    cell.admit(key).settle()
+    assert kinds(cell.say(key, "b", state).settle()) == ["CheckStateChanged", f"Checks{state}"]
     assert list(cell.requests()) == [(key, "a")]
 
 
@@ -369,8 +336,7 @@ def test_eviction_takes_everything_back(released: bool) -> None:
     """Requests are withdrawn at once, states are Pending again, the next attempt begins anew (AC4)."""
     cell = world("a", "b")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
+    cell.say(key, "a", "Ready").settle()
     cell.evict(key, release=released)
     found = one(cell.settle(), ChecksWithdrawn)
     assert (found.attempt, found.reason) == (1, "Evicted")
@@ -380,8 +346,7 @@ def test_eviction_takes_everything_back(released: bool) -> None:
     if not released:
         cell.release(key)
         assert cell.settle() == []
-    cell.reserve(key)
-    cell.settle()
+    cell.reserve(key).settle()
     assert {(r.attempt, r.state) for r in cell.requests().values()} == {(2, "Pending")}
     cell.verify()
 
@@ -390,8 +355,7 @@ def test_quota_given_back_takes_everything_back() -> None:
     """Also without an eviction (AC4)."""
     cell = world("a")
     key = waiting(cell)
-    cell.release(key)
-    assert one(cell.settle(), ChecksWithdrawn).reason == "QuotaReleased"
+    assert one(cell.release(key).settle(), ChecksWithdrawn).reason == "QuotaReleased"
     assert cell.requests() == {}
 
 
@@ -413,12 +377,10 @@ def test_the_end_of_a_workload_withdraws_its_requests() -> None:
     key = waiting(cell)
     parent = cell.create("parent")
     variant = cell.create("variant", parent=parent)
-    cell.reserve(variant)
-    cell.settle()
+    cell.reserve(variant).settle()
     assert len(cell.requests()) == 2
     cell.finish(key)
-    cell.finish(parent)
-    assert kinds(cell.settle()) == ["ChecksWithdrawn", "ChecksWithdrawn"]
+    assert kinds(cell.finish(parent).settle()) == ["ChecksWithdrawn", "ChecksWithdrawn"]
     assert cell.requests() == {}
     assert cell.state.workloads == {}
     cell.verify()
@@ -440,10 +402,9 @@ def test_what_is_not_meant_is_recorded(reason: str, fields: dict[str, Any]) -> N
     """A verdict that cannot count changes nothing, and the log says why (AC4)."""
     cell = world("a")
     key = waiting(cell)
-    seq = cell.say(**{"key": key, "check": "a", "state": "Ready", **fields})
-    (found,) = cell.settle()
+    (found,) = cell.say(**{"key": key, "check": "a", "state": "Ready", **fields}).settle()
     assert isinstance(found, VerdictIgnored)
-    assert (found.reason, found.cause) == (reason, seq)
+    assert (found.reason, found.cause) == (reason, cell.upto)
     assert cell.requests()[key, "a"].state == "Pending"
     cell.verify()
 
@@ -528,8 +489,7 @@ def test_updates_that_cannot_be_made_fail_the_admission(update: dict[str, Any], 
     cell.apply(flavor("default", pool="default"))
     key = waiting(cell)
     cell.say(key, "a", "Ready", podSetUpdates=[{"name": "main", "annotations": {"said-by": "a"}}])
-    cell.say(key, "b", "Ready", podSetUpdates=[update])
-    events = cell.settle()
+    events = cell.say(key, "b", "Ready", podSetUpdates=[update]).settle()
     assert kinds(events) == ["CheckStateChanged", "CheckStateChanged", "ChecksRejected"]
     assert isinstance(events[1], CheckStateChanged)
     assert (events[1].state, events[1].reason) == ("Rejected", "InvalidPodSetUpdates")
@@ -552,11 +512,9 @@ def approved(admitted: bool) -> tuple[ChecksWorld, Any]:
     cell = world("a", "b")
     key = waiting(cell)
     cell.say(key, "a", "Ready", podSetUpdates=[{"name": "main", "annotations": {"said-by": "a"}}])
-    cell.say(key, "b", "Ready", podSetUpdates=[{"name": "main", "labels": {"x": "1"}}])
-    cell.settle()
+    cell.say(key, "b", "Ready", podSetUpdates=[{"name": "main", "labels": {"x": "1"}}]).settle()
     if admitted:
-        cell.admit(key)
-        cell.settle()
+        cell.admit(key).settle()
     return cell, key
 
 
@@ -580,8 +538,7 @@ def test_a_repeated_ready_takes_no_approval_back(admitted: bool, updates: list[A
 def test_ready_after_pending_stops_nothing_that_runs(updates: list[Any]) -> None:
     """A check of an admitted workload that says Pending in between is Ready again, with what it has added."""
     cell, key = approved(admitted=True)
-    cell.say(key, "b", "Pending", message="looking")
-    cell.settle()
+    cell.say(key, "b", "Pending", message="looking").settle()
     cell.say(key, "b", "Ready", podSetUpdates=updates)
     changed, said = cell.settle()
     assert isinstance(changed, CheckStateChanged)
@@ -605,8 +562,7 @@ def test_the_same_ready_is_not_judged_twice() -> None:
     cell = world("a", "b")
     key = waiting(cell)
     updates = [{"name": "main", "nodeSelector": {"pool": "x"}}]
-    cell.say(key, "a", "Ready", podSetUpdates=updates)
-    cell.settle()
+    cell.say(key, "a", "Ready", podSetUpdates=updates).settle()
     cell.apply(flavor("default", pool="default"))
     cell.say(key, "a", "Ready", podSetUpdates=updates)
     cell.say(key, "a", "Ready", message="still", podSetUpdates=updates)
@@ -620,8 +576,7 @@ def test_another_ready_counts_before_the_last_check_is() -> None:
     """The latest verdict counts: what it cannot add fails the admission, as of the first (AC2)."""
     cell = world("a", "b")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
+    cell.say(key, "a", "Ready").settle()
     cell.say(key, "a", "Ready", podSetUpdates=[{"name": "mian"}])
     assert kinds(cell.settle()) == ["CheckStateChanged", "ChecksRejected"]
 
@@ -630,12 +585,10 @@ def test_pending_again_holds_the_admission_but_evicts_nobody() -> None:
     """Ready that turns Pending: not admitted yet, it must wait; admitted, it goes on."""
     cell = world("a")
     key = waiting(cell)
-    cell.say(key, "a", "Ready")
-    cell.settle()
+    cell.say(key, "a", "Ready").settle()
     cell.say(key, "a", "Pending", message="on second thoughts")
     assert isinstance(cell.settle()[-1], ChecksPending)
-    cell.say(key, "a", "Ready")
-    assert isinstance(cell.settle()[-1], ChecksReady)
+    assert isinstance(cell.say(key, "a", "Ready").settle()[-1], ChecksReady)
     cell.verify()
 
 
@@ -645,16 +598,13 @@ def test_preemptions_wait_for_the_checks_that_guard_them() -> None:
     cell.apply(*[check(name, preemptionPolicy="AfterCheckPassedOrOnDemand") for name in "ab"])
     key = waiting(cell, preemptions_pending=True)
     assert cell.requests()[key, "c"].preemptions_pending
-    cell.say(key, "a", "Ready")
-    assert kinds(cell.settle()) == ["CheckStateChanged"]
+    assert kinds(cell.say(key, "a", "Ready").settle()) == ["CheckStateChanged"]
     cell.say(key, "b", "Ready")
     found = one(cell.settle(), PreemptionsAllowed)
     assert (found.attempt, found.reason) == (1, "ChecksReady")
-    cell.tell("scheduler", PendingPreemptionsIssued(cause=0, workload=key))
-    cell.settle()
+    cell.tell("scheduler", PendingPreemptionsIssued(cause=0, workload=key)).settle()
     assert not cell.requests()[key, "c"].preemptions_pending
-    cell.say(key, "c", "Ready")
-    assert kinds(cell.settle())[-1] == "ChecksReady"
+    assert kinds(cell.say(key, "c", "Ready").settle())[-1] == "ChecksReady"
     cell.verify()
 
 
@@ -680,12 +630,9 @@ def test_nobody_preempts_who_need_not() -> None:
 def test_a_check_is_active_while_its_controller_is_there() -> None:
     """Never seen: inactive at once; lost: inactive after the grace period; back: active at once (AC8)."""
     cell = ChecksWorld()
-    cell.apply(check("a"))
-    assert one(cell.settle(), AdmissionCheckStatusChanged).reason == NOT_SEEN
-    cell.presence("ctl-a")
-    assert one(cell.settle(), AdmissionCheckStatusChanged).active
-    cell.presence("ctl-a", there=False)
-    assert kinds(cell.settle()) == ["ControllerLost"]
+    assert one(cell.apply(check("a")).settle(), AdmissionCheckStatusChanged).reason == NOT_SEEN
+    assert one(cell.presence("ctl-a").settle(), AdmissionCheckStatusChanged).active
+    assert kinds(cell.presence("ctl-a", there=False).settle()) == ["ControllerLost"]
     deadline = cell.deadline()
     assert deadline is not None
     assert cell.settle(29) == []
@@ -693,8 +640,7 @@ def test_a_check_is_active_while_its_controller_is_there() -> None:
     assert (found.active, found.reason) == (False, LOST)
     assert cell.now >= deadline
     assert cell.deadline() is None
-    cell.presence("ctl-a")
-    assert one(cell.settle(), AdmissionCheckStatusChanged).active
+    assert one(cell.presence("ctl-a").settle(), AdmissionCheckStatusChanged).active
     cell.verify()
 
 
@@ -702,10 +648,8 @@ def test_a_controller_that_is_soon_back_was_never_away() -> None:
     """Within the grace period nothing is said of its checks."""
     cell = world("a")
     for _ in range(3):
-        cell.presence("ctl-a", there=False)
-        cell.settle(5)
-        cell.presence("ctl-a")
-        cell.settle(100)
+        cell.presence("ctl-a", there=False).settle(5)
+        cell.presence("ctl-a").settle(100)
     assert [event.active for event in cell.said if isinstance(event, AdmissionCheckStatusChanged)] == [True]
     cell.verify()
 
@@ -721,7 +665,6 @@ def test_parameters_are_passed_on() -> None:
     request = cell.requests()[key, "a"]
     assert request.parameters is not None
     assert (request.parameters.name, request.parameters_spec) == ("p", None)
-    cell.apply(parameters)
-    assert kinds(cell.settle()) == ["ChecksRequested"]
+    assert kinds(cell.apply(parameters).settle()) == ["ChecksRequested"]
     assert cell.requests()[key, "a"].parameters_spec == {"provisioningClassName": "x"}
     cell.verify()

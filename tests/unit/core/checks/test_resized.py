@@ -20,13 +20,10 @@ def test_a_reservation_that_shrinks_is_asked_for_as_it_is(admitted: bool) -> Non
     pods = PodSetAssignment(name="main", count=4, flavors={"cpu": "default"}, usage={"cpu": 4000})
     cell.tell("scheduler", QuotaReserved(cause=0, workload=key, cluster_queue="cq", pod_sets=(pods,)))
     cell.settle()
-    cell.say(key, "a", "Ready")
-    cell.settle()
+    cell.say(key, "a", "Ready").settle()
     if admitted:
-        cell.say(key, "b", "Ready")
-        cell.settle()
-        cell.admit(key)
-        cell.settle()
+        cell.say(key, "b", "Ready").settle()
+        cell.admit(key).settle()
 
     fewer = (PodSet(name="main", count=2, requests={"cpu": 1000}),)
     cell.tell("slices", WorkloadUpdated(cause=0, workload=key, pod_sets=fewer))
@@ -67,11 +64,9 @@ def test_a_request_says_what_its_workload_is_like_now(changed: str, over: bool) 
     """Whatever a request shows of a workload that is edited is said anew, and nothing else is."""
     cell = world("a")
     key = cell.create("w")
-    cell.reserve(key)
-    cell.settle()
+    cell.reserve(key).settle()
     if over:
-        cell.evict(key, release=False)
-        cell.settle()
+        cell.evict(key, release=False).settle()
     before = cell.requests()
     assert bool(before) is not over
     cell.state.touched.clear()
@@ -92,10 +87,8 @@ def test_a_request_follows_its_workload_when_a_check_has_said_no(state: str) -> 
     """Until the scheduler has acted on it the request stands, and whoever leads next would write it so."""
     cell = world("a")
     key = cell.create("w")
-    cell.reserve(key)
-    cell.settle()
-    cell.say(key, "a", state)
-    cell.settle()
+    cell.reserve(key).settle()
+    cell.say(key, "a", state).settle()
     cell.tell("slices", WorkloadUpdated(cause=0, workload=key, labels={"team": "red"}))
     (event,) = cell.settle()
     assert isinstance(event, CheckRequestsUpdated)

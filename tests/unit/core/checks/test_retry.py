@@ -47,12 +47,10 @@ def lines(cell: CheckedCell, name: str = "w") -> list[tuple[str, str]]:
 def reserved_cell(*, admitted: bool = False) -> CheckedCell:
     """Return a cell in which `w` has quota and waits for `a` and `b`, or has passed them and runs."""
     cell = checked_cell("a", "b")
-    cell.submit("w", cpu=4)
-    cell.settle()
+    cell.submit("w", cpu=4).settle()
     if admitted:
         cell.say("w", "a", "Ready")
-        cell.say("w", "b", "Ready")
-        cell.settle()
+        cell.say("w", "b", "Ready").settle()
         assert cell.events(Admitted)
     return cell
 
@@ -73,8 +71,7 @@ def test_the_longest_delay_counts(delays: tuple[int, int], lag: str, running: bo
         cell.step("checks")
     if lag == "stopped":
         cell.settle_all()
-    cell.say("w", "b", "Retry", requeueAfterSeconds=delays[1])
-    cell.settle_all()
+    cell.say("w", "b", "Retry", requeueAfterSeconds=delays[1]).settle_all()
     cell.run_until(250)
     assert len(reserved_at(cell)) == 1
     cell.run_until(100)
@@ -103,8 +100,7 @@ def test_it_counts_for_what_is_back_in_its_queue() -> None:
     assert cell.services["scheduler"].state.world.workloads[key].peers is None
     pending = view_of(cell).workloads[key]
     assert (pending.conditions["Requeued"].status, pending.requeue_at is not None) == (False, True)
-    cell.message("job.default.large", "JobDeleted", {})
-    cell.run_until(250)
+    cell.message("job.default.large", "JobDeleted", {}).run_until(250)
     assert len(reserved_at(cell)) == 1
     cell.run_until(100)
     assert reserved_at(cell)[-1] >= began + 300 * SECOND
@@ -114,14 +110,11 @@ def test_it_counts_for_what_is_back_in_its_queue() -> None:
 def test_a_shorter_delay_changes_nothing_once_the_attempt_is_over() -> None:
     """It is recorded as stale, as is one of an attempt before the latest (AC4)."""
     cell = reserved_cell()
-    cell.say("w", "a", "Retry", requeueAfterSeconds=60)
-    cell.settle()
-    cell.say("w", "b", "Retry", requeueAfterSeconds=5)
-    cell.settle()
+    cell.say("w", "a", "Retry", requeueAfterSeconds=60).settle()
+    cell.say("w", "b", "Retry", requeueAfterSeconds=5).settle()
     cell.run_until(61)
     assert len(reserved_at(cell)) == 2
-    cell.say("w", "b", "Retry", attempt=1, requeueAfterSeconds=500)
-    cell.settle()
+    cell.say("w", "b", "Retry", attempt=1, requeueAfterSeconds=500).settle()
     assert [event.reason for event in cell.events(VerdictIgnored)] == ["StaleAttempt"] * 2
     assert len(cell.events(Evicted)) == 1
     cell.verify()
@@ -130,10 +123,8 @@ def test_a_shorter_delay_changes_nothing_once_the_attempt_is_over() -> None:
 def test_a_late_retry_counts_like_the_others() -> None:
     """The backoff of the next one is longer; service and view agree."""
     cell = reserved_cell()
-    cell.say("w", "a", "Retry", requeueAfterSeconds=5)
-    cell.settle()
-    cell.say("w", "b", "Retry")
-    cell.settle()
+    cell.say("w", "a", "Retry", requeueAfterSeconds=5).settle()
+    cell.say("w", "b", "Retry").settle()
     assert [event.checks for event in cell.events(ChecksRetry)] == [["a"], ["b"]]
     key, _, _ = cell.reservation("w")
     known = cell.services["checks"].state.workloads[key].states
@@ -156,8 +147,7 @@ def test_all_checks_in_retry_are_named_with_their_messages() -> None:
     """In Kueue's words."""
     cell = reserved_cell()
     cell.say("w", "a", "Retry", message="no licence", requeueAfterSeconds=5)
-    cell.say("w", "b", "Retry", message="no budget", requeueAfterSeconds=5)
-    cell.settle()
+    cell.say("w", "b", "Retry", message="no budget", requeueAfterSeconds=5).settle()
     (evicted,) = cell.events(Evicted)
     text = 'Evicted due to AdmissionChecks in Retry state: "a" (no licence); "b" (no budget)'
     assert evicted.message == text
@@ -184,16 +174,14 @@ def test_the_eviction_names_all_whatever_their_order(delays: tuple[int, int], or
 def test_a_short_delay_does_not_read_as_none() -> None:
     """Seconds are rounded up."""
     cell = reserved_cell()
-    cell.say("w", "a", "Retry", requeueAfterSeconds=1)
-    cell.settle()
+    cell.say("w", "a", "Retry", requeueAfterSeconds=1).settle()
     assert ("RequeueBackoffStarted", "Requeued after 1s") in lines(cell)
 
 
 def test_older_events_keep_the_name_of_their_queue() -> None:
     """Also when the workload has no quota any more."""
     cell = reserved_cell(admitted=True)
-    cell.say("w", "a", "Retry")
-    cell.settle_all()
+    cell.say("w", "a", "Retry").settle_all()
     (text,) = [message for reason, message in lines(cell) if reason == "Admitted"]
     assert text.startswith("Admitted by ClusterQueue main, wait time since reservation was ")
 
@@ -205,8 +193,7 @@ def test_a_cleared_gate_is_an_event() -> None:
     for number, gates in enumerate(("example.com/one,example.com/two", "example.com/two", "", "")):
         manifest = job("w")
         manifest["metadata"]["annotations"] = {"turn": str(number), **({gate: gates} if gates else {})}
-        cell.message("job.default.w", "JobSubmitted", manifest)
-        cell.settle()
+        cell.message("job.default.w", "JobSubmitted", manifest).settle()
         cleared = [message for reason, message in lines(cell) if reason == "AdmissionGateCleared"]
         assert cleared == ([] if gates else ["Admission gate cleared, workload is now admissible"])
     assert reserved_at(cell)

@@ -27,9 +27,7 @@ def test_own_quota_goes_before_borrowing() -> None:
     cell.queue("borrower", cpu=0, cohort="c")
     cell.queue("owner", cpu=2, cohort="c")
     cell.submit("borrows", "borrower", cpu=2)
-    cell.submit("owns", "owner", cpu=2)
-
-    assert admitted(cell.settle()) == ["owns"]
+    assert admitted(cell.submit("owns", "owner", cpu=2).settle()) == ["owns"]
     assert cell.reason("borrows")[0] == "WaitingForQuota"
 
 
@@ -39,26 +37,19 @@ def test_woken_workloads_keep_that_order() -> None:
     cell.queue("a", cpu=2, cohort="c", preemption=RECLAIMS)
     cell.queue("b", cpu=2, cohort="c", preemption=RECLAIMS)
     cell.submit("running-a", "a", cpu=2)
-    cell.submit("running-b", "b", cpu=2)
-    cell.settle()
+    cell.submit("running-b", "b", cpu=2).settle()
     cell.submit("older-b", "b", cpu=2)
-    cell.submit("newer-a", "a", cpu=2)
-    cell.settle()
+    cell.submit("newer-a", "a", cpu=2).settle()
 
-    cell.finish("running-a")
-
-    assert admitted(cell.settle()) == ["newer-a"]
+    assert admitted(cell.finish("running-a").settle()) == ["newer-a"]
 
 
 def test_a_preemptor_waits_and_its_claim_is_kept() -> None:
     """Victims are told to stop; until they have, what they give up is the preemptor's, and nobody else's."""
     cell = Cell()
     cell.queue("a", cpu=4, preemption=RECLAIMS)
-    cell.submit("low", "a", cpu=4)
-    cell.settle()
-    cell.submit("high", "a", cpu=3, priority=10)
-
-    events = cell.settle()
+    cell.submit("low", "a", cpu=4).settle()
+    events = cell.submit("high", "a", cpu=3, priority=10).settle()
     assert evicted(events) == ["low"]
     assert preempting(events) == {"high": ["low"]}
     assert cell.reason("high") == (
@@ -66,10 +57,8 @@ def test_a_preemptor_waits_and_its_claim_is_kept() -> None:
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, "
         "3 more needed. Pending the preemption of 1 workload(s)",
     )
-    cell.submit("other", "a", cpu=2)
-    assert parked(cell.settle()) == ["other"]
-    cell.stopped("low")
-    events = cell.settle()
+    assert parked(cell.submit("other", "a", cpu=2).settle()) == ["other"]
+    events = cell.stopped("low").settle()
     assert admitted(events) == ["high"]
     assert cell.workload("low").peers is not None
 
@@ -80,10 +69,8 @@ def test_a_waiting_preemptor_holds_its_claim_against_the_cohort() -> None:
     cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
     cell.queue("b", cpu=2, cohort="c", preemption=RECLAIMS)
     cell.submit("low", "a", cpu=2)
-    cell.submit("lent", "b", cpu=3)
-    cell.settle()
-    cell.submit("high", "a", cpu=4, priority=10)
-    events = cell.settle()
+    cell.submit("lent", "b", cpu=3).settle()
+    events = cell.submit("high", "a", cpu=4, priority=10).settle()
     assert preempting(events) == {"high": ["lent", "low"]} or preempting(events) == {"high": ["low", "lent"]}
 
     cell.submit("late", "b", cpu=1)
@@ -101,12 +88,9 @@ def test_equal_targets_are_not_taken_twice() -> None:
         cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
     cell.queue("lender", cpu=0, cohort="c")
     cell.submit("x", "lender", cpu=2)
-    cell.submit("y", "lender", cpu=2)
-    cell.settle()
+    cell.submit("y", "lender", cpu=2).settle()
     cell.submit("to-a", "a", cpu=2)
-    cell.submit("to-b", "b", cpu=2)
-
-    events = cell.settle()
+    events = cell.submit("to-b", "b", cpu=2).settle()
 
     assert sorted(evicted(events)) == ["x", "y"]
     assert sorted(victim for victims in preempting(events).values() for victim in victims) == ["x", "y"]
@@ -118,12 +102,9 @@ def test_a_large_victim_serves_two_preemptors() -> None:
     for name in ("a", "b"):
         cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
     cell.queue("lender", cpu=0, cohort="c")
-    cell.submit("large", "lender", cpu=4)
-    cell.settle()
+    cell.submit("large", "lender", cpu=4).settle()
     cell.submit("to-a", "a", cpu=2)
-    cell.submit("to-b", "b", cpu=2)
-
-    events = cell.settle()
+    events = cell.submit("to-b", "b", cpu=2).settle()
 
     assert evicted(events) == ["large"]
     assert preempting(events) == {"to-a": ["large"], "to-b": ["large"]}
@@ -138,8 +119,7 @@ def test_what_a_victim_still_holds_is_not_handed_out() -> None:
     cell.queue("b", cpu=1, cohort="c", preemption=RECLAIMS)
     cell.queue("d", cpu=1, cohort="c", preemption=RECLAIMS)
     cell.queue("lender", cpu=6, cohort="c")
-    cell.submit("victim", "lender", cpu=9)
-    cell.settle()
+    cell.submit("victim", "lender", cpu=9).settle()
     cell.submit("to-a", "a", cpu=2, priority=10)
     cell.submit("to-b", "b", cpu=1)
     cell.submit("to-d", "d", cpu=1)
@@ -155,13 +135,10 @@ def test_one_cycle_admits_one_workload_of_each_queue() -> None:
     cell = Cell()
     cell.queue("a", cpu=0, cohort="c")
     cell.queue("b", cpu=0, cohort="c")
-    cell.apply("Cohort", "c", {"resourceGroups": _group(3)})
-    cell.settle()
+    cell.apply("Cohort", "c", {"resourceGroups": _group(3)}).settle()
     cell.submit("a1", "a")
     cell.submit("a2", "a")
-    cell.submit("b1", "b")
-
-    assert admitted(cell.decide()) == ["a1", "b1"]
+    assert admitted(cell.submit("b1", "b").decide()) == ["a1", "b1"]
     assert admitted(cell.settle()) == ["a2"]
 
 
@@ -176,36 +153,27 @@ def test_quota_that_cannot_be_reclaimed_is_kept_for_its_owner() -> None:
     cell.queue("owner", cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Never"})
     cell.queue("borrower", cpu=0, cohort="c")
     cell.submit("lent", "borrower", cpu=2)
-    cell.submit("kept", "borrower", cpu=2)
-    cell.settle()
+    cell.submit("kept", "borrower", cpu=2).settle()
     cell.submit("head", "owner", cpu=4)
-    cell.submit("greedy", "borrower", cpu=2)
-    cell.settle()
+    cell.submit("greedy", "borrower", cpu=2).settle()
 
-    cell.finish("lent")
-
-    assert admitted(cell.settle()) == []
-    cell.finish("kept")
-    assert admitted(cell.settle()) == ["head"]
+    assert admitted(cell.finish("lent").settle()) == []
+    assert admitted(cell.finish("kept").settle()) == ["head"]
 
 
 def test_a_closed_gate_blocks_preemption_only() -> None:
     """A gated workload may take what is free, but nobody is preempted for it (CA11)."""
     cell = Cell()
     cell.queue("a", cpu=2, preemption=RECLAIMS)
-    cell.submit("low", "a", cpu=2)
-    cell.settle()
-    cell.submit("gated", "a", cpu=2, priority=10, preemption_gates=("gate",))
-
-    events = cell.settle()
+    cell.submit("low", "a", cpu=2).settle()
+    events = cell.submit("gated", "a", cpu=2, priority=10, preemption_gates=("gate",)).settle()
 
     assert evicted(events) == []
     assert [e.message for e in events if isinstance(e, BlockedOnPreemptionGates)] == [
         "Workload requires preemption, but it's gated"
     ]
     assert cell.reason("gated")[0] == "AdmissionGated"
-    cell.finish("low")
-    assert admitted(cell.settle()) == ["gated"]
+    assert admitted(cell.finish("low").settle()) == ["gated"]
 
 
 def test_gated_workloads_do_not_wait_for_the_victims_of_others() -> None:
@@ -214,10 +182,8 @@ def test_gated_workloads_do_not_wait_for_the_victims_of_others() -> None:
     for name in ("a", "b", "owner"):
         cell.queue(name, cpu=2, cohort="c", preemption=RECLAIMS)
     cell.queue("lender", cpu=0, cohort="c")
-    cell.submit("big", "lender", cpu=6)
-    cell.settle()
-    cell.submit("opens", "owner", cpu=2, created_at=7 * SECOND)
-    assert evicted(cell.settle()) == ["big"]
+    cell.submit("big", "lender", cpu=6).settle()
+    assert evicted(cell.submit("opens", "owner", cpu=2, created_at=7 * SECOND).settle()) == ["big"]
     gates: dict[str, Any] = {"preemption_gates": ("gate",)}
     cell.submit("gated-a", "a", cpu=2, created_at=8 * SECOND, **gates)
     cell.submit("gated-b", "b", cpu=2, created_at=9 * SECOND, **gates)
@@ -236,15 +202,12 @@ def test_one_at_a_time_until_pods_are_ready() -> None:
     cell.queue("a", cpu=4)
     cell.queue("b", cpu=4)
     cell.submit("one", "a")
-    cell.submit("two", "b")
-
-    assert admitted(cell.settle()) == ["one"]
+    assert admitted(cell.submit("two", "b").settle()) == ["one"]
     assert cell.reason("two") == (
         "WaitingForPodsReady",
         "waiting for all admitted workloads to be in PodsReady condition",
     )
-    cell.put(WorkloadPodsReady(cause=0, workload=key("one")))
-    assert admitted(cell.settle()) == ["two"]
+    assert admitted(cell.put(WorkloadPodsReady(cause=0, workload=key("one"))).settle()) == ["two"]
 
 
 def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
@@ -255,11 +218,8 @@ def test_who_only_reserves_keeps_nobody_waiting_for_pods() -> None:
     cell.queue("a", cpu=4, admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]})
     cell.queue("b", cpu=4)
     cell.submit("checked", "a")
-    cell.submit("plain", "b")
-
-    assert admitted(cell.settle()) == ["plain"]
-    cell.put(WorkloadDeleted(cause=0, workload=key("checked")))
-    cell.settle()
+    assert admitted(cell.submit("plain", "b").settle()) == ["plain"]
+    cell.put(WorkloadDeleted(cause=0, workload=key("checked"))).settle()
 
 
 def test_who_cannot_borrow_keeps_its_reservation_beside_those_that_borrow() -> None:
@@ -270,8 +230,7 @@ def test_who_cannot_borrow_keeps_its_reservation_beside_those_that_borrow() -> N
     cell.queue("a", cpu=4, cohort="c", preemption={"withinClusterQueue": "LowerPriority"}, **checked)
     cell.queue("b", cpu=1, cohort="c")
     cell.submit("high", "a", cpu=3, priority=10, cannot_borrow=True)
-    cell.submit("low", "a", cpu=2)
-    cell.settle()
+    cell.submit("low", "a", cpu=2).settle()
     for name in ("low", "high"):
         cell.put(ChecksReady(cause=0, workload=key(name)))
 
@@ -291,12 +250,9 @@ def test_the_search_goes_on_with_the_next_flavor() -> None:
         flavorFungibility={"whenCanPreempt": "MayStopSearch", "whenCanBorrow": "MayStopSearch"},
     )
     cell.queue("b", cpu={"first": 0, "second": 0}, cohort="c")
-    cell.submit("same-priority", "a", cpu=2)
-    cell.settle()
+    cell.submit("same-priority", "a", cpu=2).settle()
     assert cell.flavor("same-priority") == "first"
-    cell.submit("next", "a", cpu=2)
-
-    events = cell.settle()
+    events = cell.submit("next", "a", cpu=2).settle()
 
     assert admitted(events) == ["next"]
     assert cell.flavor("next") == "second"
@@ -329,38 +285,32 @@ def test_a_verdict_on_the_last_flavors_only_does_not_outlive_freed_capacity() ->
     """A search that went on says what it found behind the first flavors; these may have room later (SC2)."""
     cell = Cell()
     cell.queue("a", cpu={"one": 3, "two": 4, "three": 1})
-    cell.submit("first", "a", cpu=1)
-    cell.settle()
+    cell.submit("first", "a", cpu=1).settle()
     # The head takes of "two" what the workers would need, and finds nothing behind it.
     cell.submit("w", "a", pod_sets=(pods("head", 1, cpu=3), pods("workers", 2, cpu=2)))
     assert len(scans(cell.settle())) == 1
     assert cell.reason("w")[0] == "ExceedsMaxQuota"
 
-    cell.finish("first")
-    assert admitted(cell.settle()) == ["w"]
+    assert admitted(cell.finish("first").settle()) == ["w"]
 
 
 def test_what_pod_sets_exceed_together_may_fit_when_something_is_freed() -> None:
     """The first takes what is free; with something else free it leaves that to the second (SC2)."""
     cell = Cell()
     cell.queue("a", cpu={"one": 2, "two": 3})
-    cell.submit("first", "a", cpu=1)
-    cell.settle()
+    cell.submit("first", "a", cpu=1).settle()
     cell.submit("w", "a", pod_sets=(pods("head", 1, cpu=2), pods("workers", 1, cpu=3)))
     assert scans(cell.settle()) == []
     assert cell.reason("w")[0] == "ExceedsMaxQuota"
 
-    cell.finish("first")
-    assert admitted(cell.settle()) == ["w"]
+    assert admitted(cell.finish("first").settle()) == ["w"]
 
 
 def test_partial_admission_takes_fewer_pods() -> None:
     """Where all pods do not fit, as many as do are admitted, down to minCount (SC7)."""
     cell = Cell()
     cell.queue("a", cpu=3)
-    cell.submit("w", "a", count=5, pod_set={"min_count": 2})
-
-    assert admitted(cell.settle()) == ["w"]
+    assert admitted(cell.submit("w", "a", count=5, pod_set={"min_count": 2}).settle()) == ["w"]
     assignment = cell.workload("w").assignment
     assert assignment is not None
     assert assignment[0].count == 3
@@ -370,15 +320,11 @@ def test_a_preemptor_that_goes_away_frees_its_claim() -> None:
     """Deleting the preemptor lets others have what it waited for."""
     cell = Cell()
     cell.queue("a", cpu=2, preemption=RECLAIMS)
-    cell.submit("low", "a", cpu=2)
-    cell.settle()
+    cell.submit("low", "a", cpu=2).settle()
     cell.submit("high", "a", cpu=2, priority=10)
-    cell.submit("middle", "a", cpu=2, priority=5)
-    assert preempting(cell.settle()) == {"high": ["low"]}
+    assert preempting(cell.submit("middle", "a", cpu=2, priority=5).settle()) == {"high": ["low"]}
     cell.put(WorkloadDeleted(cause=0, workload=key("high")))
-    cell.stopped("low")
-
-    assert admitted(cell.settle()) == ["middle"]
+    assert admitted(cell.stopped("low").settle()) == ["middle"]
 
 
 def test_nothing_is_recorded_twice() -> None:
@@ -387,14 +333,11 @@ def test_nothing_is_recorded_twice() -> None:
     cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
     cell.queue("b", cpu=1, cohort="c", preemption=RECLAIMS)
     cell.submit("low", "a", cpu=4)
-    cell.submit("in-b", "b", cpu=1)
-    cell.settle()
+    cell.submit("in-b", "b", cpu=1).settle()
     cell.submit("high", "a", cpu=4, priority=10)
-    cell.submit("more-b", "b", cpu=2)
-    cell.settle()
+    cell.submit("more-b", "b", cpu=2).settle()
 
-    cell.finish("in-b")
-    events = cell.settle()
+    events = cell.finish("in-b").settle()
 
     assert not [event for event in events if isinstance(event, PreemptionIssued)]
     assert parked(events) == []
@@ -405,14 +348,10 @@ def test_who_stands_behind_a_blocker_is_asked_when_it_has_gone(how: str) -> None
     """What was freed while a StrictFIFO queue waited for its head is there for the next one (SC2)."""
     cell = Cell()
     cell.queue("q", 3, queueingStrategy="StrictFIFO")
-    cell.submit("runs", "q", 3, priority=20)
-    cell.settle()
-    cell.submit("next", "q", 2, priority=10)
-    assert parked(cell.settle()) == ["next"]
-    cell.submit("blocker", "q", 4, priority=20)
-    assert parked(cell.settle()) == ["blocker"]
-    cell.finish("runs")
-    assert admitted(cell.settle()) == []
+    cell.submit("runs", "q", 3, priority=20).settle()
+    assert parked(cell.submit("next", "q", 2, priority=10).settle()) == ["next"]
+    assert parked(cell.submit("blocker", "q", 4, priority=20).settle()) == ["blocker"]
+    assert admitted(cell.finish("runs").settle()) == []
     match how:
         case "deleted":
             cell.put(WorkloadDeleted(cause=0, workload=key("blocker")))
@@ -434,13 +373,10 @@ def test_what_was_kept_for_a_blocker_is_there_for_others_when_it_has_gone(how: s
     cell = Cell()
     cell.queue("owner", cpu=4, cohort="c", queueingStrategy="StrictFIFO")
     cell.queue("borrower", cpu=0, cohort="c")
-    cell.submit("lent", "borrower", cpu=2)
-    cell.settle()
+    cell.submit("lent", "borrower", cpu=2).settle()
     cell.submit("blocker", "owner", cpu=4)
-    cell.submit("small", "owner", cpu=1)
-    assert parked(cell.settle()) == ["blocker"]
-    cell.submit("waits", "borrower", cpu=1)
-    assert parked(cell.settle()) == ["waits"]
+    assert parked(cell.submit("small", "owner", cpu=1).settle()) == ["blocker"]
+    assert parked(cell.submit("waits", "borrower", cpu=1).settle()) == ["waits"]
     others = []
     match how:
         case "deleted":
@@ -467,15 +403,12 @@ def test_who_stands_behind_one_that_is_set_aside_is_asked() -> None:
     cell = Cell()
     selector = {"matchExpressions": [{"key": "open", "operator": "DoesNotExist"}]}
     cell.queue("q", 3, queueingStrategy="StrictFIFO", namespaceSelector=selector)
-    cell.submit("runs", "q", 3)
-    cell.settle()
-    cell.submit("next", "q", 2)
-    assert parked(cell.settle()) == ["next"]
+    cell.submit("runs", "q", 3).settle()
+    assert parked(cell.submit("next", "q", 2).settle()) == ["next"]
     cell.apply("Namespace", "other", {}, labels={"open": "no"})
     cell.apply("LocalQueue", "q", {"clusterQueue": "q"}, "other")
     cell.submit("elsewhere", "q", 1, priority=10, namespace="other")
-    cell.finish("runs")
-    events = cell.settle()
+    events = cell.finish("runs").settle()
     assert (parked(events), admitted(events)) == (["elsewhere"], ["next"])
     assert cell.settle() == []
 
@@ -501,10 +434,8 @@ def test_a_blocker_that_reserves_searches_once(together: bool) -> None:
     assert len(scans(found)) == 1
     assert admitted(found) == []
     assert cell.reason("blocker")[0] == cell.reason("skipped")[0] == "WaitingForQuota"
-    cell.submit("no-matter", "b", 2)
-    assert scans(cell.settle()) == []
-    cell.finish("on-two")
-    assert admitted(cell.settle()) == ["blocker"]
+    assert scans(cell.submit("no-matter", "b", 2).settle()) == []
+    assert admitted(cell.finish("on-two").settle()) == ["blocker"]
 
 
 def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
@@ -519,10 +450,8 @@ def test_a_queue_beyond_its_limit_keeps_nothing_for_itself():
     assert sorted(admitted(cell.settle())) == ["running", "tiny"]
     cell.queue("a", 8, "all", borrow=0, **never)
     cell.submit("waits", "a", 2, priority=0)
-    cell.submit("large", "b", 11, priority=0)
-    assert admitted(cell.settle()) == []
-    cell.finish("tiny")
-    assert admitted(cell.settle()) == []
+    assert admitted(cell.submit("large", "b", 11, priority=0).settle()) == []
+    assert admitted(cell.finish("tiny").settle()) == []
 
 
 @pytest.mark.parametrize("how", ["deleted", "switched off", "stopped"])
@@ -532,13 +461,11 @@ def test_what_was_kept_in_a_cycle_for_one_that_has_gone_is_there_for_others(how:
     cell.queue("owner", cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Never"})
     cell.queue("borrower", cpu=0, cohort="c")
     cell.submit("lent", "borrower", cpu=2)
-    cell.submit("runs", "borrower", cpu=1)
-    cell.settle()
+    cell.submit("runs", "borrower", cpu=1).settle()
     cell.submit("head", "owner", cpu=4)
     cell.submit("small", "borrower", cpu=2)
     assert sorted(parked(cell.settle())) == ["head", "small"]
-    cell.finish("runs")
-    assert admitted(cell.settle()) == []
+    assert admitted(cell.finish("runs").settle()) == []
     match how:
         case "deleted":
             cell.put(WorkloadDeleted(cause=0, workload=key("head")))

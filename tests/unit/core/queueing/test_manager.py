@@ -9,8 +9,7 @@ def test_ten_thousand_identical_jobs_cost_one_evaluation() -> None:
     """Equal workloads share a verdict: one event for all, and none for those that come later."""
     cell = Cell()
     cell.queue("a", cpu=1)
-    cell.submit("first", "a")
-    cell.settle()
+    cell.submit("first", "a").settle()
     for number in range(1000):
         cell.submit(f"w{number}", "a", cpu=5)
 
@@ -42,9 +41,7 @@ def test_best_effort_passes_over_what_does_not_fit() -> None:
     cell = Cell()
     cell.queue("a", cpu=4)
     cell.submit("big", "a", cpu=5)
-    cell.submit("small", "a", cpu=4)
-
-    events = cell.settle()
+    events = cell.submit("small", "a", cpu=4).settle()
 
     assert admitted(events) == ["small"]
     assert parked(events) == ["big"]
@@ -54,16 +51,11 @@ def test_strict_fifo_blocks_behind_its_head() -> None:
     """StrictFIFO waits for its head, however long; a workload of higher priority comes before it."""
     cell = Cell()
     cell.queue("a", cpu=4, queueingStrategy="StrictFIFO")
-    cell.submit("running", "a", cpu=2)
-    cell.settle()
+    cell.submit("running", "a", cpu=2).settle()
     cell.submit("big", "a", cpu=4)
-    cell.submit("small", "a", cpu=1)
-
-    assert admitted(cell.settle()) == []
-    cell.submit("urgent", "a", cpu=1, priority=10)
-    assert admitted(cell.settle()) == ["urgent"]
-    cell.finish("running", "urgent")
-    assert admitted(cell.settle()) == ["big"]
+    assert admitted(cell.submit("small", "a", cpu=1).settle()) == []
+    assert admitted(cell.submit("urgent", "a", cpu=1, priority=10).settle()) == ["urgent"]
+    assert admitted(cell.finish("running", "urgent").settle()) == ["big"]
 
 
 def test_strict_fifo_does_not_wait_for_a_wrong_namespace() -> None:
@@ -79,8 +71,7 @@ def test_strict_fifo_does_not_wait_for_a_wrong_namespace() -> None:
         "Workload namespace doesn't match ClusterQueue selector",
     )
 
-    cell.apply("Namespace", "ns", {}, labels={"team": "x"})
-    assert admitted(cell.settle()) == ["foreign"]
+    assert admitted(cell.apply("Namespace", "ns", {}, labels={"team": "x"}).settle()) == ["foreign"]
 
 
 def test_freed_capacity_wakes_those_that_it_could_help() -> None:
@@ -88,30 +79,23 @@ def test_freed_capacity_wakes_those_that_it_could_help() -> None:
     cell = Cell()
     cell.queue("a", cpu=4)
     cell.submit("one", "a", cpu=1)
-    cell.submit("three", "a", cpu=3)
-    cell.settle()
-    cell.submit("big", "a", cpu=3)
-    cell.settle()
+    cell.submit("three", "a", cpu=3).settle()
+    cell.submit("big", "a", cpu=3).settle()
 
     cell.finish("one")
     assert [type(event) for event in cell.settle()] == [TreesSettled]
-    cell.finish("three")
-    assert admitted(cell.settle()) == ["big"]
+    assert admitted(cell.finish("three").settle()) == ["big"]
 
 
 def test_an_older_parked_workload_goes_before_a_newer_one() -> None:
     """Capacity that is freed goes by the order of the queue, not to whoever has just come."""
     cell = Cell()
     cell.queue("a", cpu=2)
-    cell.submit("running", "a", cpu=2)
-    cell.settle()
-    cell.submit("older", "a", cpu=2)
-    cell.settle()
+    cell.submit("running", "a", cpu=2).settle()
+    cell.submit("older", "a", cpu=2).settle()
 
     cell.submit("newer", "a", cpu=1)
-    cell.finish("running")
-
-    assert admitted(cell.settle()) == ["older"]
+    assert admitted(cell.finish("running").settle()) == ["older"]
 
 
 def test_capacity_wakes_the_whole_cohort_tree_and_no_other() -> None:
@@ -122,15 +106,11 @@ def test_capacity_wakes_the_whole_cohort_tree_and_no_other() -> None:
     cell.apply("Cohort", "left", {"parentName": "root"})
     cell.apply("Cohort", "right", {"parentName": "root"})
     cell.queue("c", cpu=2, cohort="other")
-    cell.submit("in-a", "a", cpu=2)
-    cell.settle()
+    cell.submit("in-a", "a", cpu=2).settle()
     cell.submit("in-b", "b", cpu=2)
-    cell.submit("in-c", "c", cpu=3)
-    cell.settle()
+    cell.submit("in-c", "c", cpu=3).settle()
 
-    cell.finish("in-a")
-
-    events = cell.settle()
+    events = cell.finish("in-a").settle()
     assert admitted(events) == ["in-b"]
     assert [event.cohorts for event in events if isinstance(event, TreesSettled)] == [["root"]]
 
@@ -140,11 +120,9 @@ def test_edits_void_the_verdict() -> None:
     cell = Cell()
     cell.queue("a", cpu=1)
     cell.submit("quota", "a", cpu=2)
-    cell.submit("request", "a", cpu=3)
-    cell.settle()
+    cell.submit("request", "a", cpu=3).settle()
 
-    cell.queue("a", cpu=2)
-    assert admitted(cell.settle()) == ["quota"]
+    assert admitted(cell.queue("a", cpu=2).settle()) == ["quota"]
     cell.finish("quota")
     smaller = cell.workload("request").record.pod_sets[0]
     cell.put(
@@ -157,11 +135,8 @@ def test_a_stopped_queue_has_no_head() -> None:
     """A queue on hold admits nothing, and goes on where it was when it is started again."""
     cell = Cell()
     cell.queue("a", cpu=1, stopPolicy="Hold")
-    cell.submit("w", "a")
-
-    assert admitted(cell.settle()) == []
-    cell.queue("a", cpu=1)
-    assert admitted(cell.settle()) == ["w"]
+    assert admitted(cell.submit("w", "a").settle()) == []
+    assert admitted(cell.queue("a", cpu=1).settle()) == ["w"]
 
 
 def test_priority_then_time_then_uid() -> None:

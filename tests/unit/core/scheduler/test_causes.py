@@ -9,7 +9,7 @@ from sluice.events.scheduler import Admitted, Evicted, WorkloadDeactivated, Work
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, parked
 
-Edit = Callable[[Cell], None]
+Edit = Callable[[Cell], object]
 
 
 def cohort(cell: Cell, cpu: int, name: str = "c") -> None:

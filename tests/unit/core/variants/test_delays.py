@@ -43,8 +43,7 @@ def rename(world: FamilyWorld) -> None:
 
 
 def drain(world: FamilyWorld) -> None:
-    world.apply(queue(stopPolicy="HoldAndDrain"))
-    world.settle_all()
+    world.apply(queue(stopPolicy="HoldAndDrain")).settle_all()
     world.run_until(60)
     world.apply(queue())
 
@@ -52,14 +51,12 @@ def drain(world: FamilyWorld) -> None:
 def drain_local(world: FamilyWorld) -> None:
     drained = local_queue()
     drained["spec"]["stopPolicy"] = "HoldAndDrain"
-    world.apply(drained)
-    world.settle_all()
+    world.apply(drained).settle_all()
     world.apply(local_queue())
 
 
 def deactivate(world: FamilyWorld) -> None:
-    world.message("job.default.a", "JobDeactivated", {})
-    world.settle_all()
+    world.message("job.default.a", "JobDeactivated", {}).settle_all()
     world.run_until(5)
     world.message("job.default.a", "JobActivated", {})
 
@@ -69,17 +66,14 @@ def crash(world: FamilyWorld) -> None:
 
 
 def preempt(world: FamilyWorld) -> None:
-    world.submit("b", priority_class="high")
-    world.settle_all()
+    world.submit("b", priority_class="high").settle_all()
     assert world.flavor_of("a") == ""
     world.report("b", "JobFinished", success=True)
 
 
 def never_ready(world: FamilyWorld) -> None:
-    world.report("a", "JobPodsReady")
-    world.settle()
-    world.report("a", "JobPodsReady", ready=False)
-    world.settle()
+    world.report("a", "JobPodsReady").settle()
+    world.report("a", "JobPodsReady", ready=False).settle()
     world.run_until(3)
 
 
@@ -118,8 +112,7 @@ def test_a_delete_delay_counts_from_the_admission_that_it_names(
 ) -> None:
     """Whatever has stopped the job, the next admission starts it anew, and the better one has its time."""
     world = cell(queue(), HIGH, FORGIVING)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "od"
     world.run_until(60 if late else 30)
     assert ("best" in world.active("a")) is not late
@@ -150,12 +143,10 @@ def test_a_move_is_an_admission_too() -> None:
         ],
     }
     world = cell(cluster_queue({"res": 0, "od": 0, "spot": 1}, policy))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "spot"
     world.run_until(60)
-    world.apply(cluster_queue({"res": 0, "od": 1, "spot": 1}, policy))
-    world.settle_all()
+    world.apply(cluster_queue({"res": 0, "od": 1, "spot": 1}, policy)).settle_all()
     assert [event.reason for event in world.events(Evicted)] == [FLAVOR_MIGRATION]
     assert world.flavor_of("a") == "od"
     assert "best" in world.active("a")
@@ -182,13 +173,11 @@ def test_a_create_delay_counts_from_the_creation_or_the_latest_preemption(
     world = cell(
         cluster_queue({"res": 0, "od": 1}, policy, preemption={"withinClusterQueue": "LowerPriority"}), HIGH
     )
-    world.submit("a")
-    world.run_until(21)
+    world.submit("a").run_until(21)
     assert world.flavor_of("a") == "od"
     activated = len(world.events(VariantActivated))
     if stop is preempt:
-        world.submit("b", priority_class="high")
-        world.run_until(21)
+        world.submit("b", priority_class="high").run_until(21)
         world.settle_all()
         assert world.flavor_of("a") == ""
         assert world.active("a") == ["best"]

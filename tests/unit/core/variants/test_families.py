@@ -46,8 +46,7 @@ def test_a_pods_ready_timeout_backs_the_whole_family_off() -> None:
         "requeuingStrategy": {"backoffBaseSeconds": 60, "timestamp": "Eviction"},
     }
     world = cell(cluster_queue({"res": 1, "od": 1}), configuration(waitForPodsReady=ready))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "res"
     world.run_until(11)
     world.settle_all()
@@ -57,8 +56,7 @@ def test_a_pods_ready_timeout_backs_the_whole_family_off() -> None:
     assert len(world.events(Admitted)) == 1, "a sibling was admitted at once"
     world.run_until(20)
     assert world.flavor_of("a") == "res"
-    world.report("a", "JobPodsReady")
-    world.run_until(30)
+    world.report("a", "JobPodsReady").run_until(30)
     assert world.flavor_of("a") == "res"
     world.verify()
 
@@ -74,12 +72,10 @@ def test_a_gate_of_the_user_is_never_opened() -> None:
     world.settle_all()
     gated = job("gated", priority_class="high")
     gated["metadata"]["annotations"] = {"kueue.x-k8s.io/preemption-gates": "mine"}
-    world.message("job.default.gated", "JobSubmitted", gated)
-    world.settle_all()
+    world.message("job.default.gated", "JobSubmitted", gated).settle_all()
     world.run_until(700)
     assert world.events(PreemptionGateOpened, Preempted) == []
-    world.report("low-1", "JobFinished", success=True)
-    world.settle_all()
+    world.report("low-1", "JobFinished", success=True).settle_all()
     assert world.flavor_of("gated") == "res"
 
 
@@ -89,8 +85,7 @@ def test_the_gate_goes_round_when_preemption_does_not_succeed() -> None:
     for name in ("low-1", "low-2"):
         world.submit(name)
     world.settle_all()
-    world.submit("high", priority_class="high")
-    world.settle()  # the victim is told to stop, and does not
+    world.submit("high", priority_class="high").settle()  # the victim is told to stop, and does not
     opened = [e for e in world.events(PreemptionGateOpened) if isinstance(e, PreemptionGateOpened)]
     named = {v.key: v.name for v in world.variants("high").values()}
     assert [named[e.workload] for e in opened] == ["res"]
@@ -109,8 +104,7 @@ def test_the_gate_of_a_variant_closes_when_it_is_admitted() -> None:
     for name in ("low-1", "low-2"):
         world.submit(name)
     world.settle_all()
-    world.submit("high", priority_class="high")
-    world.settle_all()
+    world.submit("high", priority_class="high").settle_all()
     assert world.flavor_of("high") == "res"
     (preempted,) = (e for e in world.events(Preempted) if isinstance(e, Preempted))
     job_uid = world.services["slices"].state.jobs[JobKey("default/high")].record.job.uid
@@ -133,11 +127,9 @@ def test_who_is_switched_on_again_is_asked_again() -> None:
     for name in ("low-1", "low-2"):
         world.submit(name)
     world.settle_all()
-    world.submit("high", priority_class="high")
-    world.settle_all()
+    world.submit("high", priority_class="high").settle_all()
     assert world.flavor_of("high") == "res"
-    world.apply(cluster_queue({"od": 1}, preemption=PREEMPTS))
-    world.settle_all()
+    world.apply(cluster_queue({"od": 1}, preemption=PREEMPTS)).settle_all()
     assert world.flavor_of("high") == "od", "its other variant may preempt, too"
     world.verify()
 
@@ -149,17 +141,12 @@ def test_variants_that_a_stopped_queue_holds_go_with_their_job() -> None:
     """The queue can be edited, and started again, after the job is gone: nobody is left on a list of it."""
     queue = {"res": 1, "od": 1}
     world = cell(cluster_queue(queue))
-    world.submit("a")
-    world.settle_all()
-    world.apply(cluster_queue(queue, stopPolicy="HoldAndDrain"))
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.apply(cluster_queue(queue, stopPolicy="HoldAndDrain")).settle_all()
     assert world.services["scheduler"].state.lifecycle.held
-    world.message("job.default.a", "JobDeleted", {})
-    world.settle_all()
-    world.apply(cluster_queue(queue))
-    world.settle_all()
-    world.submit("b")
-    world.settle_all()
+    world.message("job.default.a", "JobDeleted", {}).settle_all()
+    world.apply(cluster_queue(queue)).settle_all()
+    world.submit("b").settle_all()
     assert world.flavor_of("b") == "res"
     world.verify()
 
@@ -219,8 +206,7 @@ def test_explicit_variants_span_resource_groups_and_pod_sets() -> None:
     world.settle_all()
     assert flavors("a") == [{"cpu": "cpu-only"}, {"cpu": "cpu-only", "gpu": "gpu-res"}]
     assert flavors("b") == [{"cpu": "cpu-only"}, {"cpu": "cpu-only", "gpu": "gpu-od"}]
-    world.message("job.default.a", "JobDeleted", {})
-    world.settle_all()
+    world.message("job.default.a", "JobDeleted", {}).settle_all()
     assert flavors("b") == [{"cpu": "cpu-only"}, {"cpu": "cpu-only", "gpu": "gpu-res"}]
     world.verify()
 
@@ -232,10 +218,8 @@ def test_flavors_come_and_go() -> None:
     """A flavor that is taken away stops the job that runs on it; one that is added gets variants."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     world.submit("a")
-    world.submit("b")
-    world.settle_all()
-    world.apply(flavor("new"), cluster_queue({"new": 0, "od": 1}))
-    world.settle()
+    world.submit("b").settle_all()
+    world.apply(flavor("new"), cluster_queue({"new": 0, "od": 1})).settle()
     assert list(world.variants("a")) in (["new", "res", "od"], ["res", "new", "od"])
     assert (entry := world.dispatch("a")) is not None
     assert entry.stop
@@ -272,10 +256,8 @@ def test_jobs_count_once_and_variants_for_themselves() -> None:
     world.settle_all()
     status = world.view().local_queues["default/main"]
     assert (status.admitted, len(status.running_parents)) == (2, 2)
-    world.report("a", "JobFinished", success=True)
-    world.settle_all()
-    world.report("b", "JobPodsReady")
-    world.settle_all()
+    world.report("a", "JobFinished", success=True).settle_all()
+    world.report("b", "JobPodsReady").settle_all()
     found = totals(world)
     assert found["admitted_workloads/main"] == 3
     assert found["evicted_workloads/main/FlavorMigration"] == 1
@@ -294,8 +276,7 @@ def test_the_history_of_a_job_tells_of_its_variants() -> None:
     for name in ("low-1", "low-2"):
         world.submit(name)
     world.settle_all()
-    world.submit("high", priority_class="high")
-    world.settle_all()
+    world.submit("high", priority_class="high").settle_all()
     parent = world.view().workloads[key_of(world, "high")]
     said = [(n.reason, n.message) for n in notices(parent)]
     variants = {v.name: v.key for v in world.variants("high").values()}
@@ -319,8 +300,7 @@ def test_events_that_only_time_brings_have_no_cause() -> None:
         ],
     }
     world = cell(cluster_queue({"res": 0, "od": 1}, policy))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     created = [e for e in world.events(VariantCreated) if isinstance(e, VariantCreated)]
     assert all(event.cause > 0 for event in created)
     world.run_until(21)
@@ -339,8 +319,7 @@ def test_an_ordinary_workload_keeps_to_its_allowed_flavors() -> None:
     world = cell(cluster_queue({"res": 1, "od": 2}, {}))
     picky = job("picky")
     picky["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "od"}
-    world.message("job.default.picky", "JobSubmitted", picky)
-    world.settle_all()
+    world.message("job.default.picky", "JobSubmitted", picky).settle_all()
     assert world.flavor_of("picky") == "od"
 
 
@@ -349,30 +328,24 @@ def test_a_job_that_comes_from_an_ordinary_queue_becomes_a_parent() -> None:
     world.apply(cluster_queue({"od": 0}, {}, name="plain"), local_queue("plain", "plain"))
     moving = job("a")
     moving["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "plain"
-    world.message("job.default.a", "JobSubmitted", moving)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", moving).settle_all()
     assert world.flavor_of("a") == ""
-    world.message("job.default.a", "JobSubmitted", job("a"))
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", job("a")).settle_all()
     assert world.flavor_of("a") == "res"
 
 
 def test_a_job_that_comes_to_race_says_what_its_variants_wait_for() -> None:
     """Its variants join those of others, on which the verdict was passed before their own queue changed."""
     world = cell(cluster_queue({"res": 1, "od": 1}), flavor("plain"))
-    world.apply(cluster_queue({"plain": 1}, {}, name="plain"), local_queue("moving", "plain"))
-    world.settle_all()
+    world.apply(cluster_queue({"plain": 1}, {}, name="plain"), local_queue("moving", "plain")).settle_all()
     for name in ("a", "b", "waits"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     moving = job("p")
     moving["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "moving"
-    world.message("job.default.p", "JobSubmitted", moving)
-    world.settle_all()
+    world.message("job.default.p", "JobSubmitted", moving).settle_all()
     assert world.flavor_of("p") == "plain"
     world.delete("LocalQueue", "moving", "default")
-    world.apply(local_queue("moving", "main"))
-    world.settle_all()
+    world.apply(local_queue("moving", "main")).settle_all()
     view, jobs = world.view(), world.services["slices"].state.jobs
     waits, moved = (
         why_pending(view, view.workloads[jobs[JobKey(f"default/{name}")].record.key])

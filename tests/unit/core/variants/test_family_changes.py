@@ -55,8 +55,7 @@ def explicit(**variants: list[str]) -> dict[str, Any]:
 def test_a_crash_is_settled_before_the_parent_is_admitted_again() -> None:
     """An executor crashes while another job waits: the scheduler gives the quota away, and only one runs."""
     world = cell(cluster_queue({"res": 1}), HIGH)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.report("a", "JobStopped")
     world.step("slices")
     world.step("variants")
@@ -73,8 +72,7 @@ def test_a_crash_is_settled_before_the_parent_is_admitted_again() -> None:
 def test_no_attempt_begins_between_the_stop_and_its_settlement() -> None:
     """The variant is admitted until the scheduler has heard of the stop; that is not an admission."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.report("a", "JobStopped")
     world.step("slices")
     for _ in range(3):
@@ -117,8 +115,7 @@ def changed(world: FamilyWorld, how: str) -> None:
         world.apply(ON)
         return
     if how == "local queue":
-        world.delete("LocalQueue", "main", "default")
-        world.settle()
+        world.delete("LocalQueue", "main", "default").settle()
         world.apply(local_queue("main", "racing"))
         return
     world.delete("ClusterQueue", "plain")
@@ -129,16 +126,14 @@ def plain_cell(how: str) -> FamilyWorld:
     if how == "gate":
         return cell(cluster_queue({"res": 1, "od": 1}), OFF)
     world = cell(cluster_queue({"res": 1, "od": 1}, name="racing"))
-    world.apply(cluster_queue({"od": 1}, {}, name="plain"), local_queue("main", "plain"))
-    world.settle()
+    world.apply(cluster_queue({"od": 1}, {}, name="plain"), local_queue("main", "plain")).settle()
     return world
 
 
 @pytest.mark.parametrize("how", ["gate", "local queue", "cluster queue"])
 def test_a_running_job_is_stopped_before_it_becomes_a_parent(how: str) -> None:
     world = plain_cell(how)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert running(world, "a") == ["a"]
     changed(world, how)
     world.settle()
@@ -159,13 +154,11 @@ def test_a_running_family_is_stopped_before_its_job_is_ordinary(how: str) -> Non
     """And its quota is not had twice meanwhile: the parent does not queue beside its variants."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     world.apply(cluster_queue({"od": 1}, {}, name="plain"))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     if how == "gate":
         world.apply(OFF)
     elif how == "local queue":
-        world.delete("LocalQueue", "main", "default")
-        world.settle()
+        world.delete("LocalQueue", "main", "default").settle()
         world.apply(local_queue("main", "plain"))
     else:
         world.delete("ClusterQueue", "main")
@@ -187,10 +180,8 @@ def test_a_reservation_is_given_up_for_variants() -> None:
     check = kueue_object("AdmissionCheck", "slow", {"controllerName": "sluice.dev/external"})
     strategy = {"admissionChecks": [{"name": "slow", "onFlavors": []}]}
     world = cell(cluster_queue({"res": 1}, admissionChecksStrategy=strategy), OFF, check)
-    world.submit("a")
-    world.settle()
-    world.apply(ON)
-    world.settle()
+    world.submit("a").settle()
+    world.apply(ON).settle()
     assert [v.assignment is not None for v in world.variants("a").values()] == [True]
     assert not reasons(world)
     world.check()
@@ -222,10 +213,8 @@ def test_a_family_stops_although_its_queue_is_gone(what: str, gone: str) -> None
     world = cell(cluster_queue({"res": 1, "od": 1}))
     manifest = job("a")
     manifest["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "100"
-    world.message("job.default.a", "JobSubmitted", manifest)
-    world.settle_all()
-    world.delete(gone, "main", "default" if gone == "LocalQueue" else "")
-    world.settle()
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
+    world.delete(gone, "main", "default" if gone == "LocalQueue" else "").settle()
     if what == "crash":
         world.report("a", "JobStopped")
     elif what == "drained":
@@ -244,14 +233,11 @@ def test_a_family_stops_although_its_queue_is_gone(what: str, gone: str) -> None
 def test_a_queue_that_comes_back_as_an_ordinary_one_stops_its_families() -> None:
     """Also when the queue was missing for as long as services needed to settle."""
     world = cell(cluster_queue({"res": 1}))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.delete("LocalQueue", "main", "default")
-    world.apply(local_queue("main", "other"))
-    world.settle_all()
+    world.apply(local_queue("main", "other")).settle_all()
     assert running(world, "a") == ["a"]
-    world.apply(cluster_queue({"res": 1}, {}, name="other"))
-    world.settle_all()
+    world.apply(cluster_queue({"res": 1}, {}, name="other")).settle_all()
     assert len(world.events(ParentUnmarked)) == 1
     assert world.flavor_of("a") == "res"
     world.check()
@@ -272,8 +258,7 @@ def picky(name: str, *flavors: str) -> dict[str, Any]:
 def test_a_job_restricts_its_variants() -> None:
     """A variant has the flavors that both allow, and is not made when there are none."""
     world = cell(explicit(one=["res", "od"], two=["spot"], three=["od", "spot"]))
-    world.message("job.default.a", "JobSubmitted", picky("a", "od", "res"))
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", picky("a", "od", "res")).settle_all()
     found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
     assert found == {"one": ["res", "od"], "three": ["od"]}
     assert [v.record.preference for v in world.variants("a").values()] == [0, 2]
@@ -295,8 +280,7 @@ def test_a_job_of_our_own_kind_restricts_its_variants() -> None:
             "admissionConstraints": {"allowedResourceFlavors": ["od"]},
         },
     }
-    world.message("job.default.a", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     assert list(world.variants("a")) == ["od"]
     assert world.flavor_of("a") == "od"
     world.verify()
@@ -305,8 +289,7 @@ def test_a_job_of_our_own_kind_restricts_its_variants() -> None:
 def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
     """It has no variants, and its parent says why (CA4); nothing is wrong with that."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
-    world.message("job.default.a", "JobSubmitted", picky("a", "other", "spot"))
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", picky("a", "other", "spot")).settle_all()
     assert world.variants("a") == {}
     view = world.view()
     (parent,) = (view.workloads[key] for key in view.parents)
@@ -315,8 +298,7 @@ def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
         "those of ClusterQueue main are res, od"
     )
     assert why_pending(view, parent) == ("NoMatchingFlavor", message)
-    world.apply(flavor("spot"), cluster_queue({"res": 1, "spot": 1}))
-    world.settle_all()
+    world.apply(flavor("spot"), cluster_queue({"res": 1, "spot": 1})).settle_all()
     assert world.flavor_of("a") == "spot"
     world.verify()
 
@@ -327,10 +309,8 @@ def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
 def edited(before: dict[str, list[str]], after: dict[str, list[str]]) -> FamilyWorld:
     """Let a job run, and edit the variants of its queue."""
     world = cell(explicit(**before))
-    world.submit("a")
-    world.settle_all()
-    world.apply(explicit(**after))
-    world.settle()
+    world.submit("a").settle_all()
+    world.apply(explicit(**after)).settle()
     world.check()
     return world
 
@@ -401,15 +381,12 @@ def test_an_edit_while_a_variant_leaves_is_not_forgotten() -> None:
         explicit(one=["res"], two=two)["spec"]["concurrentAdmissionPolicy"] for two in (["od"], ["spot"])
     )
     world = cell(cluster_queue({"res": 0, "od": 1, "spot": 0}, before))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "od"
-    world.apply(cluster_queue({"res": 1, "od": 1, "spot": 0}, before))
-    world.settle()
+    world.apply(cluster_queue({"res": 1, "od": 1, "spot": 0}, before)).settle()
     assert (entry := world.dispatch("a")) is not None
     assert entry.stop
-    world.apply(cluster_queue({"res": 0, "od": 1, "spot": 1}, after))
-    world.settle_all()
+    world.apply(cluster_queue({"res": 0, "od": 1, "spot": 1}, after)).settle_all()
     found = {name: list(v.record.allowed_flavors) for name, v in world.variants("a").items()}
     assert found == {"one": ["res"], "two": ["spot"]}
     world.check()
@@ -422,8 +399,7 @@ def test_time_that_a_job_ran_counts_whatever_it_becomes(how: str) -> None:
     world = cell(cluster_queue({"res": 1, "od": 1}), *((OFF,) if how == "the gate opened" else ()))
     manifest = job("a")
     manifest["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "100"
-    world.message("job.default.a", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     world.run_until(60)
     match how:
         case "its flavor taken away":
@@ -447,11 +423,9 @@ def test_what_a_parent_says_later_its_variants_say_too() -> None:
     world = cell(cluster_queue({"res": 1}))
     gated = job("a")
     gated["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
-    world.message("job.default.a", "JobSubmitted", gated)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", gated).settle_all()
     assert world.flavor_of("a") == ""
-    world.message("job.default.a", "JobSubmitted", job("a"))
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", job("a")).settle_all()
     assert world.flavor_of("a") == "res"
     world.verify()
 
@@ -464,10 +438,8 @@ def test_of_two_that_may_be_admitted_the_preferred_one_is() -> None:
     for queue in (before, after):
         queue["spec"].update(strategy)
     world = cell(before, check)
-    world.submit("a")
-    world.settle_all()
-    world.apply(after)
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.apply(after).settle_all()
     variants = world.variants("a")
     assert list(variants) == ["best", "one"]
     assert variants["best"].record.uid > variants["one"].record.uid

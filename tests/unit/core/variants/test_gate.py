@@ -26,8 +26,7 @@ def two_jobs() -> FamilyWorld:
     """`a` runs on `res`, and `b` on `od`, as all of `res` is in use."""
     world = cell(cluster_queue({"res": 1, "od": 2, "spot": 1}))
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     assert [world.flavor_of(name) for name in ("a", "b")] == ["res", "od"]
     return world
 
@@ -55,8 +54,7 @@ def test_a_gate_that_goes_off_and_on_while_the_controller_is_away_stops_nobody()
     world = two_jobs()
     world.apply(OFF)
     without_controller(world)
-    world.apply(ON)
-    world.settle_all()
+    world.apply(ON).settle_all()
     assert reasons(world) == []
     assert [world.flavor_of(name) for name in ("a", "b")] == ["res", "od"]
     world.verify()
@@ -86,8 +84,7 @@ def test_who_could_migrate_does_when_the_gate_is_on_again() -> None:
     world.apply(OFF)
     world.report("a", "JobFinished", success=True)
     without_controller(world)
-    world.apply(ON)
-    world.settle_all()
+    world.apply(ON).settle_all()
     assert reasons(world) == ["FlavorMigration"]
     assert world.flavor_of("b") == "res"
     world.verify()

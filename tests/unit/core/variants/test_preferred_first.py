@@ -17,11 +17,9 @@ def taken(mode: str, **flavors: int) -> FamilyWorld:
     """Return a cell in which a job of low priority has the preferred flavor, and another one comes."""
     policy = {"migration": {"mode": mode}}
     world = cell(cluster_queue({"res": 1, **flavors}, policy, preemption=PREEMPTS), HIGH)
-    world.submit("low")
-    world.settle_all()
+    world.submit("low").settle_all()
     assert world.flavor_of("low") == "res"
-    world.submit("urgent", priority_class="high")
-    world.settle()
+    world.submit("urgent", priority_class="high").settle()
     return world
 
 
@@ -65,8 +63,7 @@ def test_without_anybody_to_preempt_the_next_flavor_is_taken_at_once(mode: str) 
 def test_jobs_of_other_families_are_not_held_up() -> None:
     """Only the siblings of who preempts leave a free flavor alone."""
     world = taken("TryPreferredFlavors", od=1, spot=1)
-    world.submit("plain")
-    world.settle()
+    world.submit("plain").settle()
     assert world.flavor_of("plain") == "od"
     world.settle_all()
     assert world.flavor_of("urgent") == "res"
@@ -88,16 +85,13 @@ def test_a_preferred_variant_that_is_put_off_lets_the_others_go() -> None:
     world.submit("low")
     picky = job("other", priority_class="high")
     picky["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: "od"}
-    world.message("job.default.other", "JobSubmitted", picky)
-    world.settle_all()
+    world.message("job.default.other", "JobSubmitted", picky).settle_all()
     assert (world.flavor_of("low"), world.flavor_of("other")) == ("res", "od")
     world.submit("urgent", priority_class="high")
     for writer in ("slices", "variants", "scheduler"):
         assert world.step(writer)
     assert len(world.events(BlockedOnPreemptionGates)) == 1
-    world.apply(queue(res=60))
-    world.settle_all()
-    world.report("other", "JobFinished", success=True)
-    world.settle_all()
+    world.apply(queue(res=60)).settle_all()
+    world.report("other", "JobFinished", success=True).settle_all()
     assert (world.flavor_of("urgent"), world.flavor_of("low")) == ("od", "res")
     world.verify()

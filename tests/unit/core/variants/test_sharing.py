@@ -31,8 +31,7 @@ def test_a_verdict_on_siblings_of_a_running_job_says_nothing_of_others() -> None
     """Variants that may not take over are set aside by themselves: those of other jobs get what is free."""
     world = cell(cluster_queue(FLAVORS))
     for name in ("a", "b", "c", "d"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     assert [world.flavor_of(name) for name in ("a", "b", "c", "d")] == ["res", "od", "spot", ""]
 
 
@@ -57,8 +56,7 @@ def test_a_gate_waits_for_better_siblings_that_share_a_verdict() -> None:
         world.submit(name)
     world.settle_all()
     for name in ("high-1", "high-2"):
-        world.submit(name, priority_class="high")
-        world.settle_all()
+        world.submit(name, priority_class="high").settle_all()
     blocked = [e for e in world.events(BlockedOnPreemptionGates) if isinstance(e, BlockedOnPreemptionGates)]
     assert [len(event.after) for event in blocked] == [1, 1]
     assert world.flavor_of("high-1") == world.flavor_of("high-2") == "od"
@@ -76,8 +74,7 @@ def test_a_better_variant_that_comes_later_is_asked_first() -> None:
     queue = cluster_queue({"res": 1, "od": 1}, policy, preemption={"withinClusterQueue": "LowerPriority"})
     world = cell(queue, CLASS)
     for name in ("low-1", "low-2"):
-        world.submit(name)
-        world.run_until(31)
+        world.submit(name).run_until(31)
     world.submit("high", priority_class="high")
     for writer in ("slices", "variants", "scheduler"):
         world.step(writer)
@@ -99,11 +96,9 @@ def test_a_job_that_preempts_for_a_better_flavor_gets_it() -> None:
     world.apply(cluster_queue({"od": 0}, {}, name="far", **cohort), local_queue("far", "far"))
     borrower = job("borrower", priority_class="high")
     borrower["metadata"]["labels"][QUEUE] = "far"
-    world.message("job.default.borrower", "JobSubmitted", borrower)
-    world.settle_all()
+    world.message("job.default.borrower", "JobSubmitted", borrower).settle_all()
     assert world.flavor_of("borrower") == "od"
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     assert world.flavor_of("a") == "od"
     assert world.flavor_of("borrower") == ""
     assert len(world.events(PreemptionGateOpened)) == 1
@@ -158,11 +153,9 @@ def test_a_search_that_is_over_is_taken_up_when_something_is_freed() -> None:
     }
     world = cell(cluster_queue({"res": 6, "od": 5, "spot": 3}), settings)
     for name, cpu in (("small", 1), ("large", 4)):
-        world.submit(name, cpu)
-        world.settle()
+        world.submit(name, cpu).settle()
         if name == "small":
-            world.report(name, "JobPodsReady")
-            world.settle()
+            world.report(name, "JobPodsReady").settle()
     # Of two sets of pods the first fits what is left of "res", the second does not.
     groups = [
         {"name": name, "command": ["true"], "replicas": 1, "resources": {"cpu": cpu}}
@@ -174,16 +167,12 @@ def test_a_search_that_is_over_is_taken_up_when_something_is_freed() -> None:
         "metadata": {"name": "both", "namespace": "default", "labels": {QUEUE: "main"}},
         "spec": {"podSets": groups},
     }
-    world.message("job.default.both", "JobSubmitted", manifest)
-    world.settle()
-    world.submit("one-more", 1)
-    world.settle()
+    world.message("job.default.both", "JobSubmitted", manifest).settle()
+    world.submit("one-more", 1).settle()
 
-    world.report("small", "JobFinished", success=True)
-    world.settle()  # says so if it does not
+    world.report("small", "JobFinished", success=True).settle()  # says so if it does not
 
-    world.report("large", "JobPodsReady")
-    world.settle()
+    world.report("large", "JobPodsReady").settle()
     assert world.flavor_of("both")
 
 
@@ -200,11 +189,9 @@ def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) ->
     spec: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     queue = cluster_queue({"res": 1, "od": 1}, policy, **spec)
     world = cell(queue, CLASS)
-    world.submit("first", priority_class="high")
-    world.run_until(31)
+    world.submit("first", priority_class="high").run_until(31)
     world.settle_all()
-    world.submit("low")
-    world.run_until(31)
+    world.submit("low").run_until(31)
     world.settle_all()
     assert [world.flavor_of(name) for name in ("low", "first")] == ["od", "res"]
     world.submit("high", priority_class="high")
@@ -223,8 +210,7 @@ def test_a_better_variant_that_comes_while_its_queue_is_stopped(stopped: str) ->
     world.settle()
     if stopped != "LocalQueue deleted":
         assert world.active("high") == ["best", "rest"]
-    world.apply(queue, local_queue())
-    world.settle_all()
+    world.apply(queue, local_queue()).settle_all()
     assert world.flavor_of("high") == "od"
     world.verify()
 
@@ -234,10 +220,8 @@ def test_a_state_that_is_read_back_is_the_same() -> None:
     spec: dict[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     policy = {"migration": {"mode": "TryPreferredFlavors"}}
     world = cell(cluster_queue({"res": 1, "od": 1}, policy, **spec), CLASS)
-    world.submit("first", priority_class="high")
-    world.settle_all()
-    world.submit("low")
-    world.settle_all()
+    world.submit("first", priority_class="high").settle_all()
+    world.submit("low").settle_all()
     world.submit("high", priority_class="high")
     for writer in ("slices", "variants", "scheduler"):
         world.step(writer)

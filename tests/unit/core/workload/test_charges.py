@@ -71,8 +71,7 @@ def test_growth_beside_pods_that_have_ended(on: bool) -> None:
     """Of a slice and its growth, what either of them needs is charged, also if the older one needs less."""
     world = cell(admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
     gate(world, on)
-    world.submit("a", "left", 5)
-    world.settle()
+    world.submit("a", "left", 5).settle()
     world.checks_say(ready=True)
     world.settle(ready=True)
     world.scale("a", 8)

@@ -39,18 +39,15 @@ def test_who_is_out_of_range_waits_and_says_why(plain: FamilyWorld) -> None:
     world = plain
     strict = world.services["scheduler"].state.world.cluster_queues["main"].spec.queueing_strategy
     world.apply(limit_range(max={"cpu": 2}))
-    world.submit("large", template=pods(3, 3))
-    world.settle()
-    world.submit("small", cpu=1)
-    world.settle()
+    world.submit("large", template=pods(3, 3)).settle()
+    world.submit("small", cpu=1).settle()
 
     (parked, *_) = world.events(WorkloadsParked)
     assert isinstance(parked, WorkloadsParked)
     assert (parked.reason, parked.message) == (MISCONFIGURED, OUT_OF_RANGE)
     assert admitted(world) == ([] if strict == "StrictFIFO" else ["small"])
 
-    world.apply(limit_range(max={"cpu": 3}))
-    world.settle()
+    world.apply(limit_range(max={"cpu": 3})).settle()
     assert sorted(admitted(world)) == ["large", "small"]
     world.verify()
 
@@ -60,8 +57,7 @@ def test_equal_jobs_are_told_apart_by_what_is_wrong_with_them() -> None:
     world = cell(cluster_queue({"od": 4}, {}))
     world.apply(limit_range(max={"cpu": 2}))
     world.submit("wide", template=pods(1, 3))
-    world.submit("narrow")
-    world.settle()
+    world.submit("narrow").settle()
 
     assert admitted(world) == ["narrow"]
     world.verify()
@@ -71,20 +67,17 @@ def test_a_family_is_limited_as_its_parent_is() -> None:
     """Variants follow their waiting parent; none of them gets quota while it is out of range."""
     world = cell(cluster_queue({"res": 4, "od": 4}))
     world.apply(limit_range(max={"cpu": 1}))
-    world.submit("a", template=pods(2, 2))
-    world.settle()
+    world.submit("a", template=pods(2, 2)).settle()
 
     assert {v.record.misconfigured for v in world.variants("a").values()} == {OUT_OF_RANGE}
     assert not world.flavor_of("a")
 
-    world.apply(limit_range(max={"cpu": 2}))
-    world.settle()
+    world.apply(limit_range(max={"cpu": 2})).settle()
     assert world.events(VariantUpdated)
     assert world.flavor_of("a") == "res"
 
     # What runs goes on.
-    world.apply(limit_range(max={"cpu": 1}))
-    world.settle_all()
+    world.apply(limit_range(max={"cpu": 1})).settle_all()
     assert world.flavor_of("a") == "res"
     world.check()
     world.verify()
@@ -96,12 +89,10 @@ def test_defaults_change_what_waits_and_not_what_runs() -> None:
     world.apply(limit_range(defaultRequest={"cpu": 2}, default={"cpu": 2}))
     bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
     for name in ("first", "second"):
-        world.submit(name, template=bare)
-        world.settle()
+        world.submit(name, template=bare).settle()
     assert admitted(world) == ["first"]
 
-    world.apply(limit_range(defaultRequest={"cpu": 1}, default={"cpu": 1}))
-    world.settle()
+    world.apply(limit_range(defaultRequest={"cpu": 1}, default={"cpu": 1})).settle()
 
     assert admitted(world) == ["first", "second"]
     queue = world.services["scheduler"].state.world.cluster_queues["main"]
@@ -119,18 +110,14 @@ def test_who_is_out_of_range_does_not_start_again_when_it_has_lost_its_quota(
     """Although the quota that it loses is there for it at once, in the same step of the scheduler."""
     queue = cluster_queue({"od": 2}, policy)
     world = cell(queue)
-    world.submit("a", template=pods(2, 2))
-    world.settle_all()
+    world.submit("a", template=pods(2, 2)).settle_all()
     assert world.flavor_of("a") == "od"
 
-    world.apply(limit_range(max={"cpu": 1}))
-    world.settle_all()
+    world.apply(limit_range(max={"cpu": 1})).settle_all()
     assert world.flavor_of("a") == "od"  # what has quota keeps it
     if how == "drained":
-        world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain"))
-        world.settle()
-        world.apply(queue)
-        world.settle()
+        world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain")).settle()
+        world.apply(queue).settle()
         assert world.obey()
     else:
         world.report("a", "JobStopped")
@@ -139,8 +126,7 @@ def test_who_is_out_of_range_does_not_start_again_when_it_has_lost_its_quota(
 
     assert not world.flavor_of("a")
     assert len(world.events(QuotaReserved)) == before
-    world.apply(limit_range(max={"cpu": 2}))
-    world.settle_all()
+    world.apply(limit_range(max={"cpu": 2})).settle_all()
     assert world.flavor_of("a") == "od"
     world.check()
     world.verify()
@@ -153,17 +139,13 @@ def test_who_starts_again_is_charged_as_the_limit_ranges_are_by_then(policy: dic
     world = cell(queue)
     world.apply(limit_range(defaultRequest={"cpu": 2}, default={"cpu": 2}))
     bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
-    world.submit("a", template=bare)
-    world.settle_all()
+    world.submit("a", template=bare).settle_all()
 
-    world.apply(limit_range(defaultRequest={"cpu": 1}, max={"cpu": 1}))
-    world.settle_all()
+    world.apply(limit_range(defaultRequest={"cpu": 1}, max={"cpu": 1})).settle_all()
     assert world.flavor_of("a") == "od"
     before = len(world.events(QuotaReserved))
-    world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain"))
-    world.settle()
-    world.apply(queue)
-    world.settle_all()
+    world.apply(cluster_queue({"od": 2}, policy, stopPolicy="HoldAndDrain")).settle()
+    world.apply(queue).settle_all()
 
     assert world.flavor_of("a") == "od"
     given = [event.pod_sets[0].usage["cpu"] for event in world.events(QuotaReserved)[before:]]

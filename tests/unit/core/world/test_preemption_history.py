@@ -18,8 +18,7 @@ def taken_in_vain() -> Cell:
     cell.queue("c", 5, "all", preemption=RECLAIMS)
     cell.submit("a1", "a", 6)
     cell.submit("lent", "b", 5, priority=1)
-    cell.submit("c1", "c", 3, priority=1)
-    cell.settle()
+    cell.submit("c1", "c", 3, priority=1).settle()
     cell.submit("small", "c", 2)
     rest(cell)
     cell.submit("big", "c", 5, priority=1)
@@ -55,8 +54,7 @@ def circle() -> Cell:
     cell = Cell()
     cell.queue("a", 4, "all", preemption=ANY)
     cell.queue("b", 4, "all", preemption=ANY)
-    cell.submit("back", "b", 6)
-    cell.settle()
+    cell.submit("back", "b", 6).settle()
     cell.submit("taker", "a", 4)
     rest(cell)
     return cell
@@ -76,8 +74,7 @@ def test_a_refusal_is_said_and_ends_with_the_next_input():
     cell.queue("a", 2, "all", preemption=ANY)
     cell.queue("b", 4, "all", preemption=ANY)
     cell.submit("back", "b", 4)
-    cell.submit("taker", "a", 4)
-    cell.settle()
+    cell.submit("taker", "a", 4).settle()
     world = cell.state.world
     taker, back = world.workloads[key("taker")], world.workloads[key("back")]
     assert back.assignment is not None
@@ -94,8 +91,7 @@ def test_refused_for_a_circle_only():
     cell = Cell()
     cell.queue("a", 4, "all", preemption=ANY)
     cell.queue("b", 2, "all", preemption=ANY)
-    cell.submit("holder", "b", 6)
-    cell.settle()
+    cell.submit("holder", "b", 6).settle()
     cell.submit("owner", "a", 4)
     world = cell.state.world
     world.circles.note(world.workloads[key("holder")], world.workloads[key("owner")])

@@ -46,8 +46,7 @@ def simulated(source: ListSource, seq: int, **changes: Any) -> str:
 
 def waiting_cell() -> CheckedCell:
     cell = checked_cell("a")
-    cell.submit("w", cpu=4)
-    cell.settle()
+    cell.submit("w", cpu=4).settle()
     return cell
 
 
@@ -57,8 +56,7 @@ def test_a_rejected_job_says_by_whom_and_what_to_do(inactive: bool, stopped: boo
     """At every moment after the verdict, and whether activating it would be enough or not."""
     cell = waiting_cell()
     if inactive:
-        cell.presence("ctl-a", there=False)
-        cell.settle()
+        cell.presence("ctl-a", there=False).settle()
         cell.run_until(60)
     cell.say("w", "a", "Rejected", message="not this year")
     (cell.settle_all if stopped else cell.settle)()
@@ -73,10 +71,8 @@ def test_a_rejected_job_says_by_whom_and_what_to_do(inactive: bool, stopped: boo
 def test_a_job_that_people_stopped_says_so() -> None:
     """Also when a check had sent it back before: that is not why it does not come again."""
     cell = waiting_cell()
-    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300)
-    cell.settle_all()
-    cell.message("job.default.w", "JobDeactivated", {})
-    cell.settle_all()
+    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300).settle_all()
+    cell.message("job.default.w", "JobDeactivated", {}).settle_all()
     text = why(cell, "w")
     assert "It was deactivated by people" in text
     assert "later" not in text
@@ -85,8 +81,7 @@ def test_a_job_that_people_stopped_says_so() -> None:
 
 def test_a_job_for_an_inactive_queue_is_told_why_it_is() -> None:
     cell = waiting_cell()
-    cell.presence("ctl-a", there=False)
-    cell.settle()
+    cell.presence("ctl-a", there=False).settle()
     cell.run_until(60)
     source = ListSource(cell.log)
     text = simulated(source, source.end)
@@ -141,12 +136,10 @@ def test_who_is_drained_is_told_what_resumes_it_and_its_place(kind: str, policy:
     queue("None")
     cell.settle()
     cell.submit("first")
-    cell.submit("second")
-    cell.settle_all()
+    cell.submit("second").settle_all()
     queue(policy)
     cell.settle_all()
-    cell.submit("third")
-    cell.settle_all()
+    cell.submit("third").settle_all()
     names = ["first", "second", "third"] if policy == "HoldAndDrain" else ["third"]
     source = ListSource(cell.log)
     fold, view = scheduler_at(source, source.end), cell_at(source, source.end).state.view
@@ -163,12 +156,9 @@ def test_who_is_drained_is_told_what_resumes_it_and_its_place(kind: str, policy:
 def test_who_is_held_back_after_a_retry_has_its_place() -> None:
     """It queues again by the time of its eviction, so whoever comes before that is before it."""
     cell = waiting_cell()
-    cell.submit("x", cpu=9)
-    cell.settle_all()
-    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300)
-    cell.settle_all()
-    cell.submit("y", cpu=9)
-    cell.settle_all()
+    cell.submit("x", cpu=9).settle_all()
+    cell.say("w", "a", "Retry", message="later", requeueAfterSeconds=300).settle_all()
+    cell.submit("y", cpu=9).settle_all()
     source = ListSource(cell.log)
     fold, view = scheduler_at(source, source.end), cell_at(source, source.end).state.view
     places = {}

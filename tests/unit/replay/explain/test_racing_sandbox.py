@@ -54,16 +54,14 @@ def simulated(world: FamilyWorld, priority: int = 0) -> Outcome:
 def test_variants_that_wait_for_checks_are_not_said_to_give_up() -> None:
     """What admits a variant admits its parent, so the parent says what its variants say."""
     world = cell(cluster_queue({"res": 1, "od": 1}, **checked("res", "od")), CHECK)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     report, text = told(world, "a")
     assert (report.phase, report.rule) == ("QuotaReserved", "UnsatisfiedAdmissionChecks")
     assert "give its quota up" not in text
     assert "res, od have quota" in report.message
     assert [remedy.kind for remedy in report.remedies] == ["check", "check"]
     assert report.remedies[0].text.endswith("(as variant res)")
-    world.checks_say(world.variants("a")["res"].key, "Ready")
-    world.settle_all()
+    world.checks_say(world.variants("a")["res"].key, "Ready").settle_all()
     assert world.flavor_of("a") == "res"
 
 
@@ -71,12 +69,9 @@ def test_nobody_is_told_to_do_what_only_the_system_does() -> None:
     """A variant's flavors, its gate and the end of another variant are nobody's to change."""
     world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}, preemption=PREEMPTS), *CLASSES)
     for name in ("a", "b", "c"):
-        world.submit(name, priority_class="low")
-        world.settle_all()
-    world.submit("d", priority_class="low")
-    world.settle_all()
-    world.submit("e", priority_class="high")
-    world.settle()  # the victim is told to stop, and does not
+        world.submit(name, priority_class="low").settle_all()
+    world.submit("d", priority_class="low").settle_all()
+    world.submit("e", priority_class="high").settle()  # the victim is told to stop, and does not
     for name in ("d", "e"):
         report, text = told(world, name)
         assert report.phase == "Pending"
@@ -92,8 +87,7 @@ def test_nobody_is_told_to_do_what_only_the_system_does() -> None:
 
 def test_the_least_change_of_all_variants_comes_first() -> None:
     world = cell(cluster_queue({"res": 1, "od": 3}))
-    world.submit("a", cpu=5)
-    world.settle_all()
+    world.submit("a", cpu=5).settle_all()
     report, _ = told(world, "a")
     assert [remedy.smallest for remedy in report.remedies] == [True, False]
     assert [remedy.text for remedy in report.remedies] == [
@@ -106,11 +100,9 @@ def test_a_variant_that_takes_over_says_for_whom_it_waits() -> None:
     """CA10: with its quota beside the sibling's, it waits for that one's job to stop, for no check."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     world.submit("a")
-    world.submit("b")
-    world.settle_all()
+    world.submit("b").settle_all()
     assert world.flavor_of("b") == "od"
-    world.report("a", "JobFinished", success=True)
-    world.settle()  # told to stop, and does not
+    world.report("a", "JobFinished", success=True).settle()  # told to stop, and does not
     report, _ = told(world, "b")
     res = report.variants[0]
     assert (res.phase, res.rule) == ("QuotaReserved", "WaitingForPreemptedWorkloads")
@@ -124,13 +116,11 @@ def test_a_variant_that_takes_over_says_for_whom_it_waits() -> None:
 def test_a_job_that_would_race_is_simulated_with_its_variants() -> None:
     """On the first flavor with room; then by preemption; or it waits, and each variant says why."""
     world = cell(cluster_queue({"res": 1, "od": 1}, preemption=PREEMPTS), *CLASSES)
-    world.submit("a", priority_class="low")
-    world.settle_all()
+    world.submit("a", priority_class="low").settle_all()
     found = simulated(world)
     assert (found.admitted, found.variant, found.preempted) == (True, "od", [])
     assert found.waiting["res"].startswith("WaitingForQuota: ")
-    world.submit("b", priority_class="low")
-    world.settle_all()
+    world.submit("b", priority_class="low").settle_all()
     found = simulated(world)
     assert (found.reserved, found.admitted) == (None, False)
     assert list(found.waiting) == ["res", "od"]
@@ -143,17 +133,14 @@ def test_a_job_that_would_race_is_simulated_with_its_variants() -> None:
 
 def test_a_race_of_checks_is_simulated() -> None:
     world = cell(cluster_queue({"res": 1, "od": 1}, **checked("res", "od")), CHECK)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.report("a", "JobFinished", success=True)
     world.message("job.default.a", "JobDeleted", {})
-    world.submit("b", cpu=2)
-    world.settle_all()
+    world.submit("b", cpu=2).settle_all()
     found = simulated(world)
     assert not found.admitted
     assert found.reserved is None  # as wide as b, which fits nowhere
-    world.apply(cluster_queue({"res": 2, "od": 4}, **checked("res", "od")))
-    world.settle_all()
+    world.apply(cluster_queue({"res": 2, "od": 4}, **checked("res", "od"))).settle_all()
     found = simulated(world)
     assert not found.admitted
     assert (found.variant, found.waiting["res"].partition(":")[0]) == ("od", "WaitingForQuota")
@@ -169,8 +156,7 @@ def test_a_create_delay_is_told() -> None:
         ],
     }
     world = cell(cluster_queue({"res": 1, "od": 1}, policy))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     found = simulated(world)
     assert found.reserved is None
     assert found.waiting["rest"] == "createDelaySeconds: 60"

@@ -21,8 +21,7 @@ def world() -> Cell:
     found = Cell()
     found.queue("q", 6)
     found.submit("a", "q", 3)
-    found.submit("plain", "q", 1, elastic=False)
-    found.settle(ready=True)
+    found.submit("plain", "q", 1, elastic=False).settle(ready=True)
     return found
 
 
@@ -50,15 +49,13 @@ def test_growth_is_charged_for_what_it_adds(world: Cell, tmp_path: Path, capsys:
     out = simulated(world, tmp_path, capsys, "a", 5)
     assert "default/job-a-simulated would be admitted in q: 5 of main on default (cpu)" in out
     assert f"It would take the place of its slice {running.key}, whose pods run on." in out
-    world.scale("a", 5)
-    world.settle()
+    world.scale("a", 5).settle()
     assert world.running(JobKey("default/a")) == 5
 
 
 def test_growth_that_would_wait_says_what_it_lacks(world: Cell, tmp_path: Path, capsys: Any) -> None:
     """Also if another growth waits already, which it takes the place of."""
-    world.scale("a", 9)
-    world.settle()
+    world.scale("a", 9).settle()
     out = simulated(world, tmp_path, capsys, "a", 6)
     assert "would wait: WaitingForQuota" in out
     assert "1 more needed" in out
@@ -75,8 +72,7 @@ def test_a_slice_that_waits_for_its_checks_has_no_pods(tmp_path: Path, capsys: A
     preemption = {"withinClusterQueue": "LowerPriority"}
     world.queue("q", 6, admissionChecksStrategy=checks, preemption=preemption)
     world.submit("low", "q", 3, elastic=False, priority=-1)
-    world.submit("a", "q", 3)
-    world.settle()
+    world.submit("a", "q", 3).settle()
     (low,) = [key for key in world.scheduler.state.world.workloads if "low" in key]
     out = simulated(world, tmp_path, capsys, "a", 5)
     assert "which has no pods yet" in out
@@ -94,18 +90,14 @@ def test_growth_of_a_job_that_is_partly_done(tmp_path: Path, capsys: Any) -> Non
     world = Cell()
     world.queue("q", 3)
     world.submit("a", "q", 1, completions=8)
-    world.submit("plain", "q", 1, elastic=False)
-    world.settle(ready=True)
-    world.do("a", 8, 6)
-    world.settle(ready=True)
+    world.submit("plain", "q", 1, elastic=False).settle(ready=True)
+    world.do("a", 8, 6).settle(ready=True)
     done = "completions: 8, "
     out = simulated(world, tmp_path, capsys, "a", 5, more=done)
     assert "would be admitted in q: 5 of main" in out
     assert "would wait" in simulated(world, tmp_path, capsys, "a", 5, more="completions: 9, ")
-    world.submit("b", "q", 1, elastic=False)
-    world.settle()
-    world.scale("a", 4)
-    world.settle()
+    world.submit("b", "q", 1, elastic=False).settle()
+    world.scale("a", 4).settle()
     fold = scheduler_at(source := ListSource(world.log), source.end)
     report = explain(fold.state, "a", source.end, fold.at)
     assert (report.numbers[0].requested, report.not_needed) == ("1", {"main": 2})

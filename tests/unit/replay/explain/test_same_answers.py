@@ -35,13 +35,11 @@ def text_of(report: Report) -> str:
 def busy() -> FamilyWorld:
     """Return a cell whose only queue is full with `runs`; `waits` is behind it."""
     world = cell(cluster_queue({"res": 2}, {}))
-    world.submit("runs", 2)
-    world.settle_all()
+    world.submit("runs", 2).settle_all()
     world.submit("waits", 1)
     manifest = job("gated", 1)
     manifest["metadata"]["annotations"] = {GATE: "example.com/budget"}
-    world.message("job.default.gated", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.gated", "JobSubmitted", manifest).settle_all()
     return world
 
 
@@ -110,8 +108,7 @@ def test_what_a_terminating_queue_lacks_is_not_quota() -> None:
 
 def test_a_gated_job_is_told_to_have_its_gate_removed() -> None:
     world = busy()
-    world.report("runs", "JobFinished", success=True)
-    world.settle_all()
+    world.report("runs", "JobFinished", success=True).settle_all()
     report = explained(world, "gated")
     assert [r.text for r in report.remedies] == [f"removing its annotation {GATE} (example.com/budget)"]
 
@@ -120,8 +117,7 @@ def test_a_job_whose_local_queue_is_gone_is_told_to_make_it() -> None:
     world = busy()
     world.report("runs", "JobFinished", success=True)
     local_is_gone(world)
-    world.submit("late")
-    world.settle_all()
+    world.submit("late").settle_all()
     report = explained(world, "late")
     assert [r.text for r in report.remedies] == ["a LocalQueue default/main for ClusterQueue main"]
 
@@ -163,10 +159,8 @@ def growing(**spec: Any) -> tuple[Cell, Report]:
     ]
     groups = [{"coveredResources": ["cpu"], "flavors": quota}]
     world.configure("ClusterQueue", "left", {"namespaceSelector": {}, "resourceGroups": groups})
-    world.submit("a", "left", 2)
-    world.settle()
-    world.scale("a", 3)
-    world.settle()
+    world.submit("a", "left", 2).settle()
+    world.scale("a", 3).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     return world, explain(fold.state, "a", source.end, fold.at)
@@ -185,10 +179,8 @@ def test_who_may_not_be_preempted_beside_borrowing_is_told_so() -> None:
     world = Cell()
     world.queue("left", 4, "both", preemption={"withinClusterQueue": "LowerPriority"})
     world.queue("right", 2, "both")
-    world.submit("low", "left", 4, elastic=False)
-    world.settle()
-    world.submit("big", "left", 6, elastic=False, priority=9)
-    world.settle()
+    world.submit("low", "left", 4, elastic=False).settle()
+    world.submit("big", "left", 6, elastic=False, priority=9).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "big", source.end, fold.at)
@@ -200,10 +192,8 @@ def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> Non
     """While its job moves, nobody is admitted: who is off is looked at again when that is over."""
     world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}))
     for name in ("first", "a"):
-        world.submit(name)
-        world.settle_all()
-    world.report("first", "JobFinished", success=True)
-    world.settle()
+        world.submit(name).settle_all()
+    world.report("first", "JobFinished", success=True).settle()
     *_, od, spot = explained(world, "a").variants
     assert (od.phase, spot.phase) == ("Evicted", "Deactivated")
     assert spot.message == "It is not active: od, which ran, not having stopped yet."
@@ -214,11 +204,9 @@ def test_a_verdict_that_names_a_preemption_says_when_it_was_so() -> None:
     """Nobody looks again when that is over, so it must not read as if it went on."""
     levels = {"withinClusterQueue": "LowerPriority"}
     world = cell(cluster_queue({"res": 1}, {}, preemption=levels), *CLASSES)
-    world.submit("low", priority_class="low")
-    world.settle_all()
+    world.submit("low", priority_class="low").settle_all()
     for name in ("one", "two"):
-        world.submit(name, priority_class="high")
-        world.settle()
+        world.submit(name, priority_class="high").settle()
     view = View()
     for seq, _, event in world.history:
         view.apply(event, seq, world.now)
@@ -267,19 +255,15 @@ def test_why_a_variant_is_off_is_said_the_same_everywhere() -> None:
     world.run_until(50)
     check(best="createDelaySeconds: 60", mid="deleteDelaySeconds: 40 after Variant")
     world.run_until(1)
-    world.apply(queue(res=0, od=1))
-    world.settle_all()
+    world.apply(queue(res=0, od=1)).settle_all()
     world.run_until(20)
     check(mid="deleteDelaySeconds: 40 after Variant")
-    world.apply(queue(res=1, od=1))
-    world.settle()
+    world.apply(queue(res=1, od=1)).settle()
     check(mid="last, which ran, not having stopped yet")
     world.settle_all()
     check(mid="lower priority than admitted Variant", last="lower priority than admitted Variant")
-    world.apply({**queue(), "spec": {**queue()["spec"], "stopPolicy": "HoldAndDrain"}})
-    world.settle_all()
-    world.message("job.default.a", "JobDeactivated", {})
-    world.settle_all()
+    world.apply({**queue(), "spec": {**queue()["spec"], "stopPolicy": "HoldAndDrain"}}).settle_all()
+    world.message("job.default.a", "JobDeactivated", {}).settle_all()
     not_active = 'Parent Workload "'
     check(best=not_active, mid=not_active, last=not_active)
 
@@ -289,11 +273,9 @@ def test_who_is_behind_a_strict_head_is_told_so_everywhere() -> None:
     preempts = {"withinClusterQueue": "LowerPriority"}
     world = cell(cluster_queue({"res": 2}, {}, queueingStrategy="StrictFIFO", preemption=preempts), *CLASSES)
     for name, cpu, level in (("low", 1, "low"), ("high", 1, "high"), ("head", 2, "high")):
-        world.submit(name, cpu, priority_class=level)
-        world.settle_all()
+        world.submit(name, cpu, priority_class=level).settle_all()
     # The head could have one of the two only, and so preempts nobody.
-    world.submit("behind", priority_class="high")
-    world.settle_all()
+    world.submit("behind", priority_class="high").settle_all()
     shown = world.view()
     report = explained(world, "behind")
     status = why_pending(shown, shown.workloads[WorkloadKey(report.workload)])
@@ -311,13 +293,11 @@ def test_what_a_job_behind_a_strict_head_lacks_is_said_of_it() -> None:
     """Its reason is that of its status: of one like the head, or that was looked at before, what was said."""
     world = cell(cluster_queue({"res": 1}, {}, queueingStrategy="StrictFIFO"), *CLASSES)
     for name in ("runs", "head", "alike", "first", "second"):
-        world.submit(name, priority_class="high" if name == "first" else "low")
-        world.settle_all()
+        world.submit(name, priority_class="high" if name == "first" else "low").settle_all()
     shown = world.view()
     for name in ("head", "alike", "second"):
         report = explained(world, name)
         assert report.rule == why_pending(shown, shown.workloads[WorkloadKey(report.workload)])[0]
         assert f"is at its head. {report.workload} by itself: couldn't assign" in report.message
-    world.report("runs", "JobFinished", success=True)
-    world.settle_all()
+    world.report("runs", "JobFinished", success=True).settle_all()
     assert "is at its head" not in explained(world, "head").message

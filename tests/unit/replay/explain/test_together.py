@@ -101,8 +101,7 @@ def test_all_that_keeps_a_job_out_is_named_and_lifted_together(
     assert "No single change" not in "\n".join(plain_words(report))
 
     # Doing what it says admits it, and nothing less does.
-    world.apply(queue(1))
-    world.settle_all()
+    world.apply(queue(1)).settle_all()
     if "missing" in what:
         world.apply(flavor("res"))
     if "gated" in what:
@@ -112,16 +111,14 @@ def test_all_that_keeps_a_job_out_is_named_and_lifted_together(
         assert not world.flavor_of("a")
         assert len(explained(world, "a").remedies) == 1
         assert "together" not in explained(world, "a").remedies[0].text
-        world.apply(local_queue())
-        world.settle_all()
+        world.apply(local_queue()).settle_all()
     assert world.flavor_of("a") == "res"
 
 
 def test_of_two_variants_the_one_that_takes_fewer_changes_comes_first() -> None:
     world = cell(cluster_queue({"res": 0, "od": 1}, stopPolicy="Hold"))
     world.apply(held_local())
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     texts = [remedy.text for remedy in explained(world, "a").remedies]
     resumed = "all of these together: resuming LocalQueue default/main; resuming main"
     assert texts == [
@@ -132,8 +129,7 @@ def test_of_two_variants_the_one_that_takes_fewer_changes_comes_first() -> None:
 
 def test_one_stop_is_one_change() -> None:
     world = cell(queue(1, stopPolicy="Hold"))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     report = explained(world, "a")
     assert [remedy.text for remedy in report.remedies] == ["resuming main"]
     assert "besides" not in report.message

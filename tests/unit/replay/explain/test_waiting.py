@@ -40,8 +40,7 @@ def test_who_waits_for_the_pods_of_another_is_told_whose_and_until_when() -> Non
     """As the reason of its status has it."""
     world = cell(cluster_queue({"od": 4}, {}), BLOCKS)
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle()
+        world.submit(name).settle()
     text = why(world, "b")
     a = key(world, "a")
     pods = f"the pods of {a} (which is evicted at 20"
@@ -57,20 +56,15 @@ def test_who_waits_for_the_pods_of_another_is_told_whose_and_until_when() -> Non
 def test_who_lacks_quota_beside_is_told_both() -> None:
     """Who holds it leaves; or it takes more of it."""
     world = cell(cluster_queue({"od": 4}, {}), BLOCKS)
-    world.submit("first", cpu=3)
-    world.settle()
-    world.report("first", "JobPodsReady", executor="x")
-    world.settle()
-    world.submit("second")
-    world.settle()
-    world.submit("w", cpu=3)
-    world.settle()
+    world.submit("first", cpu=3).settle()
+    world.report("first", "JobPodsReady", executor="x").settle()
+    world.submit("second").settle()
+    world.submit("w", cpu=3).settle()
     text = why(world, "w")
     assert "→ all of these together: the pods of" in text
     assert "3 more cpu of od" in text
 
-    world.message("job.default.first", "JobDeleted", {})
-    world.settle()
+    world.message("job.default.first", "JobDeleted", {}).settle()
     text = why(world, "w")
     assert f"→ nothing but time: {key(world, 'first')} must stop first; then the pods of " in text
     assert "more cpu" not in text
@@ -80,13 +74,10 @@ def test_who_lacks_quota_beside_is_told_both() -> None:
 def test_behind_a_deleted_job_there_is_nothing_but_time(policy: dict[str, object] | None) -> None:
     """Nobody has evicted it, and it stops: no quota has to be added."""
     world = cell(cluster_queue({"od": 2}, policy))
-    world.submit("o1", cpu=2)
-    world.settle()
-    world.submit("o2", cpu=2)
-    world.settle()
+    world.submit("o1", cpu=2).settle()
+    world.submit("o2", cpu=2).settle()
     assert "2 more cpu" in why(world, "o2")
-    world.message("job.default.o1", "JobDeleted", {})
-    world.settle()
+    world.message("job.default.o1", "JobDeleted", {}).settle()
 
     text = why(world, "o2")
     assert "→ nothing but time: default/job-o1" in text
@@ -102,10 +93,8 @@ def test_behind_a_deleted_job_there_is_nothing_but_time(policy: dict[str, object
 def test_quota_is_not_all_where_checks_have_a_say() -> None:
     """Each remedy that gives quota only says what it takes then."""
     world = checked_cell("boss", quota=2)
-    world.submit("a", cpu=2)
-    world.settle()
-    world.submit("b", cpu=2)
-    world.settle()
+    world.submit("a", cpu=2).settle()
+    world.submit("b", cpu=2).settle()
     lines = [line for line in why(world, "b").splitlines() if line.strip().startswith(("→", "- "))]
     assert len(lines) > 1
     assert all(line.endswith("; then Ready from its checks (boss)") for line in lines)
@@ -134,8 +123,7 @@ def test_behind_the_head_of_a_strict_queue_a_simulated_job_is_told_so(
     """With what it lacks by itself."""
     world = cell(cluster_queue({"od": 2}, {}, queueingStrategy="StrictFIFO"))
     for name in ("a", "head"):
-        world.submit(name, cpu=2)
-        world.settle()
+        world.submit(name, cpu=2).settle()
     out = simulate(world, job("c", 1), tmp_path, monkeypatch, capsys)
 
     assert "default/job-c-simulated would wait: PendingEvaluation" in out

@@ -44,8 +44,7 @@ def test_each_variant_says_why_it_waits():
         cluster_queue({"res": 1, "od": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES
     )
     for name, level in (("a", "low"), ("b", "low"), ("c", "high")):
-        world.submit(name, priority_class=level)
-        world.settle()
+        world.submit(name, priority_class=level).settle()
     source = ListSource(world.log)
     fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
 
@@ -72,8 +71,7 @@ def test_each_variant_says_why_it_waits():
 def test_a_barred_variant_says_what_bars_it():
     """The policy's word is told of a variant that is switched off."""
     world = cell(cluster_queue({"res": 1, "od": 1}), *CLASSES)
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     source = ListSource(world.log)
     fold, families = scheduler_at(source, source.end), variants_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at, others=Others(families.state))
@@ -88,10 +86,8 @@ def test_a_slice_is_told_what_it_lacks_beyond_its_old_one():
     """Eight pods wanted, five had, two free: one is short."""
     world = Cell()
     world.queue("left", 7)
-    world.submit("a", "left", 5)
-    world.settle()
-    world.scale("a", 8)
-    world.settle()
+    world.submit("a", "left", 5).settle()
+    world.scale("a", 8).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at)
@@ -108,11 +104,9 @@ def test_who_must_not_borrow_has_not_enough_in_what_others_could_lend():
     world = Cell()
     for name, cpu in (("left", 2), ("right", 2), ("third", 2)):
         world.queue(name, cpu, "both")
-    world.submit("c", "right", 2, elastic=False)
-    world.settle()
+    world.submit("c", "right", 2, elastic=False).settle()
     world.submit("a", "left", 4, elastic=False, admissionConstraints={"borrowing": "Never"})
-    world.submit("b", "left", 5, elastic=False)
-    world.settle()
+    world.submit("b", "left", 5, elastic=False).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at)
@@ -129,8 +123,7 @@ def test_what_keeps_it_out_is_lifted_in_a_trial():
     """A stopped local queue, a missing flavor, a closed gate: each is named as what would help."""
     world = cell(cluster_queue({"res": 2, "od": 0}, {}), *CLASSES)
     world.apply({**local_queue(), "spec": {"clusterQueue": "main", "stopPolicy": "Hold"}})
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "a", source.end, fold.at)
@@ -210,11 +203,9 @@ def test_constraints_mean_nothing_while_their_gate_is_off():
     gates = {"featureGates": {"WorkloadAdmissionConstraints": False}}
     world.configure("Configuration", "default", gates)
     world.queue("q", 2, preemption={"withinClusterQueue": "LowerPriority"})
-    world.submit("runs", "q", 2, elastic=False)
-    world.settle()
+    world.submit("runs", "q", 2, elastic=False).settle()
     constraints = {"borrowing": "Never", "preemption": "Never"}
-    world.submit("waits", "q", 1, elastic=False, admissionConstraints=constraints)
-    world.settle()
+    world.submit("waits", "q", 1, elastic=False, admissionConstraints=constraints).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     report = explain(fold.state, "waits", source.end, fold.at)
@@ -229,8 +220,7 @@ def test_what_others_lend_is_at_hand_while_the_gate_is_off():
     world.configure("Configuration", "default", {"featureGates": {"WorkloadAdmissionConstraints": False}})
     for name in ("left", "right"):
         world.queue(name, 2, "both")
-    world.submit("a", "left", 5, elastic=False, admissionConstraints={"borrowing": "Never"})
-    world.settle()
+    world.submit("a", "left", 5, elastic=False, admissionConstraints={"borrowing": "Never"}).settle()
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
     text = "\n".join(plain_words(explain(fold.state, "a", source.end, fold.at)))
@@ -246,8 +236,7 @@ def test_what_forbids_the_preemption_is_named_and_not_the_gate():
         *CLASSES,
     )
     for name, level in (("a", "low"), ("b", "low"), ("c", "high")):
-        world.submit(name, priority_class=level)
-        world.settle()
+        world.submit(name, priority_class=level).settle()
     seq = first_blocked(world)
     source = ListSource(world.log)
     fold = scheduler_at(source, seq)
@@ -268,12 +257,10 @@ def test_who_was_admitted_and_not_taken_is_told_so():
     """Also of a family; once its pods are ready there is nothing to wait for."""
     for policy in ({}, None):
         world = cell(cluster_queue({"res": 1}, *([policy] if policy is not None else [])))
-        world.submit("a")
-        world.settle_all()
+        world.submit("a").settle_all()
         state = world.services["scheduler"].state
         said = explain(state, "a", len(world.log), world.now, help_=False)
         assert "An executor has to take it" in said.message
-        world.report("a", "JobPodsReady", executor="x")
-        world.settle_all()
+        world.report("a", "JobPodsReady", executor="x").settle_all()
         said = explain(state, "a", len(world.log), world.now, help_=False)
         assert "executor" not in said.message

@@ -141,8 +141,7 @@ def test_a_job_that_nobody_can_admit_has_a_history_too():
     world.submit("here")
     manifest = job("lost")
     manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
-    world.message("job.default.lost", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.lost", "JobSubmitted", manifest).settle_all()
     part = Extract(ListSource(world.log), Closure(ListSource(world.log), "lost")).cut()
 
     assert told(part, "lost") == told(world.log, "lost") != []
@@ -155,12 +154,9 @@ def test_a_job_that_moved_depends_on_both_trees():
     for queue in ("left", "right", "elsewhere"):
         world.queue(queue, 2)
     for name, queue in (("before", "left"), ("x", "left"), ("beside", "right"), ("x", "right")):
-        world.submit(name, queue, 2, elastic=False)
-        world.settle()
-    world.submit("stranger", "elsewhere", 2, elastic=False)
-    world.settle()
-    world.message("beside", "JobFinished", {"success": True, "attempt": 1})
-    world.settle()
+        world.submit(name, queue, 2, elastic=False).settle()
+    world.submit("stranger", "elsewhere", 2, elastic=False).settle()
+    world.message("beside", "JobFinished", {"success": True, "attempt": 1}).settle()
     whole = world.log
     closure = Closure(ListSource(whole), "x")
     part = Extract(ListSource(whole), closure).cut()

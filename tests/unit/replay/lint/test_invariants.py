@@ -47,9 +47,19 @@ from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
 from tests.support.log_check import wrong_with
-from tests.support.objects import priority_class
+from tests.support.objects import applied, priority_class
 from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS, promised
-from tests.unit.replay.damage import altered, events_of, first, followed, without
+from tests.unit.replay.damage import (
+    Damaged,
+    altered,
+    edited,
+    events_of,
+    first,
+    followed,
+    lacking,
+    replaced,
+    without,
+)
 
 CLASSES = [
     priority_class(name, value)
@@ -63,14 +73,10 @@ def families() -> list[Entry]:
         cluster_queue({"res": 1, "od": 1}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES
     )
     for name in ("a", "b"):
-        world.submit(name, priority_class="low")
-        world.settle_all()
-    world.submit("c", priority_class="high")
-    world.settle_all()
-    world.message("job.default.bad", "JobSubmitted", {"kind": "Nonsense"})
-    world.settle_all()
-    world.report("c", "JobFinished", success=True)
-    world.settle_all()
+        world.submit(name, priority_class="low").settle_all()
+    world.submit("c", priority_class="high").settle_all()
+    world.message("job.default.bad", "JobSubmitted", {"kind": "Nonsense"}).settle_all()
+    world.report("c", "JobFinished", success=True).settle_all()
     return world.log
 
 
@@ -78,12 +84,9 @@ def elastic() -> list[Entry]:
     """A job grows by a second slice."""
     world = Cell()
     world.queue("left", 8)
-    world.submit("a", "left", 2)
-    world.settle()
-    world.scale("a", 5)
-    world.settle()
-    world.submit("b", "left", 1)
-    world.settle()
+    world.submit("a", "left", 2).settle()
+    world.scale("a", 5).settle()
+    world.submit("b", "left", 1).settle()
     return world.log
 
 
@@ -92,17 +95,13 @@ def begun_again() -> list[Entry]:
     world = Cell()
     world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
     world.queue("left", 8, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
-    world.submit("a", "left", 1, completions=5)
-    world.settle()
+    world.submit("a", "left", 1, completions=5).settle()
     assert world.checks_say(ready=True)
     world.settle()
     world.do("a", 5, 3)
-    world.message("a", "JobFinished", {"attempt": 1})
-    world.settle()
-    world.submit("a", "left", 1, completions=5)
-    world.settle()
-    world.scale("a", 4)
-    world.settle()
+    world.message("a", "JobFinished", {"attempt": 1}).settle()
+    world.submit("a", "left", 1, completions=5).settle()
+    world.scale("a", 4).settle()
     return world.log
 
 
@@ -110,45 +109,43 @@ def claimed() -> list[Entry]:
     """An executor has taken an attempt, another one the next; both have announced it twice."""
     world = Cell()
     world.queue("left", 8)
-    world.submit("a", "left", 1)
-    world.settle()
+    world.submit("a", "left", 1).settle()
     for attempt, executor in ((1, "x"), (2, "y")):
         for _ in range(2):
             world.message("a", "JobPodsReady", {"attempt": attempt, "executor": executor, "ready": False})
             world.settle()
-        world.message("a", "JobStopped", {"attempt": attempt, "executor": executor})
-        world.settle()
+        world.message("a", "JobStopped", {"attempt": attempt, "executor": executor}).settle()
     return world.log
 
 
-def claimed_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+def claimed_twice(entries: list[Entry]) -> Damaged:
     """Another executor's claim takes the attempt over."""
     seq, event = first(entries, JobClaimed)
     return followed(entries, event, msgspec.structs.replace(event, executor="z")), seq
 
 
-def twice_the_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+def twice_the_quota(entries: list[Entry]) -> Damaged:
     seq, event = first(entries, QuotaReserved)
     sets = [
         msgspec.structs.replace(ps, usage={r: a * 9 for r, a in ps.usage.items()}) for ps in event.pod_sets
     ]
     larger = msgspec.structs.replace(event, pod_sets=sets)
-    return altered(entries, lambda e: (larger,) if e == event else (e,)), seq
+    return replaced(entries, event, larger), seq
 
 
-def released_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+def released_twice(entries: list[Entry]) -> Damaged:
     """The victim's quota is given back a second time."""
     seq, event = first(entries, QuotaReleased)
     return followed(entries, event, event), seq
 
 
-def admitted_without_quota(entries: list[Entry]) -> tuple[list[Entry], int]:
+def admitted_without_quota(entries: list[Entry]) -> Damaged:
     _, event = first(entries, QuotaReserved)
     seq, _ = first(entries, Admitted)
     return without(entries, event), seq
 
 
-def two_variants(entries: list[Entry]) -> tuple[list[Entry], int]:
+def two_variants(entries: list[Entry]) -> Damaged:
     """A sibling is admitted beside the one that runs."""
     seq, admitted = first(entries, Admitted)
     _, reserved = first(entries, QuotaReserved)
@@ -165,7 +162,7 @@ def two_variants(entries: list[Entry]) -> tuple[list[Entry], int]:
     return followed(entries, admitted, *more), seq
 
 
-def two_gates(entries: list[Entry]) -> tuple[list[Entry], int]:
+def two_gates(entries: list[Entry]) -> Damaged:
     seq, opened = first(entries, PreemptionGateOpened)
     siblings = [
         e.workload.key  # type: ignore[attr-defined]
@@ -176,20 +173,19 @@ def two_gates(entries: list[Entry]) -> tuple[list[Entry], int]:
     return followed(entries, opened, msgspec.structs.replace(opened, workload=other)), seq
 
 
-def closed_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+def closed_gate(entries: list[Entry]) -> Damaged:
     """Who preempts was never let."""
     _, opened = first(entries, PreemptionGateOpened)
     seq, _ = first(entries, Preempted)
     return without(entries, opened), seq
 
 
-def three_slices(entries: list[Entry]) -> tuple[list[Entry], int]:
+def three_slices(entries: list[Entry]) -> Damaged:
     """The old slice stays when the new one is admitted."""
-    seq, replaced = first(entries, WorkloadSliceReplaced)
-    return without(entries, replaced), seq
+    return lacking(entries, WorkloadSliceReplaced)
 
 
-def no_growth(entries: list[Entry]) -> tuple[list[Entry], int]:
+def no_growth(entries: list[Entry]) -> Damaged:
     """The new slice asks for no more than the old one has."""
     seq, _ = first(entries, WorkloadSliceReplaced)
 
@@ -206,32 +202,27 @@ def shrunk() -> list[Entry]:
     """Of five pods three have ended when the job is to have two; another one would need the rest."""
     world = Cell()
     world.queue("left", 6)
-    world.submit("a", "left", 5)
-    world.settle()
-    world.message("a", "JobPodsReclaimable", {"pods": {"main": 3}, "counts": {"main": 5}})
-    world.settle()
-    world.scale("a", 2)
-    world.settle()
-    world.submit("b", "left", 6)
-    world.settle()
+    world.submit("a", "left", 5).settle()
+    world.message("a", "JobPodsReclaimable", {"pods": {"main": 3}, "counts": {"main": 5}}).settle()
+    world.scale("a", 2).settle()
+    world.submit("b", "left", 6).settle()
     return world.log
 
 
-def given_back_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+def given_back_twice(entries: list[Entry]) -> Damaged:
     """Nobody says that of the two pods none has ended for sure."""
-    seq, said = first(entries, ReclaimablePodsUpdated, 1)
-    return without(entries, said), seq
+    return lacking(entries, ReclaimablePodsUpdated, 1)
 
 
-def given_back_once_more(entries: list[Entry]) -> tuple[list[Entry], int]:
+def given_back_once_more(entries: list[Entry]) -> Damaged:
     """What is said with the new size is what was said of the old one."""
     seq, said = first(entries, ReclaimablePodsUpdated, 1)
     _, old = first(entries, ReclaimablePodsUpdated)
     wrong = msgspec.structs.replace(said, pods=old.pods)
-    return altered(entries, lambda event: (wrong,) if event == said else (event,)), seq
+    return replaced(entries, said, wrong), seq
 
 
-def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
+def more_pods(entries: list[Entry]) -> Damaged:
     """Quota that was taken back is run on."""
     resumed = next((seq, e) for seq, e in events_of(entries) if type(e).__name__ == "JobResumed")
     _, reserved = first(entries, QuotaReserved)
@@ -240,22 +231,21 @@ def more_pods(entries: list[Entry]) -> tuple[list[Entry], int]:
     return followed(entries, admitted, gone), resumed[0]
 
 
-def no_answer(entries: list[Entry]) -> tuple[list[Entry], int]:
+def no_answer(entries: list[Entry]) -> Damaged:
     _, rejected = first(entries, Rejected)
     return without(entries, rejected), rejected.cause
 
 
-def cause_in_the_future(entries: list[Entry]) -> tuple[list[Entry], int]:
-    seq, event = first(entries, Admitted)
-    return altered(entries, lambda e: (msgspec.structs.replace(e, cause=10**6),) if e == event else (e,)), seq
+def cause_in_the_future(entries: list[Entry]) -> Damaged:
+    return edited(entries, Admitted, cause=10**6)
 
 
-def charged_twice(entries: list[Entry]) -> tuple[list[Entry], int]:
+def charged_twice(entries: list[Entry]) -> Damaged:
     seq, reserved = first(entries, QuotaReserved)
     return followed(entries, reserved, reserved), seq
 
 
-def parent_without_variant(entries: list[Entry]) -> tuple[list[Entry], int]:
+def parent_without_variant(entries: list[Entry]) -> Damaged:
     """The variant as which the parent is admitted never was."""
     _, reserved = first(entries, QuotaReserved)
     _, admitted = first(entries, Admitted)
@@ -266,14 +256,12 @@ def parent_without_variant(entries: list[Entry]) -> tuple[list[Entry], int]:
 def crashed() -> list[Entry]:
     """An executor crashes under a family."""
     world = cell(cluster_queue({"res": 1, "od": 0}))
-    world.submit("a")
-    world.settle_all()
-    world.report("a", "JobStopped")
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.report("a", "JobStopped").settle_all()
     return world.log
 
 
-def admitted_before_settled(entries: list[Entry]) -> tuple[list[Entry], int]:
+def admitted_before_settled(entries: list[Entry]) -> Damaged:
     """The parent is admitted again in the step that says that its variant has stopped."""
     seq, stopped = first(entries, VariantStopped)
     _, admitted = first(entries, ParentAdmitted)
@@ -285,12 +273,9 @@ def gated() -> list[Entry]:
     world = cell(
         cluster_queue({"res": 1, "od": 1}), configuration(featureGates={"ConcurrentAdmission": False})
     )
-    world.submit("a")
-    world.settle_all()
-    world.apply(configuration(featureGates={"ConcurrentAdmission": True}))
-    world.settle_all()
-    world.apply(configuration(featureGates={"ConcurrentAdmission": False}))
-    world.settle_all()
+    world.submit("a").settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": True})).settle_all()
+    world.apply(configuration(featureGates={"ConcurrentAdmission": False})).settle_all()
     return world.log
 
 
@@ -299,39 +284,36 @@ def picky() -> list[Entry]:
     world = cell(cluster_queue({"res": 1, "od": 1}))
     manifest = job("a")
     manifest["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "od"}
-    world.message("job.default.a", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
     return world.log
 
 
-def not_asked(entries: list[Entry]) -> tuple[list[Entry], int]:
+def not_asked(entries: list[Entry]) -> Damaged:
     """Its variant may use the other one."""
     seq, made = first(entries, VariantCreated)
     record = msgspec.structs.replace(made.workload, allowed_flavors=("res", "od"))
     other = msgspec.structs.replace(made, workload=record)
-    return altered(entries, lambda event: (other,) if event == made else (event,)), seq
+    return replaced(entries, made, other), seq
 
 
 def migrates() -> list[Entry]:
     """A job moves up to the flavor that another one leaves."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle_all()
-    world.report("a", "JobFinished", success=True)
-    world.settle_all()
+        world.submit(name).settle_all()
+    world.report("a", "JobFinished", success=True).settle_all()
     return world.log
 
 
-def another_flavor(entries: list[Entry]) -> tuple[list[Entry], int]:
+def another_flavor(entries: list[Entry]) -> Damaged:
     """A variant has quota of a flavor that it was not made for, and the gate is off."""
     seq, reserved = first(entries, QuotaReserved)
     pods = [msgspec.structs.replace(pods, flavors={"cpu": "od"}) for pods in reserved.pod_sets]
     other = msgspec.structs.replace(reserved, pod_sets=pods)
-    return without_gate(altered(entries, lambda e: (other,) if e == reserved else (e,))), seq
+    return without_gate(replaced(entries, reserved, other)), seq
 
 
-def migrates_without_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
+def migrates_without_gate(entries: list[Entry]) -> Damaged:
     """There was no concurrent admission when it was told to go."""
     return without_gate(entries), first(entries, Evicted)[0]
 
@@ -339,16 +321,11 @@ def migrates_without_gate(entries: list[Entry]) -> tuple[list[Entry], int]:
 def without_gate(entries: list[Entry]) -> list[Entry]:
     """Return the log with the gate off when its first local queue came."""
     off = configuration(featureGates={"ConcurrentAdmission": False})
-    found = ObjectApplied(
-        cause=0, kind="Configuration", name="default", object=msgspec.Raw(msgspec.json.encode(off))
-    )
-    _, applied = next(
-        (s, e) for s, e in events_of(entries) if isinstance(e, ObjectApplied) and e.kind == "LocalQueue"
-    )
-    return followed(entries, applied, found)
+    queues = (e for _, e in events_of(entries) if isinstance(e, ObjectApplied) and e.kind == "LocalQueue")
+    return followed(entries, next(queues), applied(off))
 
 
-def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+def marked_as_it_runs(entries: list[Entry]) -> Damaged:
     """The controller does not wait until the job has stopped."""
     _, marked = first(entries, ParentMarked)
     seq, _ = first(entries, QuotaReleased)
@@ -357,33 +334,32 @@ def marked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
     )
 
 
-def unmarked_as_it_runs(entries: list[Entry]) -> tuple[list[Entry], int]:
+def unmarked_as_it_runs(entries: list[Entry]) -> Damaged:
     """The controller does not wait until the job has stopped."""
     _, released = first(entries, ParentReleased)
     seq, _ = first(entries, ParentUnmarked)
     return without(entries, released), seq
 
 
-def quota_of_both(entries: list[Entry]) -> tuple[list[Entry], int]:
+def quota_of_both(entries: list[Entry]) -> Damaged:
     """A variant gets quota beside the job's own."""
     seq, _ = first(entries, QuotaReserved, 1)
     return without(entries, first(entries, QuotaReleased)[1]), seq
 
 
-def variant_without_parent(entries: list[Entry]) -> tuple[list[Entry], int]:
+def variant_without_parent(entries: list[Entry]) -> Damaged:
     """Nobody says that the parent is admitted, though the controller goes on and on."""
-    seq, event = first(entries, ParentAdmitted)
-    return without(entries, event), seq
+    return lacking(entries, ParentAdmitted)
 
 
-def variant_of_nobody(entries: list[Entry]) -> tuple[list[Entry], int]:
+def variant_of_nobody(entries: list[Entry]) -> Damaged:
     """The parent was never there, as far as the controller can know."""
     _, made = first(entries, WorkloadCreated)
     seq, _ = first(entries, VariantCreated)
     return without(entries, made), seq
 
 
-def all_switched_off(entries: list[Entry]) -> tuple[list[Entry], int]:
+def all_switched_off(entries: list[Entry]) -> Damaged:
     """The variants of a job that waits are deactivated as soon as they are there."""
     name = first(entries, WorkloadCreated, 1)[1].workload.key
     seq, _ = first(entries, VariantCreated, 2)
@@ -400,8 +376,7 @@ def waiting() -> list[Entry]:
     """One job runs, all others wait."""
     world = cell(cluster_queue({"res": 1, "od": 0}))
     for name in ("a", "b", "c", "d", "e"):
-        world.submit(name)
-        world.settle_all()
+        world.submit(name).settle_all()
     return world.log
 
 
@@ -416,8 +391,7 @@ def moved() -> list[Entry]:
         return cluster_queue({"res": 1}, policy, name=queue)
 
     world = cell(delayed("main", "a", "b"), delayed("other", "c", "d"))
-    world.submit("j1")
-    world.settle()
+    world.submit("j1").settle()
     for name, queue in (("j2", "other"), ("j3", "main"), ("j4", "other")):
         world.apply(local_queue(target=queue))
         world.submit(name)
@@ -438,29 +412,28 @@ def delayed() -> list[Entry]:
         ],
     }
     world = cell(cluster_queue({"res": 0, "od": 1}, policy))
-    world.submit("a")
-    world.settle_all()
+    world.submit("a").settle_all()
     world.run_until(60)
     return world.log
 
 
-def longer_delay(entries: list[Entry]) -> tuple[list[Entry], int]:
+def longer_delay(entries: list[Entry]) -> Damaged:
     """It was to have had ten times that."""
     seq, event = first(entries, VariantDeactivated)
     said = event.message.replace("deleteDelaySeconds: 50", "deleteDelaySeconds: 500")
     assert said != event.message
     longer = msgspec.structs.replace(event, message=said)
-    return altered(entries, lambda e: (longer,) if e == event else (e,)), seq
+    return replaced(entries, event, longer), seq
 
 
-def turned_round(entries: list[Entry]) -> tuple[list[Entry], int]:
+def turned_round(entries: list[Entry]) -> Damaged:
     """The victim has preempted its preemptor before."""
     seq, event = first(entries, Preempted)
     back = msgspec.structs.replace(event, workload=event.preemptor, preemptor=event.workload)
     return followed(entries, event, back), seq
 
 
-def over_and_over(entries: list[Entry]) -> tuple[list[Entry], int]:
+def over_and_over(entries: list[Entry]) -> Damaged:
     seq, event = first(entries, Preempted)
     return followed(entries, event, event, event), seq
 
@@ -468,20 +441,16 @@ def over_and_over(entries: list[Entry]) -> tuple[list[Entry], int]:
 def checked() -> list[Entry]:
     """One job is sent back by its check, and passes it the next time, its controller away by then."""
     world = checked_cell("gpu")
-    world.submit("w")
-    world.settle()
-    world.say("w", "gpu", "Retry", requeueAfterSeconds=30)
-    world.settle()
+    world.submit("w").settle()
+    world.say("w", "gpu", "Retry", requeueAfterSeconds=30).settle()
     world.run_until(31)
-    world.presence("ctl-gpu", there=False)
-    world.settle()
+    world.presence("ctl-gpu", there=False).settle()
     world.run_until(60)
-    world.say("w", "gpu", "Ready")
-    world.settle()
+    world.say("w", "gpu", "Ready").settle()
     return world.log
 
 
-def approval_lost(entries: list[Entry]) -> tuple[list[Entry], int]:
+def approval_lost(entries: list[Entry]) -> Damaged:
     """All checks are Ready, and the queue is inactive only because the controller has gone."""
     seq, admitted = first(entries, Admitted)
     key = admitted.workload
@@ -489,29 +458,27 @@ def approval_lost(entries: list[Entry]) -> tuple[list[Entry], int]:
         QuotaReleased(cause=0, workload=key),
         PendingReasonChanged(cause=0, workloads=(key,), reason="Suspended", message="it is inactive"),
     )
-    return altered(entries, lambda e: more if e == admitted else (e,)), seq
+    return replaced(entries, admitted, *more), seq
 
 
-def too_early(entries: list[Entry]) -> tuple[list[Entry], int]:
+def too_early(entries: list[Entry]) -> Damaged:
     """The check had asked for a day."""
     _, retry = first(entries, ChecksRetry)
     seq, _ = first(entries, QuotaReserved, 1)
     longer = msgspec.structs.replace(retry, requeue_at=retry.requeue_at + 86_400_000_000)
-    return altered(entries, lambda e: (longer,) if e == retry else (e,)), seq
+    return replaced(entries, retry, longer), seq
 
 
 def ready_again() -> list[Entry]:
     """What runs is said to be Ready once more, for pods that it has not."""
     world = checked_cell("gpu")
-    world.submit("w")
-    world.settle()
+    world.submit("w").settle()
     for updates in ([], [{"name": "mian"}]):
-        world.say("w", "gpu", "Ready", podSetUpdates=updates)
-        world.settle()
+        world.say("w", "gpu", "Ready", podSetUpdates=updates).settle()
     return world.log
 
 
-def rejected_for_additions(entries: list[Entry]) -> tuple[list[Entry], int]:
+def rejected_for_additions(entries: list[Entry]) -> Damaged:
     """As if it had said Rejected."""
     seq, ignored = first(entries, VerdictIgnored)
     rejected = CheckStateChanged(
@@ -522,7 +489,7 @@ def rejected_for_additions(entries: list[Entry]) -> tuple[list[Entry], int]:
         attempt=ignored.attempt,
         reason="InvalidPodSetUpdates",
     )
-    return altered(entries, lambda e: (rejected,) if e == ignored else (e,)), seq
+    return replaced(entries, ignored, rejected), seq
 
 
 LATE = (variant_without_parent, all_switched_off, *LATE_DECISIONS)
@@ -660,8 +627,7 @@ def _left_out(pod_sets: int) -> list[Entry]:
     """Many jobs run; the last one is said to wait for quota that is free, and is deleted a minute later."""
     world = cell(cluster_queue({"default": 90}, {}))
     for number in range(30):
-        world.submit(f"j{number}")
-        world.settle_all()
+        world.submit(f"j{number}").settle_all()
     sets = [
         {"name": f"p{n}", "replicas": 1, "command": ["true"], "resources": {"cpu": 1}}
         for n in range(pod_sets)
@@ -672,11 +638,9 @@ def _left_out(pod_sets: int) -> list[Entry]:
         "metadata": {"name": "late", "namespace": "default"},
         "spec": {"queueName": "main", "podSets": sets},
     }
-    world.message("job.default.late", "JobSubmitted", manifest)
-    world.settle_all()
+    world.message("job.default.late", "JobSubmitted", manifest).settle_all()
     world.now += 60 * SECOND
-    world.message("job.default.late", "JobDeleted", {})
-    world.settle_all()
+    world.message("job.default.late", "JobDeleted", {}).settle_all()
     _, reserved = first(world.log, QuotaReserved, -1)
     parked = WorkloadsParked(
         cause=reserved.cause, workloads=(reserved.workload,), reason="WaitingForQuota", message="none"

@@ -101,18 +101,15 @@ def test_so_it_does_from_any_point_on(seed):
 def test_who_had_ended_before_knowing_better_says_no_more():
     """A job that finished while it was being stopped is not stopped as well."""
     world = cell(cluster_queue({"res": 1}, {}, preemption=PREEMPTION), *CLASSES)
-    world.submit("quick", priority_class="low")
-    world.settle()
+    world.submit("quick", priority_class="low").settle()
     world.submit("urgent", priority_class="high")
     for writer in ("slices", "scheduler"):
         world.now += 1_000
         world.step(writer)
     world.now += 1_000
-    world.report("quick", "JobFinished")
-    world.settle()
+    world.report("quick", "JobFinished").settle()
     world.settle(1)
-    world.report("urgent", "JobFinished")
-    world.settle()
+    world.report("urgent", "JobFinished").settle()
     source = ListSource(world.log)
     inputs = inputs_of(source)
     free, _ = play("free", inputs)

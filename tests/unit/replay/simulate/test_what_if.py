@@ -57,11 +57,9 @@ def checked() -> list[Entry]:
         cluster_queue({"res": 3}, {}, admissionChecksStrategy=strategy),
         local_queue(),
     )
-    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {})
-    world.settle()
+    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {}).settle()
     for name in ("again", "quick", "never"):
-        world.submit(name)
-        world.settle(1)
+        world.submit(name).settle(1)
     world.settle(5)
     world.answer("quick", "Ready")
     world.answer("again", "Retry", requeueAfterSeconds=30)
@@ -71,8 +69,7 @@ def checked() -> list[Entry]:
     world.settle_all()
     world.settle(20)
     for name in ("again", "quick"):
-        world.report(name, "JobFinished")
-        world.settle_all(3)
+        world.report(name, "JobFinished").settle_all(3)
     return world.log
 
 
@@ -98,22 +95,17 @@ def claiming() -> list[Entry]:
         local_queue(),
         *CLASSES,
     )
-    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {})
-    world.settle()
-    world.submit("runs", 2, priority_class="low")
-    world.settle_all()
+    world.message("presence.controller.example%2Ecom%2Fslow", "Seen", {}).settle()
+    world.submit("runs", 2, priority_class="low").settle_all()
     world.answer("runs", "Ready")
     world.settle_all(3)
-    world.submit("urgent", 2, priority_class="high")
-    world.settle_all(3)
-    world.submit("behind", 2, priority_class="low")
-    world.settle_all(40)
+    world.submit("urgent", 2, priority_class="high").settle_all(3)
+    world.submit("behind", 2, priority_class="low").settle_all(40)
     world.answer("urgent", "Pending", reason="PreemptionRequired")
     world.settle_all(3)
     world.answer("urgent", "Ready")
     world.settle_all(10)
-    world.report("urgent", "JobFinished")
-    world.settle_all(3)
+    world.report("urgent", "JobFinished").settle_all(3)
     return world.log
 
 
@@ -206,20 +198,16 @@ def test_a_change_that_changes_nothing_is_no_change():
 def test_each_attempt_ends_as_it_did():
     """A job that was stopped twice stops as fast as it did each time, and a new incarnation runs anew."""
     world = cell(cluster_queue({"res": 1}, {}, preemption={"withinClusterQueue": "LowerPriority"}), *CLASSES)
-    world.submit("slow", priority_class="low")
-    world.settle()
+    world.submit("slow", priority_class="low").settle()
     for number, seconds in enumerate((7, 31)):
-        world.submit(f"high{number}", priority_class="high")
-        world.settle()
+        world.submit(f"high{number}", priority_class="high").settle()
         world.settle(seconds)
         world.obey()
         world.settle()
         world.settle(60)
-        world.report(f"high{number}", "JobFinished")
-        world.settle()
+        world.report(f"high{number}", "JobFinished").settle()
         world.settle(60)
-    world.report("slow", "JobFinished")
-    world.settle()
+    world.report("slow", "JobFinished").settle()
     inputs = inputs_of(ListSource(world.log))
     (run,) = inputs.runs[JobKey("default/slow")]
     waits = [run.answers(JobKey("default/slow"), n)[0].after_us // 1_000_000 for n in (1, 2)]

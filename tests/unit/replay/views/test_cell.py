@@ -38,10 +38,8 @@ def migrating() -> list[Entry]:
     """A job runs on the lesser flavor, and moves when the better one is free."""
     world = cell(cluster_queue({"res": 1, "od": 1}))
     for name in ("a", "b"):
-        world.submit(name)
-        world.settle_all()
-    world.report("a", "JobFinished", success=True)
-    world.settle_all()
+        world.submit(name).settle_all()
+    world.report("a", "JobFinished", success=True).settle_all()
     return world.log
 
 

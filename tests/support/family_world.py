@@ -111,7 +111,7 @@ def check_gates(state: Any) -> None:
 
 
 def job(name: str, cpu: int = 1, count: int = 1, **extra: Any) -> dict[str, Any]:
-    return job_manifest(name, cpu=cpu, parallelism=count, **extra)
+    return job_manifest(name, cpu=cpu, **{"parallelism": count, **extra})
 
 
 def flavor(name: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from sluice.api import kueue
 from sluice.api.quantity import format_value, resource_value
 from sluice.cli.kit.durations import precise
 from sluice.cli.kit.table import Column, render
-from sluice.core.workload.charges import FlavorResource, usage_of
+from sluice.core.quota.tree import FlavorResource
+from sluice.core.workload.charges import usage_of
 from sluice.events import scheduler as s
 from sluice.events import slices
 from sluice.events.base import Event, Micros, WorkloadKey

@@ -256,9 +256,8 @@ class Assignment:
             return NO_MATCH
         mildest: dict[int, int] = {}
         for attempt in attempts:
-            if attempt.mode is not Mode.NO_FIT:
-                continue
-            severity = SEVERITY.index(attempt.no_fit_reason)
+            # A group in which a flavor could be had is not what the workload lacks.
+            severity = SEVERITY.index(attempt.no_fit_reason) if attempt.mode is Mode.NO_FIT else 0
             for index, flavors in enumerate(self._groups):
                 if attempt.flavor in flavors:
                     mildest[index] = min(severity, mildest.get(index, severity))

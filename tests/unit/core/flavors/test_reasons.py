@@ -63,6 +63,24 @@ def test_quota_that_nobody_may_take_back_is_waited_for():
     assert oracle.asked == []
 
 
+@pytest.mark.parametrize("used", [0, 4])
+def test_what_another_resource_could_have_is_not_what_is_lacking(used: int) -> None:
+    """A flavor that is too small does not count where the next one of its group could be had.
+
+    Else freed quota, which is all that is lacking, would not have it looked at again.
+    """
+    w = world("small", "large", "gpus")
+    groups = ({"small": {"cpu": 1}, "large": {"cpu": 4}}, {"gpus": {"gpu": 0}})
+    cq = queue(w, "q", *groups, cohort="c")
+    queue(w, "lender", {"gpus": {"gpu": 4}}, cohort="c")
+    use(w, "q", large={"cpu": used})
+    use(w, "lender", gpus={"gpu": 4})
+
+    result = assign(w, workload(pod_set(requests={"cpu": 2, "gpu": 1})), cq, FixedOracle())
+
+    assert (result.mode, result.no_fit_reason) == (Mode.NO_FIT, "WaitingForQuota")
+
+
 REASONS = [
     # flavors of the one group -> reason: the mildest of the alternatives
     ({"tainted": 9}, "NoMatchingFlavor"),

@@ -217,3 +217,19 @@ def next_workload(state: State, job: Job, cause: int, at: Micros) -> WorkloadCre
                 record = new_record(request, value, job.uid, new_uid, at, job.revision + 1, job.record.name)
                 return WorkloadCreated(cause=held.seq, workload=record)
     return WorkloadCreated(cause=cause, workload=again(job, cause, at))
+
+
+__all__ = [
+    "again",
+    "first_of_lineage",
+    "fits_update",
+    "new_record",
+    "next_uid",
+    "next_workload",
+    "priority",
+    "read",
+    "recreated",
+    "resized",
+    "same",
+    "update",
+]

@@ -18,6 +18,7 @@ from sluice.api.quantity import resource_value
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
 from sluice.core.workload.charges import gives_back
+from sluice.core.world.activity import awaits_pods, blocks_admission
 from sluice.core.world.charging import recharge
 from sluice.core.world.model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
 from sluice.core.world.pending_preemptions import ANYTIME
@@ -281,8 +282,11 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
     world.config = spec
     if _of_admission(spec) == _of_admission(before):
         return
+    state.not_ready.clear()
     for key in sorted(world.workloads):
         workload = world.workloads[key]
+        if blocks_admission(spec) and awaits_pods(workload):
+            state.not_ready[key] = None  # also of those that were admitted when it did not count
         if workload.reclaimable and gives_back(spec) != gives_back(before):
             recharge(world, workload)
         state.moved.append((workload, True))

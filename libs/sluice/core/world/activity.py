@@ -6,6 +6,7 @@ from sluice.api import kueue
 
 from .inadmissible import stopped
 from .model import ClusterQueue, World
+from .workload import Workload
 
 TERMINATING: Final = "Terminating"
 STOPPED: Final = "Stopped"
@@ -65,4 +66,20 @@ def blocks_admission(config: kueue.ConfigurationSpec) -> bool:
     return settings.enable and settings.block_admission
 
 
-__all__ = ["CHECK_INACTIVE", "admits_what_is_ready", "blocks_admission", "check_names", "why_inactive"]
+def awaits_pods(workload: Workload) -> bool:
+    """Is the workload admitted, and its pods are not ready, or are not any more?"""
+    return (
+        workload.assignment is not None
+        and workload.admitted_at is not None
+        and workload.pods_ready_at is None
+    )
+
+
+__all__ = [
+    "CHECK_INACTIVE",
+    "admits_what_is_ready",
+    "awaits_pods",
+    "blocks_admission",
+    "check_names",
+    "why_inactive",
+]

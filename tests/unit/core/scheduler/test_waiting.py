@@ -387,6 +387,31 @@ def test_what_is_kept_for_a_blocker_is_kept_until_something_is_freed() -> None:
     assert admitted(cell.settle()) == ["blocker"]
 
 
+def test_who_was_admitted_before_the_switch_blocks_admission_too() -> None:
+    """As in Kueue, all admitted workloads count; switched off and on again, also those of meanwhile."""
+    cell = Cell()
+    on = {"enable": True, "blockAdmission": True, "timeoutSeconds": 600}
+    cell.queue("a", cpu=9)
+    cell.submit("ready", "a")
+    cell.submit("before", "a")
+    cell.settle()
+    cell.put(WorkloadPodsReady(cause=0, workload=key("ready")))
+    cell.settings(waitForPodsReady=on)
+    cell.submit("first", "a")
+    assert parked(cell.settle()) == ["first"]
+    cell.put(WorkloadPodsReady(cause=0, workload=key("before")))
+    assert admitted(cell.settle()) == ["first"]
+    cell.settings()
+    cell.submit("meanwhile", "a")
+    assert admitted(cell.settle()) == ["meanwhile"]
+    cell.finish("first")
+    cell.settings(waitForPodsReady=on)
+    cell.submit("last", "a")
+    assert parked(cell.settle()) == ["last"]
+    cell.finish("meanwhile")
+    assert admitted(cell.settle()) == ["last"]
+
+
 @pytest.mark.parametrize("most", list(range(20, 1600, 20)))
 def test_a_search_that_ends_with_more_to_say_than_a_step_holds(
     most: int, monkeypatch: pytest.MonkeyPatch

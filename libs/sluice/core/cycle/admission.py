@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sluice.api.features import enabled
+from sluice.api.features import RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP, enabled
 from sluice.core.flavors.assignment import Mode, pending_flavors
 from sluice.core.preemption.targets import get_targets
 from sluice.core.queueing.overcommit import Overcommit, keep_waiting
@@ -51,7 +51,7 @@ class Admission:
     def __init__(self, world: World, *, blocked: bool) -> None:
         self._world = world
         self._recompute_overlaps = enabled(
-            world.config.feature_gates, "RecomputeAssignmentUponPreemptionTargetsOverlap"
+            world.config.feature_gates, RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP
         )
         self._blocks = blocks_admission(world.config)
         self.blocked = blocked

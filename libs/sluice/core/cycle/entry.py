@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Final
 
-from sluice.api.features import enabled
+from sluice.api.features import PRIORITIZE_PREEMPTOR_WORKLOADS, PRIORITY_SORTING_WITHIN_COHORT, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.core.flavors.assignment import Assignment, Mode
 from sluice.core.preemption.targets import IN_COHORT_RECLAIM_WHILE_BORROWING, Target
@@ -179,9 +179,9 @@ class Ordering:
     def __init__(self, config: ConfigurationSpec) -> None:
         gates = config.feature_gates
         self._config = config
-        self.by_rank = enabled(gates, "PrioritySortingWithinCohort")
+        self.by_rank = enabled(gates, PRIORITY_SORTING_WITHIN_COHORT)
         """Among those that borrow alike, the order is that of the queues."""
-        self._preemptors_first = enabled(gates, "PrioritizePreemptorWorkloads")
+        self._preemptors_first = enabled(gates, PRIORITIZE_PREEMPTOR_WORKLOADS)
 
     def key(self, workload: Workload, borrowing: int, *, is_preemptor: bool = False) -> Order:
         """`is_preemptor`: it has waited for victims."""

@@ -6,7 +6,7 @@ dominant resource share. Subtrees that would not borrow what the entry requests 
 
 from collections.abc import Mapping
 
-from sluice.api.features import enabled
+from sluice.api.features import FAIR_SHARING_PRIORITIZE_NON_BORROWING, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.core.quota.fair_share import Share, dominant_resource_share
 from sluice.core.quota.tree import Node, Tree
@@ -23,7 +23,7 @@ def winner(tree: Tree, root: Node, entries: Mapping[Node, Entry], config: Config
     if root.is_cluster_queue:
         return entries[root]
     shares = _shares(tree, entries)
-    nominal_first = enabled(config.feature_gates, "FairSharingPrioritizeNonBorrowing")
+    nominal_first = enabled(config.feature_gates, FAIR_SHARING_PRIORITIZE_NON_BORROWING)
     found = _best(root, entries, shares, ordering, nominal_first=nominal_first)
     assert found is not None, f"no entry below {root!r}"
     return found

@@ -5,7 +5,7 @@ from copy import copy
 
 import msgspec
 
-from sluice.api.features import enabled
+from sluice.api.features import PARTIAL_ADMISSION, enabled
 from sluice.api.meta import LabelSelector
 from sluice.api.selectors import matches
 from sluice.core.flavors.assigner import Pinned, assign, assign_like
@@ -228,7 +228,7 @@ def _in_part(
 
 
 def _reducible(world: World, workload: Workload) -> bool:
-    return may_be_reduced(workload) and enabled(world.config.feature_gates, "PartialAdmission")
+    return may_be_reduced(workload) and enabled(world.config.feature_gates, PARTIAL_ADMISSION)
 
 
 def may_be_reduced(workload: Workload) -> bool:

@@ -8,7 +8,7 @@ after preemption, 0 does not) and a borrowing height. Which of two outcomes is w
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from sluice.api.features import enabled
+from sluice.api.features import FLAVOR_FUNGIBILITY, enabled
 from sluice.core.preemption.targets import Possibility
 from sluice.core.quota.tree import FlavorResource, find_height_of_lowest_subtree_that_fits
 from sluice.core.workload.admission_constraints import may_borrow, may_preempt
@@ -126,7 +126,7 @@ class Search:
         """Of pod sets that have got flavors already."""
         self._cannot_borrow = not may_borrow(world.config, record)
         self._cannot_preempt = not may_preempt(world.config, record)
-        self._fungible = enabled(gates, "FlavorFungibility")
+        self._fungible = enabled(gates, FLAVOR_FUNGIBILITY)
         """Else the first flavor that fits is taken, or the first that could after preemption."""
         self._allowed = allowed_flavors(config, record) if record.allowed_flavors else ()
         self._preempts_borrowing = self.plan.may_preempt_borrowing(fair_sharing=config.fair_sharing.enable)

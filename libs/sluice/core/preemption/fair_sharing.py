@@ -9,7 +9,11 @@ charged all the while.
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from sluice.api.features import enabled
+from sluice.api.features import (
+    FAIR_SHARING_PREEMPT_WITHIN_NOMINAL,
+    FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES,
+    enabled,
+)
 from sluice.core.quota.fair_share import dominant_resource_share, share_key
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue
@@ -142,7 +146,7 @@ def _in_order(search: Search, contenders: list[_Contender]) -> Iterator[Target]:
         yield target
     contenders = _retry(contenders)
     gates = search.world.config.feature_gates
-    if took_own and enabled(gates, "FairSharingReevaluatePreemptionCandidates"):
+    if took_own and enabled(gates, FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES):
         # Its own victims have lowered the preemptor's share: what was refused before may pass now.
         yield from _first_pass(search, _Tournament(search, contenders), first)
         contenders = _retry(contenders)
@@ -157,7 +161,7 @@ def _retry(contenders: list[_Contender]) -> list[_Contender]:
 def _first_pass(search: Search, tournament: "_Tournament", strategy: Strategy) -> Iterator[Target]:
     # Who stays within its nominal quota only takes back what is its own, whatever the shares.
     within_nominal = enabled(
-        search.world.config.feature_gates, "FairSharingPreemptWithinNominal"
+        search.world.config.feature_gates, FAIR_SHARING_PREEMPT_WITHIN_NOMINAL
     ) and not search.is_over_quota(search.node)
     while (contender := tournament.next()) is not None:
         if contender.node is search.node:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.api.features import enabled
+from sluice.api.features import SCHEDULING_EQUIVALENCE_HASHING, enabled
 from sluice.core.cycle.requeue_filter import is_common, least_request
 from sluice.core.lifecycle.due import Lifecycle
 from sluice.core.queueing.manager import QueueManager
@@ -104,7 +104,7 @@ def new_state() -> SchedulerState:
 
     def key_of(workload: Workload) -> tuple[object, ...]:
         key = peer_key(world, workload)
-        shared = enabled(world.config.feature_gates, "SchedulingEquivalenceHashing")
+        shared = enabled(world.config.feature_gates, SCHEDULING_EQUIVALENCE_HASHING)
         return key if shared else (*key, workload.uid)
 
     return SchedulerState(world=world, pending=QueueManager(key_of, rank_of, least_of, common))

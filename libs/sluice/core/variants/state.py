@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.api import kueue
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.core.deadlines import Deadlines
 from sluice.core.workload.additions import Additions
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
@@ -194,7 +194,7 @@ class State:
     def compile(self, name: str) -> None:
         """Work out the policy of a queue anew."""
         spec = self.cluster_queues.get(name)
-        on = enabled(self.config.feature_gates, "ConcurrentAdmission")
+        on = enabled(self.config.feature_gates, CONCURRENT_ADMISSION)
         policy = policy_of(spec) if spec is not None and on else None
         self.policies[name] = policy
         if spec is None:

@@ -1,6 +1,6 @@
 """What a job forbids itself for its admission, if the gate WorkloadAdmissionConstraints is on (AX1, AX6)."""
 
-from sluice.api.features import enabled
+from sluice.api.features import WORKLOAD_ADMISSION_CONSTRAINTS, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.slices import WorkloadRecord
 
@@ -16,7 +16,7 @@ def may_preempt(config: ConfigurationSpec, record: WorkloadRecord) -> bool:
 
 
 def _count(config: ConfigurationSpec) -> bool:
-    return enabled(config.feature_gates, "WorkloadAdmissionConstraints")
+    return enabled(config.feature_gates, WORKLOAD_ADMISSION_CONSTRAINTS)
 
 
 __all__ = ["may_borrow", "may_preempt"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from sluice.api.features import enabled
+from sluice.api.features import RECLAIMABLE_PODS, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import PodSet, PodSetAssignment
 
@@ -16,7 +16,7 @@ FlavorResource = tuple[str, str]
 
 def gives_back(config: ConfigurationSpec) -> bool:
     """Do pods that have ended give their quota back, while others of their workload run?"""
-    return enabled(config.feature_gates, "ReclaimablePods")
+    return enabled(config.feature_gates, RECLAIMABLE_PODS)
 
 
 def given_back(config: ConfigurationSpec, reclaimable: Mapping[str, int]) -> Mapping[str, int]:

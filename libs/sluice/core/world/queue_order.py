@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sluice.api.features import enabled
+from sluice.api.features import PRIORITY_BOOST, enabled
 from sluice.api.kueue import ConfigurationSpec
 from sluice.core.workload.reasons import ADMISSION_CHECK, PODS_READY_TIMEOUT
 from sluice.events.base import Micros
@@ -18,7 +18,7 @@ def effective_priority(record: WorkloadRecord, config: ConfigurationSpec) -> int
 
     An annotation that is no 32-bit integer counts as 0; validation refuses it elsewhere.
     """
-    if not enabled(config.feature_gates, "PriorityBoost"):
+    if not enabled(config.feature_gates, PRIORITY_BOOST):
         return record.priority
     return record.priority + priority_boost(record.annotations)
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final
 
 from sluice.api import kueue
-from sluice.api.features import enabled
+from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.reasons import PODS_READY_TIMEOUT
@@ -47,7 +47,7 @@ def policy_in_force(
 ) -> kueue.ConcurrentAdmissionPolicy | None:
     """Return by what policy the jobs of a queue race; None when they do not, or the gate is off (CA1)."""
     policy = spec.concurrent_admission_policy if spec is not None else None
-    return policy if policy is not None and enabled(config.feature_gates, "ConcurrentAdmission") else None
+    return policy if policy is not None and enabled(config.feature_gates, CONCURRENT_ADMISSION) else None
 
 
 def allowed_flavors(config: kueue.ConfigurationSpec, record: WorkloadRecord) -> Sequence[str]:
@@ -57,7 +57,7 @@ def allowed_flavors(config: kueue.ConfigurationSpec, record: WorkloadRecord) -> 
     wanted any more is for the variant-controller to act on. What a job asks for itself counts with the gate.
     """
     allowed = record.allowed_flavors
-    if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):
+    if not allowed or (record.parent is None and not enabled(config.feature_gates, CONCURRENT_ADMISSION)):
         return ()
     return allowed
 

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views.records import Transition, WorkloadView
+from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.core.workload.reasons import (
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     condition_reason,
@@ -85,7 +86,7 @@ def notices(workload: WorkloadView) -> list[Notice]:
         found.append(notice._replace(event=event))
         if gates and gates != before:
             text = f"Workload admission is gated by: {gates}"
-            found.append(Notice(seq, at, "Normal", "AdmissionGated", text))
+            found.append(Notice(seq, at, "Normal", ADMISSION_GATED, text))
         if isinstance(event, QuotaReserved | Requeued):
             since = at
     return found
@@ -131,7 +132,7 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
             return Notice(seq, at, "Normal", f"EvictedDueTo{reason}", event.message)
         case WorkloadDeactivated(reason="AdmissionCheck"):
             return Notice(seq, at, "Warning", "AdmissionCheckRejected", f"Deactivated due to {event.message}")
-        case WorkloadDeactivated(reason="MaximumExecutionTimeExceeded"):
+        case WorkloadDeactivated() if event.reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:
             limit_s = workload.record.maximum_execution_time_s
             message = f"The maximum execution time ({limit_s}s) exceeded"
             return Notice(seq, at, "Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, message)

@@ -10,6 +10,7 @@ from sluice.core.workload.admission_checks import (
     sync_states,
     why_not_admitted,
 )
+from sluice.core.workload.pending_reasons import WAITING_FOR_PREEMPTED
 from sluice.core.world.inadmissible import Reason
 
 from .promises import pending_preemptions
@@ -111,7 +112,7 @@ def _migrating(view: State, workload: WorkloadView) -> Reason | None:
     parent = view.workloads.get(family) if family is not None else None
     for sibling in parent.variants.values() if parent is not None else ():
         if sibling is not workload and sibling.assignment is not None and sibling.evicted:
-            return ("WaitingForPreemptedWorkloads", "Pending the migration of 1 workload(s)")
+            return (WAITING_FOR_PREEMPTED, "Pending the migration of 1 workload(s)")
     return None
 
 

@@ -96,7 +96,7 @@ class World:
     def _commit(self, entry: Entry) -> None:
         self.heads[entry.suffix] = (entry.seq, entry.at)
         try:
-            commit = decode_commit(entry.payload)
+            commit = decode_commit(entry.payload, entry.suffix, entry.seq)
         except CommitDecodeError as error:
             # Readers of a newer writer's events go on; what they cannot read they cannot show.
             log.error("commit not readable", seq=entry.seq, writer=entry.suffix, error=str(error))

@@ -11,6 +11,7 @@ from sluice.api.check_parameters import Budget
 from sluice.core.budgets import budgets, consumption
 from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError, decode_commit
+from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError, LogUnavailableError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.objects import ObjectBucket
@@ -90,7 +91,7 @@ class Books:
                 entries = tail.take()
                 for begin in range(0, len(entries), SLICE):
                     for entry in entries[begin : begin + SLICE]:
-                        self._fold(entry.seq, entry.payload, entry.at)
+                        self._fold(entry)
                     await asyncio.sleep(0)
                 if not self.ready.is_set() and tail.reached(end):
                     log.info("books are up to date", seq=end, budgets=len(self.office.accounts))
@@ -112,16 +113,16 @@ class Books:
                 log.info("log not there yet", error=str(error))
                 await asyncio.sleep(0.2)
 
-    def _fold(self, seq: int, payload: bytes, at: Micros) -> None:
-        changed = False
+    def _fold(self, entry: Entry) -> None:
+        seq, changed = entry.seq, False
         try:
-            for step in decode_commit(payload).steps:
+            for step in decode_commit(entry.payload, entry.suffix, seq).steps:
                 for event in step.events:
                     changed = self.office.apply(event, seq, step.at) or changed
         except CommitDecodeError as error:
             # Of a newer version: what it says of consumption is not known here.
             log.error("commit not readable", seq=seq, error=str(error))
-        self._seq, self._at = seq, at
+        self._seq, self._at = seq, entry.at
         if changed and self.ready.is_set():
             self._changed()
 

@@ -7,7 +7,7 @@ and decoded in one pass by a decoder that knows the whole catalogue.
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 import msgspec
 
@@ -15,15 +15,17 @@ from sluice.api.errors import UNREADABLE, FieldError, required
 
 from . import upcast
 from .base import Micros
-from .catalogue import VERSIONS
+from .catalogue import EVENTS, VERSIONS
 from .commit import Commit, Step
 
 __all__ = [
     "COMMIT_TYPE",
     "CONTENT_TYPE",
     "FOREIGN",
+    "LATEST",
     "CloudEvent",
     "CommitDecodeError",
+    "Enveloped",
     "decode_commit",
     "decode_data",
     "decode_message",
@@ -32,6 +34,7 @@ __all__ = [
     "encode_step",
     "envelope",
     "field_errors",
+    "fits",
     "message_id_of",
     "rfc3339",
     "type_of",
@@ -64,8 +67,13 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _CommitEvent(msgspec.Struct, frozen=True):
-    data: Commit
+class Enveloped[C](msgspec.Struct, frozen=True):
+    """What a commit's message says of itself, and the commit: whole, or some of its fields."""
+
+    data: C
+    type: str = ""
+    source: str = ""
+    subject: str = ""
 
 
 class _PlainStep(msgspec.Struct, frozen=True):
@@ -80,12 +88,14 @@ class _PlainCommit(msgspec.Struct, frozen=True):
     steps: list[_PlainStep]
 
 
-class _PlainCommitEvent(msgspec.Struct, frozen=True):
-    data: _PlainCommit
+class _Claim(msgspec.Struct, frozen=True):
+    writer: str
+    version: int
 
 
-_COMMITS = msgspec.json.Decoder(_CommitEvent)
-_PLAIN_COMMITS = msgspec.json.Decoder(_PlainCommitEvent)
+_COMMITS = msgspec.json.Decoder(Enveloped[Commit])
+_PLAIN_COMMITS = msgspec.json.Decoder(Enveloped[_PlainCommit])
+_CLAIMS = msgspec.json.Decoder(Enveloped[_Claim])
 _CLOUD_EVENTS = msgspec.json.Decoder(CloudEvent)
 
 
@@ -137,59 +147,124 @@ def encode_commit(cell: str, writer: str, message_id: str, steps: Sequence[Step]
 
 
 FOREIGN: Final = Commit(writer="", version=0, steps=())
-"""What somebody else has put on a service's subject: no commit, so that nothing was decided by it.
+"""What somebody else has put on a service's subject: nothing was decided by it.
 
 All readers pass it over, or one message would stop them all, for ever; `sluice log rejected` names it.
 """
 
+LATEST: Final[Micros] = 253_402_300_799_999_999
+"""The last microsecond of the year 9999: no clock of a writer tells more."""
 
-def decode_commit(payload: bytes) -> Commit:
-    """Return the commit in a message, its events as of today; FOREIGN if it does not claim to be one.
+
+class _Dated(Protocol):
+    @property
+    def upto(self) -> int: ...
+    @property
+    def at(self) -> Micros: ...
+
+
+def fits(message: Enveloped[Any], writer: str, owner: str, seq: int, steps: Iterable[_Dated] = ()) -> bool:
+    """Tell whether the service *owner* may have written a message at *seq*: "" or 0 where that is not known.
+
+    It says of itself in three places who wrote it, and no step can have seen what came after it.
+    """
+    if (
+        message.type != COMMIT_TYPE
+        or message.subject != writer
+        or not message.source.startswith("sluice/")
+        or not message.source.endswith("/" + writer)
+        or (owner != writer and owner)
+    ):
+        return False
+    for step in steps:
+        if not (step.upto >= 0 and 0 <= step.at <= LATEST) or (seq and step.upto >= seq):
+            return False
+    return True
+
+
+def decode_commit(payload: bytes, owner: str = "", seq: int = 0) -> Commit:
+    """Return the commit in a message, its events as of today; FOREIGN if another than its owner wrote it.
+
+    *owner*: the subject on which it stands, *seq*: where in the log; readers of a log give both. Foreign is
+    what is no commit, what does not say that the owner wrote it, what no writer can say (`fits`), and what
+    cannot be read although it claims to be of a version that this code knows.
 
     Raises:
-        CommitDecodeError: the commit is broken, or holds an event that this code does not know.
+        CommitDecodeError: the owner's, of a later version, or with an event that this code does not know.
     """
     try:
-        commit = _COMMITS.decode(payload).data
+        message = _COMMITS.decode(payload)
     except UNREADABLE as error:
-        return _decode_otherwise(payload, error)
+        return _decode_otherwise(payload, owner, seq, error)
+    commit = message.data
+    if not fits(message, commit.writer, owner, seq, commit.steps) or commit.version < 0:
+        return FOREIGN
     current = VERSIONS.get(commit.writer, 1)
     if commit.version < current and upcast.needed(commit.version, current):
-        return _decode_otherwise(payload, None)
+        return _decode_otherwise(payload, owner, seq, None)
     return commit
 
 
-def _decode_otherwise(payload: bytes, cause: Exception | None) -> Commit:
+def _decode_otherwise(payload: bytes, owner: str, seq: int, cause: Exception | None) -> Commit:
     """Take the slow way: plain objects, upcast, then converted; also finds out what exactly is wrong."""
+    try:
+        claim = _CLAIMS.decode(payload)
+    except UNREADABLE:
+        return FOREIGN
+    writer, version = claim.data.writer, claim.data.version
+    if not fits(claim, writer, owner, seq) or version < 0:
+        return FOREIGN
+    current = VERSIONS.get(writer, 1)
     try:
         plain = _PLAIN_COMMITS.decode(payload).data
     except UNREADABLE as error:
-        if type_of(payload) != COMMIT_TYPE:
+        if version <= current:
             return FOREIGN
-        raise CommitDecodeError(f"not a commit: {error}") from error
-    current = VERSIONS.get(plain.writer, 1)
+        what = f"commit of writer {writer!r}: {error}{_newer(version, current)}"
+        raise CommitDecodeError(what, writer) from error
+    if not fits(claim, writer, owner, seq, plain.steps):
+        return FOREIGN
     steps = []
     for step in plain.steps:
-        events = [upcast.upcast(event, plain.version, current) for event in step.events]
+        try:
+            events = [upcast.upcast(event, version, current) for event in step.events]
+        except (LookupError, TypeError, AttributeError):
+            return FOREIGN  # it lacks what its tag had in that version
         try:
             steps.append(msgspec.convert({"upto": step.upto, "at": step.at, "events": events}, Step))
         except msgspec.ValidationError as error:
-            raise _unreadable(plain, current, events, error) from (cause or error)
-    return Commit(writer=plain.writer, version=current, steps=tuple(steps))
+            unreadable = _unreadable(plain, current, events, error)
+            if unreadable is None:
+                return FOREIGN
+            raise unreadable from (cause or error)
+    return Commit(writer=writer, version=current, steps=tuple(steps))
+
+
+def _newer(version: int, current: int) -> str:
+    return (
+        f"; it is of version {version}, this code knows {current}: upgrade first" if version > current else ""
+    )
 
 
 def _unreadable(
     commit: _PlainCommit, current: int, events: list[dict[str, Any]], error: Exception
-) -> CommitDecodeError:
+) -> CommitDecodeError | None:
+    """Return what cannot be read because this code is too old for it; None if no release has written it.
+
+    A tag keeps its meaning, and new fields have defaults: an event with a tag and a version that are known
+    here can be read. A tag alone may be new.
+    """
     for event in events:
         try:
             msgspec.convert({"upto": 0, "at": 0, "events": [event]}, Step)
         except msgspec.ValidationError as found:
-            tag = str(event.get("type", ""))
-            what = f"event {tag!r} of writer {commit.writer!r}: {found}"
-            if commit.version > current:
-                what += f"; it is of version {commit.version}, this code knows {current}: upgrade first"
+            tag = event.get("type")
+            if not isinstance(tag, str) or (commit.version <= current and (not tag or tag in EVENTS)):
+                return None
+            what = f"event {tag!r} of writer {commit.writer!r}: {found}{_newer(commit.version, current)}"
             return CommitDecodeError(what, commit.writer, tag)
+    if commit.version <= current:
+        return None
     return CommitDecodeError(f"commit of writer {commit.writer!r}: {error}", commit.writer)
 
 

@@ -31,7 +31,7 @@ class FoldError(EventLogError):
 
 def steps_of(entry: Entry) -> Sequence[Step]:
     """Return the steps of a commit; raises ValueError."""
-    return decode_commit(entry.payload).steps
+    return decode_commit(entry.payload, entry.suffix, entry.seq).steps
 
 
 class Fold[S]:

@@ -123,7 +123,7 @@ class Waiter:
     def _take(self, entry: Entry) -> list[JobKey]:
         """Fold one commit; returns the jobs that changed."""
         try:
-            commit = decode_commit(entry.payload)
+            commit = decode_commit(entry.payload, entry.suffix, entry.seq)
         except ValueError:
             # Written by newer code: of no use to this program, which the next commits may still be.
             return []

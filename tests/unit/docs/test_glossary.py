@@ -45,6 +45,7 @@ NO_CONCEPTS = {
         "Total",
         "Usage",
     },
+    "a message around a commit, of the codec": {"Enveloped"},
     "errors and job events, which docs/jobs.md lists": {"CommitDecodeError", "JobDeleted"},
 }
 """Public classes without a row, and why they need none."""

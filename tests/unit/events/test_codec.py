@@ -2,6 +2,8 @@
 
 import datetime
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -36,7 +38,14 @@ STEPS = (
 def _commit(**changes):
     data = {"writer": "scheduler", "version": 1, "steps": []} | changes
     return json.dumps(
-        {"specversion": "1.0", "id": "1", "source": "s", "type": COMMIT_TYPE, "data": data}
+        {
+            "specversion": "1.0",
+            "id": "1",
+            "source": f"sluice/main/{data['writer']}",
+            "type": COMMIT_TYPE,
+            "subject": data["writer"],
+            "data": data,
+        }
     ).encode()
 
 
@@ -113,9 +122,102 @@ def test_newer_commit_of_known_events_is_read():
     assert commit.steps[0].events == (Admitted(cause=1, workload=W),)
 
 
-def test_broken_commits_are_refused():
-    with pytest.raises(CommitDecodeError):
-        decode_commit(_commit(steps=[{"upto": "x"}]))
+EVENT = {"type": "Admitted", "cause": 1, "workload": "a/w"}
+
+
+def _step(upto: int = 1, at: int = 5, **event: object) -> dict[str, object]:
+    return {"upto": upto, "at": at, "events": [EVENT | event]}
+
+
+def test_a_newer_commit_that_cannot_be_read_stops_its_readers():
+    """Of its owner only: it has decided something, whatever that may be."""
+    for steps in ([{"upto": "x"}], 3, [_step(cause="x")]):
+        with pytest.raises(CommitDecodeError, match="upgrade first"):
+            decode_commit(_commit(version=2, steps=steps), "scheduler", 9)
+        assert decode_commit(_commit(version=2, steps=steps), "slices", 9) is FOREIGN
+
+
+def test_an_event_that_this_version_lacks_stops_its_readers():
+    """A release may add events and keep its version."""
+    with pytest.raises(CommitDecodeError, match="'Teleported'"):
+        decode_commit(_commit(steps=[_step(type="Teleported")]), "scheduler", 9)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"upto": "x"}],
+        3,
+        None,
+        [_step(cause="x")],
+        [_step(type=["Admitted"])],
+        [_step(type="")],
+        [_step(upto=9)],
+        [_step(upto=10**18)],
+        [_step(upto=-1)],
+        [_step(at=10**18)],
+        [_step(at=-1)],
+        [_step(upto=10**30)],
+        [_step(), _step(upto=9)],
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_what_no_release_has_written_is_passed_over(steps, version):
+    """The event and its version are known here: no release can have put it like this."""
+    assert decode_commit(_commit(version=version, steps=steps), "scheduler", 9) is FOREIGN
+
+
+@pytest.mark.parametrize("version", [-1, -(10**12), -(10**30), "1", None])
+def test_a_version_that_is_none(version):
+    assert decode_commit(_commit(version=version, steps=[_step()]), "scheduler", 9) is FOREIGN
+
+
+def test_an_old_event_that_lacks_what_its_upcaster_reads():
+    assert decode_commit(_commit(version=0, steps=[_step(type="Suspended")]), "scheduler", 9) is FOREIGN
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"source": "ci"},
+        {"source": "sluice/main/slices"},
+        {"source": ""},
+        {"subject": "slices"},
+        {"subject": ""},
+        {"type": "JobSubmitted"},
+        {"type": ""},
+        {"source": 3},
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1, 99])
+def test_a_commit_that_says_of_itself_that_another_wrote_it(changed, version):
+    message = json.loads(_commit(version=version, steps=[_step()])) | changed
+
+    assert decode_commit(json.dumps(message).encode(), "scheduler", 9) is FOREIGN
+
+
+def test_a_commit_on_the_subject_of_another():
+    """Whatever its version, and whether it can be read or not."""
+    for version in (0, 1, 99):
+        for tag in ("Admitted", "Teleported"):
+            payload = _commit(version=version, steps=[_step(type=tag)])
+            assert decode_commit(payload, "slices", 9) is FOREIGN
+    assert decode_commit(_commit(steps=[_step()]), "scheduler", 9).steps
+
+
+def test_every_reader_of_a_log_says_whose_subject_it_read():
+    """Or it would take for a decision what others pass over."""
+    calls = re.compile(r"\bdecode_commit\(([^()]*)\)")
+    root = Path(__file__).parents[3]
+    told = [
+        (path.relative_to(root), arguments)
+        for folder in ("libs", "services")
+        for path in sorted((root / folder).rglob("*.py"))
+        if path.name != "codec.py"
+        for arguments in calls.findall(path.read_text())
+    ]
+    assert len(told) > 20
+    assert [place for place, arguments in told if arguments.count(",") != 2] == []
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,35 @@ def not_a_commit() -> bytes:
     return b"".join([*lines, json.dumps(stray).encode(), b"\n"])
 
 
+def _forged(suffix: str, **changes: object) -> bytes:
+    """The incident's log, and at its end a commit on the subject of *suffix* by a stranger."""
+    lines = _lines()
+    last = json.loads(lines[-1])
+    event = {"type": "Admitted", "workload": "default/nope"}
+    data = {
+        "writer": "scheduler",
+        "version": 99,
+        "steps": [{"upto": 1, "at": 1, "events": [event]}],
+    } | changes
+    message = {"specversion": "1.0", "id": "x", "source": "ci", "type": "sluice.commit", "data": data}
+    stray = {"seq": last["seq"] + 1, "subject": suffix, "at": last["at"], "data": message}
+    return b"".join([*lines, json.dumps(stray).encode(), b"\n"])
+
+
+_GONE = {"type": "ObjectDeleted", "cause": 1, "kind": "ClusterQueue", "name": "research", "namespace": ""}
+
+FORGED = {
+    "of another service, newer": lambda: _forged("slices"),
+    "of a newer version": lambda: _forged("scheduler"),
+    "a deletion": lambda: _forged(
+        "config", writer="config", version=1, steps=[{"upto": 1, "at": 1, "events": [_GONE]}]
+    ),
+    "of the future": lambda: _forged("checks", writer="checks", steps=[{"upto": 10**18, "at": 10**18}]),
+    "no steps": lambda: _forged("variants", writer="variants", steps=None),
+    "no commit": not_a_commit,
+}
+
+
 COMMANDS = [
     ["replay", "state"],
     ["replay", "verify"],
@@ -142,16 +171,23 @@ def test_a_commit_that_cannot_be_read(tmp_path: Path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
 
 
-def test_what_is_no_commit_on_a_service_s_subject(tmp_path: Path, capsys):
-    """Somebody else has put it there: nothing was decided by it, and everybody goes on. Lint names it."""
+@pytest.mark.parametrize("made", FORGED.values(), ids=FORGED)
+def test_what_a_stranger_wrote_to_a_service_s_subject(made, tmp_path: Path, capsys):
+    """Nothing was decided by it, and everybody goes on. Lint names it, and nobody obeys it."""
+    path = tmp_path / "good.jsonl"
+    path.write_bytes(b"".join(_lines()))
+    _, before, _ = run(["replay", "state", "-l", str(path), "-o", "json"], capsys)
+    path.unlink()
     path = tmp_path / "bad.jsonl"
-    path.write_bytes(not_a_commit())
+    path.write_bytes(made())
+    _, after, _ = run(["replay", "state", "-l", str(path), "-o", "json"], capsys)
+    assert json.loads(after)["clusterQueues"] == json.loads(before)["clusterQueues"]
     for command in READERS[:-1]:
         code, _, err = run([*command, "-l", str(path)], capsys)
         assert (code, "Traceback" in err) == (0, False), (command, err)
     code, out, _ = run(["log", "lint", "-l", str(path)], capsys)
     assert code == 1
-    assert "not a commit, on the subject of" in out
+    assert "whose subject this is" in out
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
 
 

@@ -63,7 +63,7 @@ async def answers(api: Api, seqs: Sequence[int], *, writer: str = "slices") -> d
             await asyncio.sleep(POLL_S)
             continue
         after = message.seq + 1
-        for step in decode_commit(message.payload).steps:
+        for step in decode_commit(message.payload, writer, message.seq).steps:
             for seq in _named(step.events, waiting):
                 found[seq] = _said(step.events, seq)
                 del waiting[seq]

@@ -44,7 +44,13 @@ def stopping_at(source: Source, seq: int, state: SchedulerState) -> Stopping:
         for entry in entries:
             if any(mark in entry.payload for mark in marks):
                 with contextlib.suppress(CommitDecodeError):
-                    found.update(_told(e for step in decode_commit(entry.payload).steps for e in step.events))
+                    found.update(
+                        _told(
+                            e
+                            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
+                            for e in step.events
+                        )
+                    )
     return {key: why for key, why in found.items() if key in held}
 
 

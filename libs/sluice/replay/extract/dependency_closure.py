@@ -52,7 +52,7 @@ class Closure:
         """Jobs of the tree."""
 
     def _look(self, entry: Entry) -> None:
-        for step in decode_commit(entry.payload).steps:
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
             for event in step.events:
                 if type(event) in _TOLD:
                     self._take(event, entry.seq)

@@ -86,7 +86,7 @@ def _plain(entry: Entry) -> Line:
 
 def _configuration(line: Line, keeps: Callable[[_Object], bool], cell: str) -> Line | None:
     """Return a commit of configuration with only the objects that are kept; None if none is."""
-    steps = decode_commit(line.payload).steps
+    steps = decode_commit(line.payload, line.suffix, line.seq).steps
     kept = [
         Step(upto=step.upto, at=step.at, events=events)
         for step in steps

@@ -118,7 +118,7 @@ class Extract:
                 if ("job", self.closure.job) in line.units:
                     self._life.hear(entry.seq)
             return
-        steps = decode_commit(entry.payload).steps
+        steps = decode_commit(entry.payload, entry.suffix, entry.seq).steps
         self._lines.append(commit_line(entry, steps))
         told = concerning(steps, self._everybody)
         if not told:

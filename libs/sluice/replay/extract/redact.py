@@ -74,7 +74,7 @@ class Redactor:
             return entry
         steps = [
             Step(upto=step.upto, at=step.at, events=tuple(self._event(event) for event in step.events))
-            for step in decode_commit(entry.payload).steps
+            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
         ]
         payload = encode_commit("main", entry.suffix, message_id_of(entry.payload), steps)
         return entry._replace(payload=payload)
@@ -127,7 +127,11 @@ def redacted_whole(batches: Iterable[list[Entry]], redactor: Redactor, cell: str
 
 
 def _shape(entry: Entry) -> list[str]:
-    return [type(event).__name__ for step in decode_commit(entry.payload).steps for event in step.events]
+    return [
+        type(event).__name__
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
+        for event in step.events
+    ]
 
 
 __all__ = ["SECRET", "OtherDecisionsError", "Redactor", "redacted", "redacted_whole"]

@@ -70,7 +70,7 @@ def redecided(entries: Iterable[Entry], keep: Keep, cell: str = "main") -> Itera
     services = Services()
     for entry in entries:
         if entry.suffix in COMMITS and entry.suffix != "config":
-            steps = services.decide(entry.suffix, read_times(entry.payload))
+            steps = services.decide(entry.suffix, read_times(entry.payload, entry.suffix, entry.seq))
             if steps:
                 services.hear(entry.seq, entry.suffix, entry.at, steps)
                 yield rewritten(entry, steps, cell)
@@ -88,7 +88,11 @@ def rewritten(entry: Entry, steps: Sequence[Step], cell: str) -> Entry:
 
 def said_by(entry: Entry) -> Said:
     """Return what an input says: a commit of configuration, or a message from outside."""
-    return decode_commit(entry.payload).steps if entry.suffix in COMMITS else entry.payload
+    return (
+        decode_commit(entry.payload, entry.suffix, entry.seq).steps
+        if entry.suffix in COMMITS
+        else entry.payload
+    )
 
 
 __all__ = ["Keep", "Services", "redecided", "rewritten", "said_by"]

@@ -63,7 +63,7 @@ def happenings(entries: Iterable[Entry]) -> Iterator[Happening]:
     for entry in entries:
         if entry.suffix in COMMITS:
             try:
-                steps = decode_commit(entry.payload).steps
+                steps = decode_commit(entry.payload, entry.suffix, entry.seq).steps
             except CommitDecodeError as error:
                 yield Happening(entry.seq, entry.suffix, entry.at, 0, "Unreadable", {"detail": str(error)})
                 continue
@@ -102,7 +102,7 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
         for entry in entries:
             if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
                 continue
-            for step in decode_commit(entry.payload).steps:
+            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                 for event in step.events:
                     if isinstance(event, WorkloadCreated | VariantCreated):
                         job, parent = event.workload.job, event.workload.parent
@@ -145,7 +145,7 @@ def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
         yield of_message(entry)
         return
     with contextlib.suppress(CommitDecodeError):
-        for step in decode_commit(entry.payload).steps:
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
             for event in step.events:
                 data = msgspec.json.encode(event)
                 if any(mark in data for mark in marks):
@@ -168,7 +168,7 @@ def history_of_queues(
                     found.append(of_message(entry))
                 continue
             with contextlib.suppress(CommitDecodeError):
-                for step in decode_commit(entry.payload).steps:
+                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                     about = (event for event in step.events if _of_queues(event, names, wanted))
                     found += [of_event(entry.seq, entry.suffix, step.at, event) for event in about]
         if progress is not None and entries:

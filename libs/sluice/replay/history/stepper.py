@@ -225,7 +225,7 @@ def _of_entry(entry: Entry, mark: bytes) -> Iterator[_Shot]:
         yield _Shot(Place(seq, 0), 1, entry, message, at)
         return
     try:
-        steps = decode_commit(payload).steps
+        steps = decode_commit(payload, suffix, seq).steps
     except CommitDecodeError:
         yield _Shot(Place(seq, 0), 1, entry, None, at)
         return

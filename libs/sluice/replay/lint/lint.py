@@ -50,18 +50,16 @@ def _chain(source: Source, progress: Progress | None) -> Iterator[Violation]:
 
 def _commit(entry: Entry, upto: dict[str, int], times: dict[str, Micros]) -> Iterator[Violation]:
     try:
-        commit = decode_commit(entry.payload)
+        commit = decode_commit(entry.payload, entry.suffix, entry.seq)
     except CommitDecodeError as error:
         yield Violation("chain", entry.seq, entry.at, str(error))
         return
     writer = entry.suffix
     if commit is FOREIGN:
         yield Violation(
-            "chain", entry.seq, entry.at, f"not a commit, on the subject of {writer}: passed over"
+            "chain", entry.seq, entry.at, f"not written by {writer}, whose subject this is: passed over"
         )
         return
-    if commit.writer != writer:
-        yield Violation("chain", entry.seq, entry.at, f"{commit.writer} wrote to the subject of {writer}")
     for step in commit.steps:
         if not upto.get(writer, 0) <= step.upto < entry.seq:
             text = f"{writer}: upto {step.upto} is not between {upto.get(writer, 0)} and the commit"

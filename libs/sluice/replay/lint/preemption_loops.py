@@ -164,7 +164,7 @@ def find(source: Source, progress: Progress | None = None) -> Iterator[Violation
     finder = _Finder()
     for entries in source.read(1, None, ("slices", "variants", "scheduler")):
         for entry in entries:
-            for step in decode_commit(entry.payload).steps:
+            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                 for event in step.events:
                     finder.take(event, entry.seq, step.at)
         if progress is not None and entries:

@@ -161,7 +161,7 @@ def inputs_of(
             if suffix in tempos:
                 tempos[suffix].written_by(process_of(payload))
             if suffix == "slices":
-                for turn in read_turns(payload):
+                for turn in read_turns(payload, seq):
                     tempos[suffix].note(turn.at, turn.upto, (at, seq))
                     for told in turn.events:
                         if told.type == "JobResumed" or told.type == "JobSuspended":
@@ -169,15 +169,15 @@ def inputs_of(
                         elif told.type == "WorkloadCreated":
                             verdicts.names.made(told.workload)
             elif suffix == "scheduler":
-                for bare in read_times(payload):
+                for bare in read_times(payload, suffix, seq):
                     tempos[suffix].note(bare.at, bare.upto, (at, seq))
             elif suffix in ("checks", "variants"):
-                for step in decode_commit(payload).steps:
+                for step in decode_commit(payload, suffix, seq).steps:
                     tempos[suffix].note(step.at, step.upto, (at, seq))
                     for event in step.events:
                         verdicts.learn(event, step.at)
             elif suffix == "config":
-                for step in decode_commit(payload).steps:
+                for step in decode_commit(payload, suffix, seq).steps:
                     found.items.append(Input(step.at, "config", b"", step.events, seq))
             elif suffix not in COMMITS and not verdicts.heard(entry):
                 found.items.append(Input(at, suffix, payload, (), seq))

@@ -152,7 +152,7 @@ class VirtualCell:
         if suffix not in COMMITS:
             self._followed(seq)
         else:
-            steps = decode_commit(payload).steps
+            steps = decode_commit(payload, suffix, seq).steps
             if side is not None:
                 for number, step in enumerate(steps):
                     found = self._step(side, seq, step)

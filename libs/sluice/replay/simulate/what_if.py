@@ -322,7 +322,7 @@ class _Record:
         collector = self._parted or self._collector
         for entries in kept.read(source, ("slices", "variants", "scheduler")):
             for entry in entries:
-                for step in decode_commit(entry.payload).steps:
+                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                     collector.take(step.events, step.at)
                     self.end = max(self.end, step.at)
             yield

@@ -10,7 +10,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.events.catalogue import VERSIONS
-from sluice.events.codec import decode_commit
+from sluice.events.codec import Enveloped, decode_commit, fits
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
@@ -38,44 +38,46 @@ class Bare(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Turns(msgspec.Struct, frozen=True):
+    writer: str
     version: int
     steps: list[Turn]
 
 
 class _Times(msgspec.Struct, frozen=True):
+    writer: str
     version: int
     steps: list[Bare]
 
 
-class _Message[T](msgspec.Struct, frozen=True):
-    data: T
+_TURNS = msgspec.json.Decoder(Enveloped[_Turns])
+_TIMES = msgspec.json.Decoder(Enveloped[_Times])
 
 
-_TURNS = msgspec.json.Decoder(_Message[_Turns])
-_TIMES = msgspec.json.Decoder(_Message[_Times])
-
-
-def read_turns(payload: bytes) -> Sequence[Turn]:
-    """Return the steps in a commit of the slice-aggregator.
+def read_turns(payload: bytes, seq: int) -> Sequence[Turn]:
+    """Return the steps in the commit of the slice-aggregator at *seq*; none if somebody else wrote it.
 
     Raises:
         CommitDecodeError: the bytes are broken, or of later code.
     """
     try:
-        found = _TURNS.decode(payload).data
+        message = _TURNS.decode(payload)
     except UNREADABLE:
-        found = None
-    if found is None or found.version != VERSIONS.get("slices", 1):
-        return msgspec.json.decode(msgspec.json.encode(decode_commit(payload).steps), type=list[Turn])
-    return found.steps
+        message = None
+    if message is None or message.data.version != VERSIONS.get("slices", 1):
+        whole = decode_commit(payload, "slices", seq).steps
+        return msgspec.json.decode(msgspec.json.encode(whole), type=list[Turn])
+    steps = message.data.steps
+    return steps if fits(message, message.data.writer, "slices", seq, steps) else ()
 
 
-def read_times(payload: bytes) -> Sequence[Bare]:
-    """Return when the steps in a commit were decided; raises as `read_turns`."""
+def read_times(payload: bytes, owner: str, seq: int) -> Sequence[Bare]:
+    """Return when the steps in the commit of *owner* at *seq* were decided; otherwise as `read_turns`."""
     try:
-        return _TIMES.decode(payload).data.steps
+        message = _TIMES.decode(payload)
     except UNREADABLE:
-        return [Bare(step.upto, step.at) for step in decode_commit(payload).steps]
+        return [Bare(step.upto, step.at) for step in decode_commit(payload, owner, seq).steps]
+    steps = message.data.steps
+    return steps if fits(message, message.data.writer, owner, seq, steps) else ()
 
 
 def process_of(payload: bytes) -> bytes:

@@ -83,7 +83,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
         if entry.suffix != decider.writer:
             fold.held.append(entry)
             continue
-        for step in decode_commit(entry.payload).steps:
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
             verdict.divergence = check_step(fold, entry.seq, step)
             if verdict.divergence is not None:
                 return verdict

@@ -80,7 +80,7 @@ def check(
                     continue
                 if entry.seq <= fold.own:
                     continue
-                for step in decode_commit(entry.payload).steps:
+                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                     found.divergence = check_step(fold, entry.seq, step)
                     if found.divergence is not None:
                         found.inputs = _inputs(source, decider, step.upto)

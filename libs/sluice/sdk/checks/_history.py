@@ -85,7 +85,7 @@ class Answers:
         end = await self._end()
         async for entries in self._read(self._to + 1):
             for entry in entries:
-                commit = decode_commit(entry.payload)
+                commit = decode_commit(entry.payload, entry.suffix, entry.seq)
                 self._against.update(said_against(commit))
                 self._to = entry.seq
                 if commit.steps:

@@ -246,7 +246,7 @@ def _events(entry: Entry) -> Iterator[tuple[Event, Micros]]:
     if entry.suffix not in ("config", "slices", "scheduler"):
         return
     try:
-        commit = decode_commit(entry.payload)
+        commit = decode_commit(entry.payload, entry.suffix, entry.seq)
     except CommitDecodeError:
         return
     for step in commit.steps:

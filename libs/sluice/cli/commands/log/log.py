@@ -214,12 +214,12 @@ def _range(text: str) -> tuple[int, int | None]:
 def _events(entry: Entry) -> Iterator[dict[str, Any]]:
     """Yield the events of a commit as plain data."""
     try:
-        commit = decode_commit(entry.payload)
+        commit = decode_commit(entry.payload, entry.suffix, entry.seq)
     except CommitDecodeError as error:
         yield {"type": "Unreadable", "cause": 0, "detail": str(error)}
         return
     if commit is FOREIGN:
-        detail = f"not a commit; only the service {entry.suffix} writes here: passed over"
+        detail = f"not written by the service {entry.suffix}, whose subject this is: passed over"
         yield {
             "type": "Rejected",
             "cause": entry.seq,

@@ -25,7 +25,7 @@ from .dispatch import cut, placement
 from .fold_effects import Handler, begin_sizes, prune, prune_all, succeed
 from .intake import inbound as read_job_message
 from .intake import presence as read_presence
-from .limits import limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
+from .limits import fits_limits, limit_range_applied, limits_deleted, look_at_limits, runtime_class_applied
 from .resize import granted, low_since, was_refused
 from .state import Job, Phase, State, Todo
 
@@ -91,15 +91,16 @@ def _quota_reserved(state: State, event: QuotaReserved | ParentAdmitted, seq: in
         job.pending_assignment = event.pod_sets
         look_at_limits(state, job, seq)
         return
+    # Else the scheduler had not heard yet of what limit ranges make of it.
+    alike = fits_limits(state, job) and not (job.edited and not _matches(state, job, event))
+    job.edited = False
     job.reserved = True
     job.evicting = False
     job.through_variant = isinstance(event, ParentAdmitted)
     job.assignment = event.pod_sets
     look_at_limits(state, job, seq)
-    if job.edited:
-        job.edited = False
-        if not _matches(state, job, event):
-            state.set_todo(job, Todo.RECREATE, seq)
+    if not alike:
+        state.set_todo(job, Todo.RECREATE, seq)
 
 
 def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> bool:
@@ -119,9 +120,10 @@ def _matches(state: State, job: Job, event: QuotaReserved | ParentAdmitted) -> b
         least = pods.count if pods.min_count is None else pods.min_count
         if not least <= assigned.count <= pods.count:
             return False
-        if any(
-            assigned.usage.get(name, 0) != value * assigned.count for name, value in pods.requests.items()
-        ):
+        due = {name: value * assigned.count for name, value in pods.requests.items()}
+        if any(assigned.usage.get(name, 0) != value for name, value in due.items()):
+            return False
+        if any(name not in due and name != "pods" for name, value in assigned.usage.items() if value):
             return False
     return True
 

@@ -6,6 +6,8 @@ quota. `State.adjusting` lists those that are not, which the next decision corre
 
 The scheduler may reserve quota anew in the very step in which a workload loses it. So what has quota and may
 not have it again as it is, is marked at once: its `misconfigured` has no effect until it is nominated again.
+Of a job that runs through a variant, all variants are marked: it does not move either. A reservation by a
+scheduler that had not heard of the mark is given back (`fits_limits`).
 
 A slice that waits to replace one that runs has pods like the ones that run, whatever the defaults are by now;
 but it is judged like any other.
@@ -32,7 +34,9 @@ from .responses import Events
 from .state import Job, Phase, State
 from .submission import Submission, encoded_resources
 
-TO_BE_ADJUSTED: Final = "resources are to be adjusted to the limit ranges and runtime classes of by now"
+TO_BE_ADJUSTED: Final = (
+    "limit ranges or runtime classes have changed: requests will be adjusted when the quota is released"
+)
 """Of a workload with quota: what it asks for is not what it would be given. Over as soon as it has none."""
 
 # Configuration
@@ -184,7 +188,7 @@ def correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
     pod_sets = with_requests(had, judged)
     message = judged.message
     if pending is not None or job.reserved or job.phase is not Phase.PENDING:
-        if pod_sets is not had and _is_nominated_next(job):
+        if pod_sets is not had:
             message = message or TO_BE_ADJUSTED
         pod_sets = had
     if pod_sets is had and message == record.misconfigured:
@@ -197,12 +201,16 @@ def correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
     )
 
 
-def _is_nominated_next(job: Job) -> bool:
-    """Is the job's own workload nominated next only when it has lost its quota?
+def fits_limits(state: State, job: Job) -> bool:
+    """Is the job's workload what limit ranges make of it, and admissible by them?
 
-    One that runs through a variant may move to another one with the pods that it has.
+    If it is not when quota is reserved for it, the scheduler had not heard of that.
     """
-    return job.evicting or not job.through_variant
+    if not state.limits_used or job.pending is not None:
+        return True
+    had = tuple(job.record.pod_sets)
+    judged = rules_of(state, job.record.namespace).judge(_said(state, job))
+    return not judged.message and with_requests(had, judged) is had
 
 
 def of_growth(message: str) -> str:
@@ -214,6 +222,7 @@ __all__ = [
     "adjusted",
     "as_running",
     "correction",
+    "fits_limits",
     "limit_range_applied",
     "limits_deleted",
     "look_at_limits",

@@ -1,13 +1,18 @@
 """A whole cell with limit ranges: who is out of range waits as Misconfigured, everybody else goes on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sluice.core.workload.pending_reasons import MISCONFIGURED
+from sluice.events.base import Event, JobKey, WorkloadKey
 from sluice.events.scheduler import Admitted, QuotaReserved, WorkloadsParked
-from sluice.events.variants import VariantUpdated
-from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from sluice.events.slices import JobResumed
+from sluice.events.variants import ParentAdmitted, VariantUpdated
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, flavor, local_queue
+from tests.support.log_check import wrong_with
+from tests.support.objects import priority_class
 from tests.unit.core.slices.test_limits import OUT_OF_RANGE
 
 
@@ -152,3 +157,152 @@ def test_who_starts_again_is_charged_as_the_limit_ranges_are_by_then(policy: dic
     assert given == [1000]
     world.check()
     world.verify()
+
+
+CLASSES = tuple(priority_class(name, value) for name, value in (("low", 1), ("high", 100)))
+SOON = {
+    "waitForPodsReady": {
+        "enable": True,
+        "timeoutSeconds": 60,
+        "requeuingStrategy": {"backoffBaseSeconds": 1},
+    }
+}
+EDITS = ["applied", "changed", "deleted", "none left", "runtime class"]
+STOPS = ["lost", "stopped", "preempted", "moves", "moved by then", "deactivated", "not ready", "drained"]
+
+
+def named(name: str, cpu: int) -> dict[str, Any]:
+    found = limit_range(defaultRequest={"cpu": cpu})
+    return {**found, "metadata": {**found["metadata"], "name": name}}
+
+
+def edit(world: FamilyWorld, how: str) -> int:
+    """Change what is made of a job that had 1 cpu; return its milli-cpu by then."""
+    match how:
+        case "applied":
+            world.apply(named("0-before-it", 2))
+        case "changed":
+            world.apply(named("limits", 2))
+        case "deleted":
+            world.delete("LimitRange", "limits", "default")
+        case "none left":
+            world.delete("LimitRange", "limits", "default").delete("LimitRange", "others", "default")
+            return 0
+        case "runtime class":
+            overhead = {"podFixed": {"cpu": 1}}
+            world.apply(
+                {
+                    "apiVersion": "node.k8s.io/v1",
+                    "kind": "RuntimeClass",
+                    "metadata": {"name": "kata"},
+                    "handler": "kata",
+                    "overhead": overhead,
+                }
+            )
+    return 2000
+
+
+def lose_quota(world: FamilyWorld, how: str, queue: dict[str, Any], changed: Callable[[], None]) -> None:
+    """Let the running job a lose its quota, the limits being *changed* before."""
+    if how == "moved by then":
+        world.report("other", "JobFinished", success=True).settle()  # a is to stop, for what it has got
+    changed()
+    match how:
+        case "lost":
+            world.message("presence.agent.x", "Lost", {})
+        case "stopped":
+            world.report("a", "JobStopped")
+        case "preempted":
+            world.submit("high", cpu=4, priority_class="high").settle_all()
+            world.report("high", "JobFinished", success=True)
+        case "moves":
+            world.report("other", "JobFinished", success=True).settle_all()
+            world.report("a", "JobStopped")
+        case "deactivated":
+            world.message("a", "JobDeactivated", {}).settle_all()
+            world.message("a", "JobActivated", {})
+        case "not ready":
+            world.run_until(100)
+            world.settle_all()
+            world.run_until(10)
+        case "drained":
+            world.apply({**queue, "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"}}).settle()
+            world.apply(queue)
+    world.settle_all()
+
+
+class SlowSlices(FamilyWorld):
+    """The slice-aggregator reads on when all others have nothing more to say."""
+
+    def step(self, writer: str, entries: int | None = None) -> list[Event]:
+        found: list[Event] = []
+        if writer == "slices":
+            while said := [event for other in ("scheduler", "variants") for event in super().step(other)]:
+                found += said
+        return found + super().step(writer, entries)
+
+
+@pytest.mark.parametrize("heard", [True, False], ids=["heard", "unheard"])
+@pytest.mark.parametrize("kind", [FamilyWorld, SlowSlices])
+@pytest.mark.parametrize(
+    ("policy", "how"),
+    [(policy, how) for policy in ({}, None) for how in STOPS if policy is None or "move" not in how],
+)
+@pytest.mark.parametrize("what", EDITS)
+def test_whatever_it_was_stopped_for_it_starts_again_as_the_limits_are_by_then(
+    what: str, how: str, policy: dict[str, Any] | None, kind: type[FamilyWorld], heard: bool
+) -> None:
+    """Also when the scheduler reserves quota anew before it has heard what is to become of the job."""
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    queue = cluster_queue({"res": 4, "od": 4}, policy, preemption=preemption)
+    ready = [configuration(**SOON)] if how == "not ready" else []
+    world = kind()
+    world.apply(flavor("res"), flavor("od"), *CLASSES, *ready, queue, local_queue())
+    world.apply(named("limits", 1), named("others", 2))
+    world.message("presence.agent.x", "Seen", {})
+    world.submit("other", cpu=4, priority_class="high").settle_all()
+    world.report("other", "JobPodsReady", executor="y")
+    container = {"name": "c"}
+    spec = {"restartPolicy": "Never", "runtimeClassName": "kata", "containers": [container]}
+    world.submit("a", template={"spec": spec}, priority_class="low").settle_all()
+    world.report("a", "JobPodsReady", executor="x", ready=how != "not ready").settle()
+    assert (world.flavor_of("a"), charged(world)) == ("od", 1000)
+    wanted = 0
+
+    def changed() -> None:
+        nonlocal wanted
+        wanted = edit(world, what)
+        if heard:
+            world.settle()
+
+    lose_quota(world, how, queue, changed)
+    world.settle_all()
+
+    entry = world.dispatch("a")
+    assert entry is not None
+    assert (entry.state, charged(world)) == ("Running", wanted)
+    assert set(started(world)[1:]) == {wanted}
+    assert not wrong_with(world.log)
+    world.check()
+    world.verify()
+
+
+def started(world: FamilyWorld) -> list[int]:
+    """Return what each attempt of job a had quota for when it began, in milli-cpu."""
+    given: dict[WorkloadKey, int] = {}
+    found = []
+    for _, _, event in world.history:
+        if isinstance(event, QuotaReserved | ParentAdmitted):
+            given[event.workload] = sum(pods.usage.get("cpu", 0) for pods in event.pod_sets)
+        elif isinstance(event, JobResumed) and event.job == "default/a":
+            found.append(given[event.workload])
+    return found
+
+
+def charged(world: FamilyWorld) -> int:
+    """Return the milli-cpu that job a has quota for; of its variant, if it runs through one."""
+    job = world.services["slices"].state.jobs[JobKey("default/a")]
+    scheduler = world.services["scheduler"].state.world
+    holders = [job.record.key, *scheduler.families.get(job.record.key, {})]
+    (given,) = [found for key in holders if (found := scheduler.workloads[key].assignment)]
+    return sum(pods.usage.get("cpu", 0) for pods in given)

@@ -14,5 +14,6 @@ class Agents:
         return bool(state.executors.get(name))
 
     def expected(self, state: State) -> Iterable[str]:
-        # Also agents lost already that still hold jobs: a claim of theirs came after the loss.
-        return [name for name, present in state.executors.items() if present or name in state.claimed]
+        # Whoever holds a job is expected, whatever is known of it: never seen, or lost before it claimed.
+        there = (name for name, present in state.executors.items() if present and name not in state.claimed)
+        return [*there, *state.claimed]

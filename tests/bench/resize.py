@@ -143,7 +143,7 @@ class Client:
         way = "up" if job.number == 0 or size > job.sizes[job.number - 1] else "down"
         self.waits_s.setdefault((self.phase, way), []).append(time.monotonic() - job.sent_at)
         if way == "up":
-            self.publish(job, "JobPodsReady", {"attempt": entry.attempt, "executor": "bench"})
+            self.publish(job, "JobPodsReady", {"attempt": entry.attempt})
         if job.number >= self.last:
             self.left -= 1
             if not self.left:

@@ -8,7 +8,9 @@ from sluice.core.config.objects import object_key
 from sluice.events.base import JobKey, Micros
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobScaled
 from sluice.protocol.subjects import presence_suffix
+from sluice.services.admission_check.presence import Controllers
 from sluice.services.agent.pods import Pod
+from sluice.services.slice_aggregator.presence import Agents
 
 from .cell import STEP_TIME, Cell
 from .choices import Choices, Weights
@@ -52,6 +54,8 @@ class Actions:
     quick: float = 0.7
     """How often a commit is stored and acknowledged at once."""
     told: dict[tuple[str, str, str], Micros] = field(default_factory=dict)
+    unheard: dict[tuple[str, str], Micros] = field(default_factory=dict)
+    """(kind, name) of who is expected and has no heartbeat -> when it had one last, or was first expected."""
     queries: Queries = field(init=False)
     table: list[tuple[str, Action]] = field(default_factory=list)
     usual: list[list[tuple[str, Action]]] = field(default_factory=list)
@@ -366,20 +370,25 @@ class Actions:
             return False
         state = leader.state
         who: dict[str, Executor | Controller]
+        known: Agents | Controllers
         if kind == "agent":
-            who = {each.name: each for each in cell.executors}
-            known = {name: bool(there) for name, there in state.executors.items()}
-            expected = {name: there or name in state.claimed for name, there in state.executors.items()}
+            who, known = {each.name: each for each in cell.executors}, Agents()
         else:
-            who = {each.name: each for each in cell.controllers}
-            known = {name: found.present for name, found in state.controllers.items()}
-            expected = known
+            who, known = {each.name: each for each in cell.controllers}, Controllers()
+        expected = {name for name in known.expected(state) if not who[name].beating}
+        for name, each in who.items():
+            if name not in expected:
+                self.unheard.pop((kind, name), None)
+            else:
+                since = each.since if known.present(state, name) else cell.now
+                self.unheard.setdefault((kind, name), since)
         said = False
         for name, each in who.items():
             if each.beating:
-                if not known.get(name, False):
+                if not known.present(state, name):
                     said |= self._tell(kind, name, "Seen")
-            elif expected.get(name, False) and cell.now - each.since >= EXPIRY + LOST_AFTER:
+            elif name in expected and cell.now - self.unheard[kind, name] >= EXPIRY + LOST_AFTER:
+                del self.unheard[kind, name]
                 said |= self._tell(kind, name, "Lost")
         return said
 
@@ -721,6 +730,9 @@ def prepare(
         cell.executors.append(executor)
         executor.begin()
         cell.message(presence_suffix("agent", executor.name), "Seen", {})
+    if on.silent_executors:
+        cell.executors.append(Executor(cell, "silent", silent=True))
+        cell.executors[-1].begin()
     return Actions(cell, grammar, JobGrammar(choices, on, grammar))
 
 

@@ -97,6 +97,9 @@ class Calm:
             elif replica.leading and replica.service.holder is not replica:
                 self._fenced(replica)
         for executor in cell.executors:
+            if executor.silent:
+                executor.crash()  # for good; nobody has ever said that it was there
+                continue
             if not executor.alive:
                 executor.begin()
             executor.reconnect()
@@ -382,7 +385,7 @@ def idle(fresh: Cell, cell: Cell) -> Actions:
 
     for controller in cell.controllers:
         fresh.controllers.append(Controller(fresh, controller.name))
-    for executor in cell.executors:
+    for executor in (each for each in cell.executors if not each.silent):
         fresh.executors.append(Executor(fresh, executor.name, executor.flavors))
         fresh.executors[-1].begin()
     grammar = Grammar(fresh.choices, fresh.on)

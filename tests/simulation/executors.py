@@ -166,6 +166,8 @@ class Executor:
     flavors: tuple[str, ...] = ()
     lives: int = 0
     life: Life | None = None
+    silent: bool = False
+    """It takes jobs, and its heartbeats never arrive."""
     connected: bool = True
     since: Micros = 0
     """Of its crash, or when it was cut off."""
@@ -184,7 +186,7 @@ class Executor:
     @property
     def beating(self) -> bool:
         """Is its heartbeat there? It lasts for a while after the last beat."""
-        return self.able or (self.lives > 0 and self.cell.now - self.since < TTL)
+        return not self.silent and (self.able or (self.lives > 0 and self.cell.now - self.since < TTL))
 
     def begin(self) -> None:
         """A new process: first of all it ends what an earlier one has left."""

@@ -951,6 +951,20 @@ MENDED: tuple[Mutant, ...] = (
         theme="elastic",
         seed=914681596253,
     ),
+    Mutant(
+        "NEW-never-seen",
+        "an executor that takes a job and never puts a heartbeat is never lost",
+        (
+            (
+                "services/slice_aggregator/presence.py",
+                """if present and name not in state.claimed)
+        return [*there, *state.claimed]""",
+                """if present or name in state.claimed)
+        return list(there)""",
+            ),
+        ),
+        seed=59,
+    ),
 )
 
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (

@@ -26,6 +26,8 @@ ENCODED_EVERY = 20
 """Every so many seeds everything is written and read as bytes."""
 LIMITED_EVERY = 8
 """Every so many seeds have limit ranges; the others are what they were before there were any."""
+SILENT_EVERY = 8
+"""Every so many seeds, of those without a scene, have an executor that is silent."""
 SMALL_EVERY, SMALL = 16, 1500
 """Every so many seeds no step has more bytes of events than this, but for what cannot be split."""
 
@@ -102,6 +104,7 @@ class Run:
             on = features(choices)
             on.limit_ranges = self.seed % LIMITED_EVERY == LIMITED_EVERY - 1
             scene = SCENES.get(scene_of(self.seed))
+            on.silent_executors = scene is None and self.seed % SILENT_EVERY == SILENT_EVERY - 5
             for name in scene.on if scene is not None else ():
                 setattr(on, name, True)
             self.cell = Cell(choices, on, self._encoded)

@@ -78,11 +78,16 @@ class Features:
     """One check is the budgets'."""
     limit_ranges: bool = True
     """Of the namespace, which fill in and forbid; and jobs that say less. See `run.LIMITED_EVERY`."""
+    silent_executors: bool = True
+    """One that takes jobs and never puts a heartbeat. See `run.SILENT_EVERY`."""
     theme: str = field(default="", kw_only=True)
     """What the world has more of than others, one of `THEMES`; '' for nothing."""
 
 
 FEATURES: tuple[str, ...] = tuple(each.name for each in fields(Features) if each.name != "theme")
+
+LATER = ("limit_ranges", "silent_executors")
+"""What came when there were seeds already: every so many have it, the others draw what they drew before."""
 
 THEMES: dict[str, tuple[str, ...]] = {
     "racing": (
@@ -110,7 +115,7 @@ def features(choices: Choices) -> Features:
     share = choices.pick((0.7, 0.3, 0.5, 0.85, 0.95, 0.15))
     found = Features()
     for name in FEATURES:
-        setattr(found, name, name != "limit_ranges" and choices.chance(share))
+        setattr(found, name, name not in LATER and choices.chance(share))
     if choices.chance(0.5):
         found.theme = choices.pick(list(THEMES))
         for name in THEMES[found.theme]:

@@ -3,6 +3,7 @@
 import msgspec
 
 from sluice.api.errors import forbidden, invalid
+from sluice.core.naming import NAME_LENGTH
 from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
@@ -59,6 +60,10 @@ def reported(state: State, key: JobKey, inbound: Inbound, data: ExecutorInput, a
         return rejected(inbound, (forbidden("executor", taken),))
     match data:
         case JobPodsReady():
+            if len(data.executor.encode()) > NAME_LENGTH:
+                # It would have to stand in a subject when its executor is lost.
+                detail = f"must be no more than {NAME_LENGTH} bytes"
+                return rejected(inbound, (invalid("executor", data.executor, detail),))
             return _pods_ready(job, inbound, data)
         case JobPodsReclaimable():
             return _reclaimable(state, job, inbound, data)

@@ -8,7 +8,7 @@ keys with what the log says, and publishes the difference until the log agrees.
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.streams import ensure_bucket
 from sluice.protocol.dispatch import key_text
-from sluice.protocol.subjects import presence_suffix
+from sluice.protocol.subjects import presence_suffix, token
 
 from .hooks import Hooks
 
@@ -28,6 +28,10 @@ __all__ = ["Known", "PresenceWatcher"]
 
 REPEAT_S = 5.0
 """A record that the log did not take in for so long is published again."""
+
+FIRST_BEAT_S = 5.0
+"""So long is waited for the heartbeat of somebody who is not known as there: as if it had put one, of the
+usual time to live, when it was first expected."""
 
 log = structlog.get_logger("sluice.log.presence")
 
@@ -46,7 +50,8 @@ class PresenceWatcher[S](Hooks[S]):
     """Watches the heartbeats of one *kind* ("agent") while this replica leads.
 
     They are looked at every *poll_s* seconds. An expired one must stay away for *lost_after_s* more, which
-    covers those that only have to find a restarted server again.
+    covers those that only have to find a restarted server again. Who is expected and not known as there, such
+    as an agent that takes a job before its first heartbeat, has *FIRST_BEAT_S* besides.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class PresenceWatcher[S](Hooks[S]):
         self._state: S | None = None
         self._task: asyncio.Task[None] | None = None
         self._absent: dict[str, float] = {}
+        """Who is expected and has no heartbeat -> when it counts as lost."""
         self._told: dict[tuple[str, str], float] = {}
 
     def leading(self, state: S, own: int) -> None:  # noqa: ARG002
@@ -99,18 +105,23 @@ class PresenceWatcher[S](Hooks[S]):
 
     async def _compare(self, there: Mapping[str, int]) -> None:
         state, now = self._state, time.monotonic()
-        if state is None:
-            return
-        for name in there:
-            self._absent.pop(name, None)
-            if not self.known.present(state, name):
-                await self._tell(name, "Seen", now)
-        for name in list(self.known.expected(state)):
-            if name in there:
-                continue
-            since = self._absent.setdefault(name, now)
-            if now - since >= self.lost_after_s:
-                await self._tell(name, "Lost", now)
+        if state is not None:
+            for name, what in self.compared(state, there, now):
+                await self._tell(name, what, now)
+
+    def compared(self, state: S, there: Collection[str], now: float) -> list[tuple[str, str]]:
+        """Return who came ("Seen") and who is gone ("Lost"), by heartbeats looked at *now* (monotonic, s)."""
+        absent = [name for name in self.known.expected(state) if name not in there]
+        # Of who is back, expected no more or said to be lost nothing is left: the next time begins anew.
+        self._absent = {name: self._absent.get(name) or now + self._grace_s(state, name) for name in absent}
+        came = [(name, "Seen") for name in there if not self.known.present(state, name)]
+        lost = [name for name in absent if now >= self._absent[name]]
+        for name in lost:
+            del self._absent[name]
+        return came + [(name, "Lost") for name in lost]
+
+    def _grace_s(self, state: S, name: str) -> float:
+        return self.lost_after_s + (0.0 if self.known.present(state, name) else FIRST_BEAT_S)
 
     async def _tell(self, name: str, what: str, now: float) -> None:
         assert self.target is not None
@@ -118,7 +129,7 @@ class PresenceWatcher[S](Hooks[S]):
             return
         self._told.pop((name, "Lost" if what == "Seen" else "Seen"), None)
         at = time.time_ns() // 1000
-        message_id = f"{what}-{self.kind}-{name}-{at}"
+        message_id = f"{what}-{self.kind}-{token(name)}-{at}"
         payload = encode_message(
             message_id=message_id,
             source=self.source,

@@ -7,6 +7,7 @@ import pytest
 
 from sluice.core.workload.inputs import MAX_BYTES
 from sluice.events.slices import Rejected
+from sluice.protocol.subjects import presence_suffix
 from tests.support.slices_world import QUEUE, World, manifest, names, refused
 
 
@@ -55,6 +56,19 @@ def envelope(**changes: object) -> bytes:
 def test_messages_that_cannot_be_read(world: World, payload: bytes, error: str) -> None:
     found = refused(world.message("job.default.a", payload))
     assert any(error in each for each in found), found
+
+
+@pytest.mark.parametrize("name", ["x" * 254, "\N{SNOWMAN}" * 85, "x" * 200_000])
+def test_a_claim_under_a_name_that_fits_no_subject(world: World, name: str) -> None:
+    """Its loss could never be said. Any other name can claim, and be lost."""
+    world.submit()
+    world.admit()
+    claim = {"attempt": 1, "ready": False}
+    (error,) = refused(world.job("JobPodsReady", {**claim, "executor": name}))
+    assert error.startswith("executor: Invalid value")
+    assert names(world.job("JobPodsReady", {**claim, "executor": "a.b >*\r\n"})) == ["JobClaimed"]
+    world.receive(presence_suffix("agent", "a.b >*\r\n"), "Lost", {})
+    assert names(world.settle()) == ["WorkloadStopped", "ExecutorLost"]
 
 
 def test_manifests_with_mistakes(world: World) -> None:

@@ -1,11 +1,21 @@
 """The quota tree against its definitions, over random histories of changes (SC3)."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.quota.tree import Node, Quota, Tree, find_height_of_lowest_subtree_that_fits
+from sluice.api.quantity import MAX
+from sluice.core.quota.fair_share import dominant_resource_share
+from sluice.core.quota.tree import (
+    WEIGHT_SCALE,
+    Node,
+    Quota,
+    Tree,
+    find_height_of_lowest_subtree_that_fits,
+)
 from tests.support.examples import examples
 
 FRS = (("on-demand", "cpu"), ("spot", "cpu"), ("spot", "memory"))
@@ -243,3 +253,34 @@ def test_the_lowest_subtree_that_fits_is_the_first_that_a_charge_leaves_within_q
     lowest = next((each for each in path if each.used(fr) <= each.subtree_quota(fr)), path[-1])
     tree.rollback(mark)
     assert found == (lowest.height, lowest.parent is not None)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(("cpu", "gpu", "memory")),
+        st.tuples(st.integers(1, MAX), st.integers(0, MAX)),
+        min_size=1,
+    ),
+    st.just(0) | st.integers(1, 10 * WEIGHT_SCALE),
+)
+def test_a_share_is_the_largest_ratio_to_the_last_binary_place(resources, weight):
+    """Of what is borrowed to what can be lent, with no rounding but down to 2^-64 thousandths (SC6)."""
+    tree = Tree()
+    frs = {("default", resource): both for resource, both in resources.items()}
+    tree.set_cluster_queue("lender", "team", {fr: Quota(lent) for fr, (_, lent) in frs.items()})
+    node = tree.set_cluster_queue("a", "team", {}, weight)
+    tree.add(node, {fr: borrowed for fr, (borrowed, _) in frs.items()})
+    ratios = {
+        resource: Fraction(borrowed * 1000 << 64, lent)
+        for resource, (borrowed, lent) in resources.items()
+        if lent
+    }
+    dominant = min(ratios, key=lambda resource: (-floor(ratios[resource]), resource), default="")
+    ratio = ratios.get(dominant, Fraction(0))
+
+    share = dominant_resource_share(tree, node)
+
+    assert (share.ratio, share.resource) == (floor(ratio), dominant)
+    assert share.borrowed == tuple(sorted(frs))
+    assert share.key == ((0, floor(ratio * WEIGHT_SCALE / weight)) if weight else (1, floor(ratio)))

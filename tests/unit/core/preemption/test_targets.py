@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
+from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig, RequeuingStrategy, WaitForPodsReady
 from sluice.core.preemption.targets import (
     Possibility,
     PreemptionOracle,
@@ -67,6 +67,20 @@ def test_equal_priority_goes_only_if_newer_and_allowed(policy, victims):
     running(w, "older", "a", 1, created_at=1)
 
     assert names(ask(w, pending("in", "a", created_at=5), 1)) == victims
+
+
+@pytest.mark.parametrize(("timestamp", "victims"), [("Creation", ["x"]), ("Eviction", [])])
+def test_who_is_newer_follows_the_time_by_which_it_queues(timestamp, victims):
+    """A preemptor whose pods were not ready in time queues since then, if so configured."""
+    w = world()
+    strategy = RequeuingStrategy(timestamp=timestamp)
+    w.config = structs.replace(w.config, wait_for_pods_ready=WaitForPodsReady(requeuing_strategy=strategy))
+    queue(w, "a", "", cpu=1, within="LowerOrNewerEqualPriority")
+    running(w, "x", "a", 1, created_at=5)
+    workload = pending("in", "a", created_at=1)
+    workload.last_evicted_at, workload.last_evicted_reason = 8, "PodsReadyTimeout"
+
+    assert names(ask(w, workload, 1)) == victims
 
 
 def test_quota_is_reclaimed_from_borrowers_whatever_their_priority():
@@ -159,6 +173,19 @@ def test_borrowing_while_reclaiming_stops_at_the_threshold(threshold, victims):
     assert all(t.reason == "InCohortReclaimWhileBorrowing" for t in targets)
 
 
+@pytest.mark.parametrize("order", [("own", "b1"), ("b1", "own")])
+def test_who_borrows_too_finds_the_others_whoever_began(order):
+    """Its own queue is passed over among the borrowers, and nobody behind it."""
+    w = world()
+    queue(w, "a", cpu=0, borrow=BorrowWithinCohort(policy="LowerPriority"))
+    queue(w, "b", cpu=0)
+    queue(w, "lender", cpu=2)
+    for name in order:
+        running(w, name, "a" if name == "own" else "b", 1, priority=9 if name == "own" else 0)
+
+    assert names(ask(w, pending("in", "a", priority=5), 1)) == ["b1"]
+
+
 def test_position_in_the_tree_beats_priority():
     """Quota of the left subtree comes back to it from the right, whose workloads have higher priority."""
     w = world()
@@ -241,6 +268,17 @@ def test_who_must_not_borrow_makes_room_in_its_own_queue():
 
     assert names(ask(w, pending("in", "a", priority=1), 2)) == ["a2"]
     assert names(ask(w, pending("in", "a", priority=1, cannot_borrow=True), 2)) == ["a1", "a2"]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_must_not_borrow_takes_back_its_own_quota(fair):
+    """AX6: nobody in its own queue need go for that."""
+    w = world(fair=fair)
+    queue(w, "a", cpu=2)
+    queue(w, "b", cpu=0)
+    running(w, "b1", "b", 2)
+
+    assert names(ask(w, pending("in", "a", cannot_borrow=True), 2)) == ["b1"]
 
 
 def test_victims_of_a_trial_are_not_chosen_again():
@@ -343,6 +381,39 @@ def test_shares_are_evened_out_and_no_further():
     targets = ask(w, pending("in", "a"), 1)
     assert [(t.workload.record.name, t.reason) for t in targets] == [("b0", "InCohortFairSharing")]
     assert ask(w, pending("in", "a"), 2) == []
+
+
+def test_shares_are_compared_below_the_lowest_common_cohort():
+    """As among queues: the left one takes from the right one, which borrows more, until they are even.
+
+    How much the queues borrow from their cohorts does not matter: the right one's weighs a thousandth.
+    """
+    w = world(fair=True)
+    queue(w, "lender", "root", cpu=6)
+    for cohort in ("left", "right", "deep"):
+        w.tree.set_cohort(cohort, "right" if cohort == "deep" else "root", {})
+    queue(w, "a", "left", cpu=0)
+    queue(w, "b", "deep", cpu=0, weight=WEIGHT_SCALE // 1000)
+    for i in range(2):
+        running(w, f"a{i}", "a", 1)
+    for i in range(4):
+        running(w, f"b{i}", "b", 1)
+
+    targets = ask(w, pending("in", "a"), 1)
+    assert [(t.workload.record.name, t.reason) for t in targets] == [("b0", "InCohortFairSharing")]
+    assert ask(w, pending("in", "a"), 2) == []
+
+
+def test_of_equal_shares_who_is_leaving_gives_first():
+    """Before those of lower priority."""
+    w = world(fair=True)
+    queue(w, "a", cpu=4)
+    for name in ("b", "c"):
+        queue(w, name, cpu=0)
+    running(w, "b1", "b", 2, priority=0)
+    running(w, "leaving", "c", 2, priority=5, evicted=True)
+
+    assert names(ask(w, pending("in", "a"), 2)) == ["leaving"]
 
 
 def test_weight_zero_always_gives():

@@ -87,6 +87,7 @@ def test_consumption_of_local_queues_counts_within_one_queue_only():
 
     assert sort_candidates([low, high], "a") == [low, high]
     assert sort_candidates([low, high], "a", {"ns/lq": 1, "ns/greedy": 5}) == [high, low]
+    assert sort_candidates([low, high], "a", {"ns/lq": 5, "ns/greedy": 1}) == [low, high]
     assert sort_candidates([low, high], "a", {"ns/greedy": 5}) == [low, high]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import msgspec
 
@@ -29,7 +28,7 @@ from sluice.replay.views.queues import queue_of
 
 from .activity import activate_command
 from .sandbox import Laboratory, Outcome, applied_queue, with_quota
-from .stopping import Stopping, gone, job_of
+from .stopping import Stopping, gone, job_of, must_stop
 from .suggestions_outside import LOCAL_QUEUE, outside_changes, pods_ready
 
 PROBES = 24
@@ -41,7 +40,7 @@ HOLDERS = 8
 """Workloads whose end is tried."""
 
 
-_NOBODY: Stopping = MappingProxyType({})
+_NOBODY = Stopping()
 
 
 @dataclass
@@ -94,7 +93,7 @@ def remedies(
     found += _constraints(laboratory, state, workload)
     # What is held back is in no queue, and waits for one all the same.
     meant = state.world.cluster_queues.get(queue_of(state, workload))
-    for kind, text, events in outside_changes(state, workload, meant):
+    for kind, text, events in outside_changes(state, workload, meant, stopping.attendance):
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
         found += _if(laboratory, key, kind, text, *events)
@@ -127,7 +126,7 @@ def _together(
     if not workload.active:
         text = activate_command(workload) or "setting spec.active to true"
         parts["active"] = (text, (_updated(key, active=True),))
-    for kind, text, events in outside_changes(state, workload, meant):
+    for kind, text, events in outside_changes(state, workload, meant, stopping.attendance):
         if kind != "turn":  # of variants in an open queue
             parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
     if not parts:
@@ -174,9 +173,9 @@ def _stops(
         names = ", ".join(holder.key for holder in holders[:SHOWN])
         rest = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
         events = [_stop(holder, stopping) for holder in holders]
-        text = f"nothing but time: {names}{rest} must stop first"
-        for _, what, more in pods_ready(state, holders) if ready else ():
-            text += f"; then {what}"
+        text = must_stop(state, stopping, holders, names + rest)
+        for _, then, more in pods_ready(state, holders) if ready else ():
+            text += f"; then {then}"
             events += more
         return _if(laboratory, workload.key, "stop", text, *events)
 
@@ -199,12 +198,12 @@ def _leaving(state: SchedulerState, workload: Workload, stopping: Stopping) -> l
     if cq is None:
         return []
     holders = (w for queue in _tree(state, cq) for w in queue.workloads.values())
-    return [w for w in holders if (w.evicted_at is not None or job_of(w) in stopping) and not w.stopped]
+    return [w for w in holders if (w.evicted_at is not None or job_of(w) in stopping.told) and not w.stopped]
 
 
 def _stop(holder: Workload, stopping: Stopping) -> Event:
     """Return what is said of it when it has stopped."""
-    if job_of(holder) in stopping:
+    if job_of(holder) in stopping.told:
         return gone(holder)
     return WorkloadStopped(cause=0, workload=holder.key)
 

@@ -8,13 +8,16 @@ from sluice.events.slices import WorkloadStopped
 from sluice.replay.views.pending_preemptions import checks_wait, claims_in, leaving_sibling
 
 from .sandbox import Laboratory
+from .stopping import Stopping, must_stop
 from .suggestions import Remedy
 
 TRIED = 3
 """Reservations whose end is tried."""
 
 
-def passing(laboratory: Laboratory, state: SchedulerState, workload: Workload) -> list[Remedy]:
+def passing(
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, stopping: Stopping
+) -> list[Remedy]:
     """Return what its admission takes, decided on a copy; [] when not even that would admit it.
 
     Its checks must all be Ready, and whom it preempts must stop: neither alone is enough, so there is no
@@ -39,7 +42,8 @@ def passing(laboratory: Laboratory, state: SchedulerState, workload: Workload) -
         # Looked at again when all is ready, it gives its quota up (AC7).
         return []
     if not waits:
-        text = f"nothing but time: {victims} must stop first" if victims else "nothing but the next decisions"
+        leavers = [world.workloads[one] for one in leaving if not world.workloads[one].stopped]
+        text = must_stop(state, stopping, leavers, victims) if victims else "nothing but the next decisions"
         return [Remedy("stop", text, smallest=True, preempts=len(outcome.preempted))]
     after = f"; then {victims} must stop" if victims else ""
     return [Remedy("check", f"Ready from its checks{after}", smallest=True, preempts=len(outcome.preempted))]

@@ -20,6 +20,7 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import PreemptionGateOpened
 
+from .attendance import CONTROLLER, Attendance
 from .sandbox import applied_queue
 
 Change = tuple[str, str, tuple[Event, ...]]
@@ -31,7 +32,12 @@ QUEUES = 8
 """ClusterQueues that are tried for a LocalQueue that is not there."""
 
 
-def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue | None) -> Iterator[Change]:
+def outside_changes(
+    state: SchedulerState,
+    workload: Workload,
+    cq: ClusterQueue | None,
+    attendance: Attendance | None = None,
+) -> Iterator[Change]:
     """Yield the changes that are worth a trial, beside those of quota and rank."""
     closed = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
     if closed:
@@ -72,7 +78,7 @@ def outside_changes(state: SchedulerState, workload: Workload, cq: ClusterQueue 
     if missing:
         events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
         yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
-    yield from _checks(state, cq)
+    yield from _checks(state, cq, attendance)
 
 
 def pods_ready(state: SchedulerState, leaving: Sequence[Workload] = ()) -> Iterator[Change]:
@@ -130,7 +136,7 @@ def _made_again(workload: Workload, cq: ClusterQueue) -> Iterator[Change]:
     yield "clusterQueue", text, (*ends, ObjectDeleted(cause=0, kind="ClusterQueue", name=cq.name), made)
 
 
-def _checks(state: SchedulerState, cq: ClusterQueue) -> Iterator[Change]:
+def _checks(state: SchedulerState, cq: ClusterQueue, attendance: Attendance | None) -> Iterator[Change]:
     """A check whose controller is away keeps its queue from admitting anybody (AC8)."""
     strategy = cq.spec.admission_checks_strategy
     names = [] if strategy is None else [rule.name for rule in strategy.admission_checks]
@@ -140,7 +146,11 @@ def _checks(state: SchedulerState, cq: ClusterQueue) -> Iterator[Change]:
         events = tuple(
             AdmissionCheckStatusChanged(cause=0, check=name, active=True, reason="Active") for name in away
         )
-        yield "controller", f"the controller of its admission check {who} coming back", events
+        never = attendance is not None and not any(
+            attendance.ever(CONTROLLER, state.world.checks[n].controller_name) for n in away
+        )
+        comes = "appearing" if never else "coming back"
+        yield "controller", f"the controller of its admission check {who} {comes}", events
 
 
 def waits_until(workload: Workload) -> str:

@@ -50,7 +50,7 @@ from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
 from .resize import running_words
 from .sandbox import Laboratory
-from .stopping import Stopping, job_of
+from .stopping import Stopping, job_of, not_running, unanswered
 from .suggestions import Remedy, remedies
 from .suggestions_checks import giving_up, passing
 from .suggestions_outside import pods_ready, waits_until
@@ -87,8 +87,8 @@ class Others:
 
     families: VariantState | None = None
     checks: ChecksState | None = None
-    stopping: Stopping = field(default_factory=dict)
-    """Who was told to stop for good (`stopping.stopping_at`)."""
+    stopping: Stopping = field(default_factory=Stopping)
+    """Who was told to stop for good, and who is there to answer (`stopping.stopping_at`)."""
 
 
 def explain(
@@ -136,7 +136,7 @@ def explain(
         note = said.get(variant.key)
         report.variants.append(_single(state, variant, seq, at, others.stopping, help_=helped, note=note))
         _add_checks(report.variants[-1], others)
-    _family(state, workload, report)
+    _family(state, workload, report, others.stopping)
     return report
 
 
@@ -158,7 +158,7 @@ def _add_checks(report: Report, others: Others) -> None:
             remedy.text = remedy.text.replace("its checks", who, 1)
 
 
-def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
+def _family(state: SchedulerState, parent: Workload, report: Report, stopping: Stopping) -> None:
     """Sum up what its variants say: the parent is what the one is that got furthest (CA7)."""
     report.trials = sum(variant.trials for variant in report.variants)
     if parent.finished or not parent.active:
@@ -173,9 +173,9 @@ def _family(state: SchedulerState, parent: Workload, report: Report) -> None:
                 report.message += f" {best.message}"
                 return
             if phase == "Admitted" and (
-                note := _not_running(state.world.workloads[WorkloadKey(best.workload)])
+                note := not_running(state, stopping, state.world.workloads[WorkloadKey(best.workload)])
             ):
-                report.message += f" {note.rstrip()}"
+                report.message += f" {note}"
             if phase != "Admitted":
                 report.message += f" {best.message}"
             if phase == "QuotaReserved":
@@ -247,9 +247,14 @@ def _single(
     report = _blank(state, workload, seq, at)
     report.note = note
     report.rule, report.message = _outside(state, workload, at)
-    if report.rule == "Admitted" and (why := stopping.get(job_of(workload))):
+    if report.rule == "Admitted" and (why := stopping.told.get(job_of(workload))):
         report.rule = "Stopping"
         report.message = f"It is not pending: it was admitted, and is told to stop, as {why}. It has not yet."
+    elif report.rule == "Admitted":
+        more = (not_running(state, stopping, workload), victim_words(state.world, workload))
+        report.message = " ".join(filter(None, (report.message, *more)))
+    if report.rule in ("Stopping", "Evicted") and (missing := unanswered(state, stopping, [workload])):
+        report.message += f" {missing[:1].upper()}{missing[1:]}."
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
     report.constraints = imposed(state, record)
@@ -275,7 +280,7 @@ def _single(
         report.message = without_other_flavors(report.message)
     if help_ and _reserved(workload):
         laboratory = Laboratory(state, seq, at)
-        report.remedies = passing(laboratory, state, workload)
+        report.remedies = passing(laboratory, state, workload, stopping)
         report.trials = laboratory.trials
     if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
         laboratory = Laboratory(state, seq, at)
@@ -344,8 +349,7 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.evicted_at is not None:
         return "Evicted", f"It was evicted ({workload.evicted_reason}) and has not stopped yet."
     if workload.admitted_at is not None:
-        said = f"It is not pending: it was admitted. {_not_running(workload)}{victim_words(world, workload)}"
-        return "Admitted", said.rstrip()
+        return "Admitted", "It is not pending: it was admitted."
     if workload.assignment is not None:
         claim = f"{reservation_words(world, workload)} {victim_words(world, workload)}".strip()
         sibling = leaving_sibling(world, workload)
@@ -375,13 +379,6 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
-
-
-def _not_running(workload: Workload) -> str:
-    """Return that nobody has said yet that its pods run, "" when somebody has."""
-    if workload.pods_ready_at is not None or workload.pods_lost_at is not None:
-        return ""
-    return "An executor has to take it, and none has said yet that its pods run (see `sluice get agents`). "
 
 
 def _kept_out(state: SchedulerState, workload: Workload) -> str:

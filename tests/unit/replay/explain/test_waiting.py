@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sluice.cli.kit.why_text import plain_words
+from sluice.events.codec import rfc3339
 from sluice.events.scheduler import QuotaReserved
 from sluice.replay.explain.stopping import stopping_at
 from sluice.replay.explain.why import Others, explain
@@ -29,6 +30,10 @@ def why(world: FamilyWorld, name: str) -> str:
     return "\n".join(plain_words(explain(fold.state, name, source.end, fold.at, others=others)))
 
 
+def comes(world: FamilyWorld, executor: str) -> None:
+    world.message(f"presence.agent.{executor}", "Seen", {}).settle()
+
+
 def key(world: FamilyWorld, name: str) -> str:
     return world.services["slices"].state.jobs[f"default/{name}"].record.key
 
@@ -39,6 +44,7 @@ BLOCKS = configuration(waitForPodsReady={"enable": True, "blockAdmission": True,
 def test_who_waits_for_the_pods_of_another_is_told_whose_and_until_when() -> None:
     """As the reason of its status has it."""
     world = cell(cluster_queue({"od": 4}, {}), BLOCKS)
+    comes(world, "x")
     for name in ("a", "b"):
         world.submit(name).settle()
     text = why(world, "b")
@@ -74,6 +80,7 @@ def test_who_lacks_quota_beside_is_told_both() -> None:
 def test_behind_a_deleted_job_there_is_nothing_but_time(policy: dict[str, object] | None) -> None:
     """Nobody has evicted it, and it stops: no quota has to be added."""
     world = cell(cluster_queue({"od": 2}, policy))
+    comes(world, "x")
     world.submit("o1", cpu=2).settle()
     world.submit("o2", cpu=2).settle()
     assert "2 more cpu" in why(world, "o2")
@@ -88,6 +95,79 @@ def test_behind_a_deleted_job_there_is_nothing_but_time(policy: dict[str, object
 
     world.settle_all()
     assert world.flavor_of("o2") == "od"
+
+
+@pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
+@pytest.mark.parametrize("known", [False, True], ids=["never", "lost"])
+def test_behind_one_whom_no_executor_can_answer_for_it_takes_an_executor(
+    policy: dict[str, object] | None, known: bool
+) -> None:
+    """An attempt that nobody has begun is answered for by any executor, if there is one."""
+    world = cell(cluster_queue({"od": 2}, policy))
+    if known:
+        comes(world, "x")
+        world.message("presence.agent.x", "Lost", {}).settle()
+    world.submit("o1", cpu=2).settle()
+    world.submit("o2", cpu=2).settle()
+    assert "An executor has to take it, and none is there (see `sluice get agents`)." in why(world, "o1")
+    world.message("job.default.o1", "JobDeleted", {}).settle()
+
+    text = why(world, "o2")
+    assert "nothing but time" not in text
+    assert "→ an executor that comes: default/job-o1" in text
+    nobody = "o executor is there to say that it has (see `sluice get agents`)"
+    assert f"must stop first, and n{nobody}" in text
+    assert f"It has not yet. N{nobody}." in why(world, "o1")
+
+    comes(world, "y")
+    assert "→ nothing but time: default/job-o1" in why(world, "o2")
+
+
+@pytest.mark.parametrize("claim", [{"executor": "z", "ready": False}, {}], ids=["claimed", "no name"])
+def test_behind_one_whom_somebody_has_there_is_nothing_but_time(claim: dict[str, object]) -> None:
+    """It stops when that one says so, or is lost; whether or not anybody else is there."""
+    world = cell(cluster_queue({"od": 2}, {}))
+    world.submit("o1", cpu=2).settle()
+    world.submit("o2", cpu=2).settle()
+    world.report("o1", "JobPodsReady", **claim).settle()
+    world.message("job.default.o1", "JobDeleted", {}).settle()
+    assert "→ nothing but time: default/job-o1" in why(world, "o2")
+    assert "no executor is there" not in why(world, "o1")
+
+
+@pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])
+def test_of_one_that_is_taken_it_is_said_by_whom_and_since_when(policy: dict[str, object] | None) -> None:
+    """Until its pods run; and of the present attempt only."""
+    world = cell(cluster_queue({"od": 2}, policy))
+    world.submit("a").settle()
+    at = rfc3339(world.now)[:16]
+    world.report("a", "JobPodsReady", executor="z", ready=False).settle()
+    text = why(world, "a")
+    assert f'Executor "z" (which nobody has seen, or is lost) took it at {at}' in text
+    assert "and has not said yet that its pods run." in text
+    comes(world, "z")
+    assert 'Executor "z" took it at' in why(world, "a")
+
+    world.message("presence.agent.z", "Lost", {}).settle()
+    assert world.dispatch("a").attempt == 2
+    assert "An executor has to take it, and none is there" in why(world, "a")
+    comes(world, "z")
+    assert "none has said yet that its pods run (see `sluice get agents`)." in why(world, "a")
+    world.report("a", "JobPodsReady", executor="z").settle()
+    assert "xecutor" not in why(world, "a")
+
+
+def test_a_controller_that_was_never_there_appears_and_another_comes_back() -> None:
+    world = checked_cell("boss")
+    world.configure("AdmissionCheck", "boss", {"controllerName": "ctl-other"}).settle()
+    world.submit("a").settle()
+    assert "the controller of its admission check boss (ctl-other) appearing" in why(world, "a")
+
+    world.presence("ctl-other").settle()
+    world.presence("ctl-other", there=False).settle()
+    world.run_until(60)
+    world.submit("b").settle()
+    assert "the controller of its admission check boss (ctl-other) coming back" in why(world, "b")
 
 
 def test_quota_is_not_all_where_checks_have_a_say() -> None:

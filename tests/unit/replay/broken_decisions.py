@@ -16,8 +16,14 @@ from sluice.events.scheduler import (
     WorkloadSliceWithdrawn,
     WorkloadsParked,
 )
-from sluice.events.slices import ReclaimablePodsUpdated, WorkloadCreated, WorkloadDeleted, WorkloadUpdated
-from sluice.events.variants import PreemptionGateClosed, VariantCreated, VariantStopped
+from sluice.events.slices import (
+    JobResumed,
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadUpdated,
+)
+from sluice.events.variants import ParentAdmitted, PreemptionGateClosed, VariantCreated, VariantStopped
 from sluice.log.contract import Entry
 from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
@@ -303,6 +309,26 @@ def grows_though_deleted(entries: list[Entry]) -> Damaged:
     return replaced(without(entries, taken_back), withdrawn, reserved), seq
 
 
+def ranged() -> list[Entry]:
+    """A job that says nothing of cpu runs through a variant with the default; its executor gives it up."""
+    world = cell(cluster_queue({"res": 4, "od": 4}))
+    item = {"type": "Container", "defaultRequest": {"cpu": 1}}
+    metadata = {"name": "limits", "namespace": "default"}
+    world.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}})
+    bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+    world.submit("a", template=bare).settle_all()
+    world.report("a", "JobStopped").settle_all()
+    return world.log
+
+
+def started_with_former_requests(entries: list[Entry]) -> Damaged:
+    """It gets quota for half of what it asks for by then, and begins."""
+    _, admitted = first(entries, ParentAdmitted, 1)
+    pods = [msgspec.structs.replace(each, usage={"cpu": 500}) for each in admitted.pod_sets]
+    seq, _ = first(entries, JobResumed, 1)
+    return replaced(entries, admitted, msgspec.structs.replace(admitted, pod_sets=pods)), seq
+
+
 LATE_DECISIONS = (variant_not_made, gate_left_open, left_waiting, nobody_to_preempt)
 
 BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entry]], Damaged]]] = [
@@ -319,6 +345,7 @@ BROKEN_DECISIONS: list[tuple[str, Callable[[], list[Entry]], Callable[[list[Entr
     ("useless-growth", partly_done, all_are_needed),
     ("useless-growth", deleted, grows_though_deleted),
     ("reservation-kept", approved, made_anew_for_a_label),
+    ("limits-of-then", ranged, started_with_former_requests),
     ("needed-promise", promised, nobody_to_preempt),
     ("priority-kept", reclassified, another_value_by_an_edit),
 ]

@@ -82,7 +82,7 @@ def _reserved(event: Fields) -> str:
             f"{resource} {format_value(resource, assigned.get('usage', {}).get(resource, 0))} of {flavor}"
             for resource, flavor in assigned.get("flavors", {}).items()
         )
-        parts.append(f"{assigned.get('count')} x {assigned.get('name')} ({flavors})")
+        parts.append(f"{assigned.get('count')} x {assigned.get('name')} ({flavors or 'without requests'})")
     return f"in {event.get('clusterQueue')}: {'; '.join(parts)}"
 
 

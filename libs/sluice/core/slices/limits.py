@@ -112,11 +112,11 @@ def rules_of(state: State, namespace: str) -> Rules:
 def within_limits(state: State, request: JobRequest, submission: Submission) -> JobRequest:
     """Return what a valid manifest asks for by the limit ranges of its namespace."""
     encoded = encoded_resources(submission) or encode(resources_of(submission.manifest))
-    judged = rules_of(state, request.namespace).judge(encoded)
-    pod_sets = with_requests(request.pod_sets, judged)
-    if pod_sets is request.pod_sets and not judged.message:
+    found = rules_of(state, request.namespace).judge(encoded)
+    pod_sets = with_requests(request.pod_sets, found)
+    if pod_sets is request.pod_sets and not found.message:
         return request
-    return msgspec.structs.replace(request, pod_sets=pod_sets, misconfigured=judged.message)
+    return msgspec.structs.replace(request, pod_sets=pod_sets, misconfigured=found.message)
 
 
 def as_running(state: State, job: Job, request: JobRequest, submission: Submission) -> JobRequest:
@@ -130,9 +130,9 @@ def as_running(state: State, job: Job, request: JobRequest, submission: Submissi
     return msgspec.structs.replace(request, pod_sets=pod_sets, misconfigured=old.misconfigured)
 
 
-def with_requests(pod_sets: tuple[PodSet, ...], judged: Judged) -> tuple[PodSet, ...]:
+def with_requests(pod_sets: tuple[PodSet, ...], found: Judged) -> tuple[PodSet, ...]:
     """Return the pod sets with these requests; the same object when they have them."""
-    pairs = list(zip(pod_sets, judged.requests, strict=True))
+    pairs = list(zip(pod_sets, found.requests, strict=True))
     if all(pods.requests == requests for pods, requests in pairs):
         return pod_sets
     return tuple(
@@ -156,6 +156,11 @@ def _said(state: State, job: Job) -> bytes:
     """Return what the job's manifest says of resources."""
     read_manifest(state, job)
     return job.resources or encode(plain(pods.requests for pods in job.record.pod_sets))
+
+
+def judged(state: State, job: Job) -> Judged:
+    """Return what limit ranges and runtime classes make of the job's manifest by now."""
+    return rules_of(state, job.record.namespace).judge(_said(state, job))
 
 
 def look_at_limits(state: State, job: Job, seq: int) -> None:
@@ -183,10 +188,10 @@ def correction(state: State, job: Job, cause: int) -> WorkloadUpdated | None:
         if message != pending.misconfigured:
             return WorkloadUpdated(cause=cause, workload=pending.key, misconfigured=message)
     record = job.record
-    judged = rules_of(state, record.namespace).judge(_said(state, job))
+    found = judged(state, job)
     had = tuple(record.pod_sets)
-    pod_sets = with_requests(had, judged)
-    message = judged.message
+    pod_sets = with_requests(had, found)
+    message = found.message
     if pending is not None or job.reserved or job.phase is not Phase.PENDING:
         if pod_sets is not had:
             message = message or TO_BE_ADJUSTED
@@ -208,9 +213,8 @@ def fits_limits(state: State, job: Job) -> bool:
     """
     if not state.limits_used or job.pending is not None:
         return True
-    had = tuple(job.record.pod_sets)
-    judged = rules_of(state, job.record.namespace).judge(_said(state, job))
-    return not judged.message and with_requests(had, judged) is had
+    had, found = tuple(job.record.pod_sets), judged(state, job)
+    return not found.message and with_requests(had, found) is had
 
 
 def of_growth(message: str) -> str:
@@ -223,6 +227,7 @@ __all__ = [
     "as_running",
     "correction",
     "fits_limits",
+    "judged",
     "limit_range_applied",
     "limits_deleted",
     "look_at_limits",

@@ -17,6 +17,7 @@ from sluice.log.decider import Decider
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
 
+from .charge_invariants import CHARGE_OBSERVERS
 from .check_invariants import CHECK_OBSERVERS
 from .edit_invariants import EDIT_OBSERVERS
 from .family_invariants import FAMILY_OBSERVERS
@@ -34,6 +35,7 @@ _KINDS: tuple[type[Observer], ...] = (
     IdleObserver,
     *CHECK_OBSERVERS,
     *EDIT_OBSERVERS,
+    *CHARGE_OBSERVERS,
     *FAMILY_OBSERVERS,
     *SLICE_OBSERVERS,
     *PREEMPTION_OBSERVERS,

@@ -314,8 +314,11 @@ def _as_variant(variant: str) -> str:
 
 
 def _flavors(reserved: QuotaReserved) -> str:
+    """Return how many pods get what; who asks for nothing has no flavor."""
     return "; ".join(
         f"{ps.count} of {ps.name} on {', '.join(f'{f} ({r})' for r, f in ps.flavors.items())}"
+        if ps.flavors
+        else f"{ps.count} of {ps.name}, without requests"
         for ps in reserved.pod_sets
     )
 

@@ -238,3 +238,11 @@ def test_limit_ranges_count_in_simulations(
     world.settle()
     reserved = [event.pod_sets[0].usage["cpu"] for event in world.events(QuotaReserved)]
     assert reserved == ([] if holds is None else [holds])
+
+
+def test_a_simulated_job_without_requests_gets_its_pods_and_no_flavor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+    out = simulate(cell(cluster_queue({"od": 2}, {})), job("a", template=bare), tmp_path, monkeypatch, capsys)
+    assert out.splitlines()[0].endswith("be admitted in main: 1 of main, without requests")

@@ -5,6 +5,7 @@ stay text), dates and times stay text, and so does `12:30`. A key that occurs tw
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,15 @@ from .decode import DecodeError, decode_object, describe
 from .errors import FieldError, unreadable
 from .meta import Manifest
 
-__all__ = ["MAX_NODES", "Document", "decode_yaml", "manifests"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_NODES",
+    "Document",
+    "YamlTextError",
+    "decode_yaml",
+    "manifests",
+    "plain_documents",
+]
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BOOL, _NULL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "null", "int", "float"))
@@ -23,6 +32,18 @@ _MERGE = "tag:yaml.org,2002:merge"
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 MAX_NODES = 200_000
 """Nodes of one document after aliases are expanded; more is refused."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Of all documents of a text; more is refused before it is looked at."""
+_MAX_LEVELS = 128
+"""Levels of one document; decoding refuses more than half of them with the document's name."""
+
+
+class YamlTextError(ValueError):
+    """A text that cannot be read as YAML, and the line where that shows."""
+
+    def __init__(self, detail: str, line: int = 1) -> None:
+        super().__init__(f"line {line}: {detail}")
+        self.detail, self.line = detail, line
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -139,40 +160,111 @@ def manifests(text: str | bytes, source: str = "") -> list[Manifest]:
     return [document.manifest for document in documents if document.manifest is not None]
 
 
+def plain_documents(text: str | bytes) -> Iterator[Any]:
+    """Yield the documents of *text* as plain values, empty ones left out; for what need not be a manifest.
+
+    >>> list(plain_documents("{on: 12:30}"))
+    [{'on': '12:30'}]
+
+    Raises:
+        YamlTextError: it is no YAML, too large, nested too deeply, or has a key twice.
+    """
+    for value, _, _, duplicates in _read(text):
+        if isinstance(value, YamlTextError):
+            raise value
+        for error, line in duplicates:
+            raise YamlTextError(str(error), line)
+        yield value
+
+
 def _documents(text: str | bytes) -> Iterator[Document]:
-    try:
-        loader = _Loader(text)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        yield _unreadable(error, 1)
-        return
+    for value, node, index, duplicates in _read(text):
+        if isinstance(value, YamlTextError):
+            yield Document(index, value.line, None, (unreadable(value.detail),), (value.line,))
+        else:
+            yield from _opened(value, node, index, node.start_mark.line + 1, duplicates)
+
+
+_Read = tuple[Any, Any, int, list[tuple[FieldError, int]]]
+
+
+def _read(text: str | bytes) -> Iterator[_Read]:
+    """Yield value, node, number and duplicate keys of each document; an error in place of the last value."""
     index = 0
     try:
-        while True:
+        # A composer recurses, and takes quadratic time for deep nesting: nothing deep may come to it. The
+        # documents before the one that is refused are answered for.
+        whole, refused = _bounded(text)
+        loader = _Loader(text)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        yield _unreadable(error), None, 1, []
+        return
+    try:
+        while refused is None or index < whole:
             try:
                 if not loader.check_node():
                     return
                 index += 1
                 node = loader.get_node()
-                line = node.start_mark.line + 1
                 _check_size(node)
                 duplicates = list(_duplicates(node, ""))
                 value = loader.construct_document(node)
             except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-                yield _unreadable(error, index or 1)
+                yield _unreadable(error), None, index or 1, []
                 return
             if value is not None:
-                yield from _opened(value, node, index, line, duplicates)
+                yield value, node, index, duplicates
+        yield refused, None, index + 1, []
     finally:
         loader.dispose()
 
 
-def _unreadable(error: Exception, index: int) -> Document:
+def _bounded(text: str | bytes) -> tuple[int, YamlTextError | None]:
+    """Return how many documents may be composed, and why no more.
+
+    Events come one by one, from a parser that does not recurse: it is left where a bound is passed.
+
+    Raises:
+        YamlTextError: the text is too large to be looked at.
+    """
+    if len(text) > MAX_BYTES:
+        raise YamlTextError(f"larger than {MAX_BYTES // 1024 // 1024} MiB")
+    loader = _Loader(text)
+    whole = level = nodes = 0
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.CollectionStartEvent):
+                level += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                level -= 1
+            elif isinstance(event, yaml.DocumentStartEvent):
+                nodes = 0
+            elif isinstance(event, yaml.DocumentEndEvent):
+                whole += 1
+            nodes += isinstance(event, yaml.NodeEvent)
+            if level > _MAX_LEVELS or nodes > MAX_NODES:
+                what = f"nested deeper than {_MAX_LEVELS} levels" if level > _MAX_LEVELS else _TOO_MANY
+                return whole, YamlTextError(what, event.start_mark.line + 1)
+    except yaml.YAMLError:
+        # The composer says what is wrong; it comes no further than this.
+        return sys.maxsize, None
+    finally:
+        loader.dispose()
+    return whole, None
+
+
+_TOO_MANY = f"more than {MAX_NODES} values"
+
+
+def _unreadable(error: Exception) -> YamlTextError:
+    if isinstance(error, YamlTextError):
+        return error
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = mark.line + 1 if mark is not None else 1
     said = getattr(error, "problem", None) or str(error)
     context = getattr(error, "context", None)
     detail = f"not YAML: {said}" + (f" ({context})" if context else "")
-    return Document(index, line, None, (unreadable(detail),), (line,))
+    return YamlTextError(detail, mark.line + 1 if mark is not None else 1)
 
 
 def _opened(
@@ -250,7 +342,7 @@ def _check_size(node: Any) -> None:
             total = 1
         sizes[id(current)] = total
         if total > MAX_NODES:
-            raise ValueError(f"more than {MAX_NODES} values; do aliases repeat each other?")
+            raise ValueError(f"{_TOO_MANY}; do aliases repeat each other?")
         return total
 
     size(node, 0)

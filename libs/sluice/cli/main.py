@@ -14,6 +14,7 @@ from sluice import __version__
 from .kit.errors import CliError
 from .kit.lazy_group import Lazy, LazyGroup
 from .kit.settings import Settings
+from .kit.terminal import echo
 
 COMMANDS = {
     "up": Lazy("cell.up", "Run a cell", "Start a server, the services and agents on this machine"),
@@ -90,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("", err=True)
+        echo("", err=True)
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
         # The interpreter would complain when it flushes at exit.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.cli.kit.table import Object
 from sluice.log.errors import EventLogError
 from sluice.log.nats import jetstream_api
@@ -43,7 +44,7 @@ async def _beat(api: Api, obj: Object) -> Heartbeat | None:
             api.connection, f"KV_{bucket}", last_of=subject, timeout_s=ANSWER_S
         )
         return _DECODER.decode(found.payload) if found is not None and found.payload else None
-    except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
+    except (EventLogError, ConnectionError, TimeoutError, *UNREADABLE):
         return None
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.columns_checks import UNKNOWN
 from sluice.cli.kit.columns_checks import budget_amount as amount
@@ -35,7 +36,7 @@ async def _ask(api: Api) -> list[dict[str, Any]]:
     try:
         reply = await api.connection.request(name, b"{}", timeout_s=ANSWER_S)
         return list(msgspec.json.decode(reply.payload, type=dict[str, Any]).get("budgets", ()))
-    except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
+    except (EventLogError, ConnectionError, TimeoutError, *UNREADABLE):
         return []
 
 

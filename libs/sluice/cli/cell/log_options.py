@@ -16,6 +16,7 @@ from sluice.cli.kit.errors import EXIT_UNAVAILABLE, EXIT_USAGE, CliError
 from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.terminal import echo
 from sluice.core.slices.intake import job_of
 from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError
@@ -87,7 +88,7 @@ def sequence_of(source: Source, at: str | None) -> int:
         begin = clock(moment_of(source, source.first))
         raise RangeError(f"{source.name} begins at {begin} UTC, after {at}")
     if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
-        click.echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
+        echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
     return seq
 
 
@@ -230,12 +231,12 @@ def _near(word: str, known: list[str]) -> str:
 def show_json(value: Any) -> None:
     from sluice.cli.kit.output import to_json
 
-    click.echo(to_json(value).rstrip("\n"))
+    echo(to_json(value).rstrip("\n"))
 
 
 def clock(at: Micros) -> str:
     """Return a time as people read it, in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return durations.utc(at)
 
 
 def write_picture(path: Path, text: str) -> None:
@@ -248,4 +249,4 @@ def write_picture(path: Path, text: str) -> None:
         path.write_text(text)
     except OSError as error:
         raise CliError(f"{path}: {error.strerror}") from None
-    click.echo(f"{path} written", err=True)
+    echo(f"{path} written", err=True)

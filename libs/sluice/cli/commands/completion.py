@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from sluice.cli.kit.terminal import echo
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -18,4 +20,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     complete = get_completion_class(shell)
     assert complete is not None
-    click.echo(complete(ctx.find_root().command, {}, "sluice", "_SLUICE_COMPLETE").source())
+    echo(complete(ctx.find_root().command, {}, "sluice", "_SLUICE_COMPLETE").source())

@@ -3,9 +3,10 @@
 import click
 
 from sluice import __version__
+from sluice.cli.kit.terminal import echo
 
 
 @click.command()
 def version() -> None:
     """Print the version of this command."""
-    click.echo(f"sluice {__version__}")
+    echo(f"sluice {__version__}")

@@ -1,12 +1,34 @@
 """Ages and durations as kubectl prints them, and durations as people type them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def moment(at: int, pattern: str, zone: tzinfo | None = None) -> str:
+    """Return a time, in microseconds, as *pattern* has it; `%f` are milliseconds. No *zone*: local time.
+
+    A time that no calendar has is returned as the number that it is: a log may hold any.
+    """
+    try:
+        found = datetime.fromtimestamp(at / 1e6, zone)
+    except (ValueError, OverflowError, OSError):
+        return str(at)
+    return found.strftime(pattern.replace("%f", f"{found.microsecond // 1000:03d}"))
+
+
+def clock(at: int) -> str:
+    """Return a time of the log as the local time of day, to the millisecond."""
+    return moment(at, "%H:%M:%S.%f")
+
+
+def utc(at: int) -> str:
+    """Return a time as people read it, in UTC, to the millisecond."""
+    return moment(at, "%Y-%m-%d %H:%M:%S.%f", UTC)
 
 
 def human(seconds: float) -> str:

@@ -8,6 +8,8 @@ import click
 
 from sluice.protocol.query import Status
 
+from .terminal import echo, style
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_TIMEOUT = 3
@@ -24,9 +26,9 @@ class CliError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         out = file or sys.stderr
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {self.message}", file=out)
+        echo(f"{style('error:', fg='red', bold=True)} {self.message}", file=out)
         if self.hint:
-            click.echo(f"       {self.hint}", file=out)
+            echo(f"       {self.hint}", file=out)
 
 
 def no_server(where: str, cause: str) -> CliError:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 import msgspec
@@ -12,9 +12,9 @@ import msgspec
 from sluice.api.errors import FieldError
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
-from sluice.api.yaml import decode_yaml
+from sluice.api.yaml import MAX_BYTES, decode_yaml
 
-from .errors import CliError, plural
+from .errors import EXIT_USAGE, CliError, plural
 from .options import Decorator
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -114,7 +114,7 @@ def _texts(filenames: Sequence[str], *, recursive: bool) -> list[tuple[str, str 
     texts: list[tuple[str, str | bytes]] = []
     for filename in filenames:
         if filename == "-":
-            texts.append(("<stdin>", sys.stdin.buffer.read()))
+            texts.append(("<stdin>", read_limited(sys.stdin.buffer)))
             continue
         path = Path(filename)
         if path.is_dir():
@@ -122,16 +122,27 @@ def _texts(filenames: Sequence[str], *, recursive: bool) -> list[tuple[str, str 
             found = sorted(p for p in path.glob(pattern) if p.is_file() and p.suffix in SUFFIXES)
             if not found:
                 raise CliError(f"{filename}: no {', '.join(SUFFIXES)} file in this directory")
-            texts += [(str(p), _read(p)) for p in found]
+            texts += [(str(p), read_file(p)) for p in found]
         else:
-            texts.append((filename, _read(path)))
+            texts.append((filename, read_file(path)))
     return texts
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return what a file holds, up to a byte more than a manifest may have.
+
+    Raises:
+        CliError: it cannot be read.
+    """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return read_limited(file)
     except FileNotFoundError:
-        raise CliError(f"{path}: no such file") from None
+        raise CliError(f"{path}: No such file or directory", exit_code=EXIT_USAGE) from None
     except OSError as error:
-        raise CliError(f"{path}: {error.strerror}") from None
+        raise CliError(f"{path}: {error.strerror}", exit_code=EXIT_USAGE) from None
+
+
+def read_limited(file: IO[bytes]) -> bytes:
+    """Return what *file* holds, up to a byte more than `decode_yaml` takes: the rest would be for nothing."""
+    return file.read(MAX_BYTES + 1)

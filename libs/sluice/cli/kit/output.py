@@ -12,6 +12,7 @@ from .errors import CliError
 from .options import Decorator
 from .resources import Resource
 from .table import Column, Object, render
+from .terminal import echo
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
@@ -109,14 +110,14 @@ def print_objects(pairs: Sequence[tuple[Resource, Object]], output: str, *, sing
     if output == "name":
         for resource, obj in pairs:
             group = resource.group.split("/")[0] if "/" in resource.group else ""
-            click.echo(f"{resource.singular}{'.' + group if group else ''}/{name(obj)}")
+            echo(f"{resource.singular}{'.' + group if group else ''}/{name(obj)}")
     elif output in ("json", "yaml"):
         items = [obj for _, obj in pairs]
         value: Any = items[0] if single and len(items) == 1 else _as_list(items)
-        click.echo(to_json(value) if output == "json" else to_yaml(value).rstrip("\n"))
+        echo(to_json(value) if output == "json" else to_yaml(value).rstrip("\n"))
     else:
         for _, obj in pairs:
-            click.echo(field_of(obj, output))
+            echo(field_of(obj, output))
 
 
 def _as_list(items: Sequence[Object]) -> Object:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import east_asian_width
 
-import click
+from .terminal import style
 
 Object = dict[str, Any]
 """A Kubernetes object as plain data, as the api service answers."""
@@ -110,7 +110,7 @@ def _line[T](
         pad = " " * (widths[i] - width(text))
         # The first column holds names, which may be any word.
         shade = _COLOURS.get(text) if colour and i else None
-        painted = click.style(text, fg=shade) if shade else text
+        painted = style(text, fg=shade) if shade else text
         if columns[i].right:
             out.append(pad + painted)
         else:

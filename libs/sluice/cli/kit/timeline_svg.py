@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from html import escape
 from typing import Any
 
 from sluice.core.workload.reasons import FLAVOR_MIGRATION, PREEMPTED
 from sluice.replay.history.causes import Happening
+
+from .durations import moment
 
 _ROW, _LEFT, _WIDTH, _TOP = 18, 160, 1000, 56
 _COLOURS = (
@@ -240,7 +242,7 @@ def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
         yield _label(x + 2, _TOP - 10, _span(at), "#666", 10)
         number += 1
         at = number * step
-    begin = datetime.fromtimestamp(scale.begin / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    begin = moment(scale.begin, "%Y-%m-%d %H:%M:%S UTC", UTC)
     yield _label(8, _TOP - 10, begin, "#666", 10)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
@@ -88,7 +89,7 @@ def of_message(entry: Entry) -> Happening:
     if root == "job" and (job := job_of(entry.suffix)) is not None:
         data["job"] = job
     elif root == "verdict":
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(*UNREADABLE):
             said = msgspec.json.decode(message.data)
             data |= {k: said[k] for k in ("workload", "check", "state", "attempt") if k in said}
     return Happening(entry.seq, root, entry.at, 0, message.type, data)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.checks import ChecksRequested
 from sluice.events.codec import decode_message, encode_message
@@ -101,7 +102,7 @@ class Verdicts:
             data = msgspec.json.decode(message.data)
             workload, check, attempt = data["workload"], data["check"], data["attempt"]
             asked = self._asked.get((workload, check))
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (*UNREADABLE, KeyError, TypeError):
             return False
         if asked is not None and asked[0] == attempt:
             answers = self.answers.setdefault((self.names(workload), check), {})

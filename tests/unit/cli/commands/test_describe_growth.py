@@ -3,10 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-import click
-
 from sluice.api.labels import ELASTIC_JOB
 from sluice.cli.commands.objects.describe import lines_of
+from sluice.cli.kit.terminal import plain
 from tests.simulation.queries import NAMED, LocalApi, Queries, now
 from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.support.family_world import job
@@ -42,7 +41,7 @@ def test_the_checks_of_a_growth_are_shown_beside_those_of_what_runs() -> None:
     assert after[0] == "  Assigned in main:"
     assert after[1].startswith("    main: 3 pods")
     assert after[2] == "  Admission checks:"
-    assert click.unstyle(after[4]).split()[:3] == ["gpu", "Pending", "1"]
+    assert plain(after[4]).split()[:3] == ["gpu", "Pending", "1"]
 
 
 def test_a_job_without_growth_says_nothing_of_it() -> None:

@@ -14,6 +14,7 @@ from sluice.cli.kit.output import to_json
 from sluice.cli.kit.resources import BY_KIND
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.table import Column, render
+from sluice.cli.kit.terminal import echo
 from sluice.local.cell_directory import find
 
 Row = dict[str, Any]
@@ -39,9 +40,9 @@ def status(ctx: click.Context, output: str) -> None:
     found, about, failure = run(ctx, work)
     local = _processes()
     if output == "json":
-        click.echo(to_json({"url": target.shown, **about, "services": found, "processes": local}))
+        echo(to_json({"url": target.shown, **about, "services": found, "processes": local}))
     else:
-        click.echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
+        echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
     if failure is not None:
         raise CliError(failure.message, hint=failure.hint, exit_code=EXIT_UNAVAILABLE)
     if missing := leaderless(found):

@@ -19,6 +19,7 @@ from sluice.cli.cell.client import DEFAULT_CELL, Target
 from sluice.cli.kit.durations import human
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, plural
 from sluice.cli.kit.settings import Settings
+from sluice.cli.kit.terminal import echo, echo_over
 from sluice.local.cell_directory import DEMO, DIRECTORY, CellState, Place, find
 from sluice.log.errors import ServerError
 
@@ -125,13 +126,11 @@ def _foreground(place: Place, settings: Settings, shape: Shape) -> None:
             health = start(supervisor, shape.timeout, stopped=stopped)
             if health is not None:
                 _say_up(supervisor.state(ready=True))
-                click.echo("Ctrl-C stops it.")
+                echo("Ctrl-C stops it.")
                 keep(supervisor, stopped)
         finally:
             if supervisor.children:
-                click.echo(
-                    f"Stopping {plural(len(supervisor.children), 'process', 'processes')} and the server."
-                )
+                echo(f"Stopping {plural(len(supervisor.children), 'process', 'processes')} and the server.")
             supervisor.stop()
 
 
@@ -196,10 +195,10 @@ def keep(supervisor: Supervisor, stopped: Callable[[], bool]) -> None:
     while not stopped():
         time.sleep(TEND_EVERY_S)
         if not supervisor.server_alive():
-            click.echo("The server ended; starting it again.", err=True)
+            echo("The server ended; starting it again.", err=True)
             supervisor.revive_server()
         for child in supervisor.tend():
-            click.echo(f"{child.label} ended; starting it again (log: {child.log}).", err=True)
+            echo(f"{child.label} ended; starting it again (log: {child.log}).", err=True)
 
 
 @contextlib.contextmanager
@@ -230,14 +229,14 @@ class Progress:
         if self.terminal:
             self.frame += 1
             spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[self.frame % 10]
-            click.echo(f"\r\x1b[K{spinner} {line}", nl=False, err=True)
+            echo_over(f"{spinner} {line}")
         elif line != self.last:
-            click.echo(line, err=True)
+            echo(line, err=True)
         self.last = line
 
     def end(self) -> None:
         if self.terminal:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            echo_over()
 
 
 def _already(place: Place) -> CliError:
@@ -254,7 +253,7 @@ def _already(place: Place) -> CliError:
 def _say_up(state: CellState) -> None:
     agents = sum(1 for process in state.processes if process.service == "agent")
     services = len(state.processes) - agents
-    click.echo(
+    echo(
         f"Cell {state.cell!r} is up at {state.url}: {plural(services, 'service')}, {plural(agents, 'agent')}."
     )
 
@@ -282,7 +281,7 @@ def _detach(place: Place, settings: Settings, shape: Shape) -> None:
             process.terminate()
         raise CliError(f"the cell did not come up:\n{said[-3000:]}", hint=f"The whole log: {log}")
     _say_up(state)
-    click.echo(f"Data and logs are in {_shown(place.directory)}; `sluice down` stops it.")
+    echo(f"Data and logs are in {_shown(place.directory)}; `sluice down` stops it.")
 
 
 def _stop_left_behind(place: Place) -> int:
@@ -307,12 +306,12 @@ def _await_ready(place: Place, process: subprocess.Popen[bytes], timeout_s: floa
                 return state
             if terminal:
                 frame = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(time.monotonic() * 10) % 10]
-                click.echo(f"\r\x1b[K{frame} starting", nl=False, err=True)
+                echo_over(f"{frame} starting")
             time.sleep(0.05)
         return None
     finally:
         if terminal:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            echo_over()
 
 
 def _shown(path: Path) -> str:
@@ -336,9 +335,9 @@ def down(directory: str | None, timeout: float) -> None:
     if state is None:
         left = _stop_left_behind(place)
         if left:
-            click.echo(f"Stopped {plural(left, 'process', 'processes')} that a killed `sluice up` had left.")
+            echo(f"Stopped {plural(left, 'process', 'processes')} that a killed `sluice up` had left.")
         else:
-            click.echo(f"No cell is running in {_shown(place.directory)}.")
+            echo(f"No cell is running in {_shown(place.directory)}.")
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(state.pid, signal.SIGTERM)
@@ -350,4 +349,4 @@ def down(directory: str | None, timeout: float) -> None:
                 f"the cell (pid {state.pid}) does not stop", hint=f"See {place.logs}.", exit_code=EXIT_TIMEOUT
             )
         time.sleep(0.03)
-    click.echo(f"Stopped cell {state.cell!r} ({plural(len(state.processes) + 1, 'process', 'processes')}).")
+    echo(f"Stopped cell {state.cell!r} ({plural(len(state.processes) + 1, 'process', 'processes')}).")

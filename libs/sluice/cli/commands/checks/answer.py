@@ -13,6 +13,7 @@ from sluice.cli.commands.objects.get import not_found
 from sluice.cli.kit import durations
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.resources import BY_KIND
+from sluice.cli.kit.terminal import echo
 from sluice.events.base import WorkloadKey
 from sluice.protocol.checks import CheckVerdict
 from sluice.protocol.query import Object
@@ -104,9 +105,7 @@ def _answer(
         remark = await settle(
             api, seq, f"check/{name} of {key} stays as it is (event {seq})", writer="checks"
         )
-        click.echo(
-            f"check/{name} of {key}: {state} for attempt {verdict.attempt}, event {seq}{aside(remark)}"
-        )
+        echo(f"check/{name} of {key}: {state} for attempt {verdict.attempt}, event {seq}{aside(remark)}")
 
     run(ctx, work)
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS, answered_by_people
 from sluice.cli.cell.client import Api, Target, run
 from sluice.cli.kit.columns import condition, dig, name
@@ -19,6 +20,7 @@ from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_json, to_yaml
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import Column, Object, render
+from sluice.cli.kit.terminal import echo
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.kv import Bucket
@@ -94,12 +96,12 @@ def list_checks(ctx: click.Context, output: str) -> None:
     rows = run(ctx, _rows)
     if output in ("table", "wide"):
         if not rows:
-            click.echo("No admission checks.", err=True)
+            echo("No admission checks.", err=True)
         else:
-            click.echo("\n".join(render(rows, COLUMNS, wide=output == "wide")))
+            echo("\n".join(render(rows, COLUMNS, wide=output == "wide")))
         return
     plain = [_plain(row) for row in rows]
-    click.echo(to_json(plain) if output == "json" else to_yaml(plain).rstrip("\n"))
+    echo(to_json(plain) if output == "json" else to_yaml(plain).rstrip("\n"))
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -143,7 +145,7 @@ async def read_requests(target: Target, controller: str = "") -> Requests | None
         async with asyncio.timeout(READ_S):
             pattern = f"{key_token(controller)}.>" if controller else ">"
             for key, value in (await Bucket(log, "checks").everything(pattern)).items():
-                with contextlib.suppress(msgspec.DecodeError):
+                with contextlib.suppress(*UNREADABLE):
                     found[key] = _REQUESTS.decode(value)
     except (EventLogError, ConnectionError, TimeoutError):
         return None
@@ -158,7 +160,7 @@ async def read_heartbeat(target: Target, controller: str) -> ControllerHeartbeat
     try:
         found = await Bucket(log, "heartbeats", memory=True).get(f"{CONTROLLER}.{key_token(controller)}")
         return None if found is None else _BEATS.decode(found.value)
-    except (EventLogError, ConnectionError, TimeoutError, msgspec.DecodeError):
+    except (EventLogError, ConnectionError, TimeoutError, *UNREADABLE):
         return None
     finally:
         await log.close()
@@ -169,7 +171,7 @@ async def read_heartbeat(target: Target, controller: str) -> ControllerHeartbeat
 @click.pass_context
 def describe_check(ctx: click.Context, check: str) -> None:
     """Show an admission check: its controller, its queues, and who waits for it."""
-    click.echo("\n".join(run(ctx, lambda api: _description(api, check))))
+    echo("\n".join(run(ctx, lambda api: _description(api, check))))
 
 
 async def _description(api: Api, check: str) -> Lines:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from sluice.cli.kit.errors import CliError
+from sluice.cli.kit.terminal import echo
 
 LANGUAGES = ("python", "javascript")
 _SUFFIX = ".in"
@@ -48,8 +49,8 @@ def new_check(name: str, language: str, controller: str | None, directory: Path 
     target.mkdir(parents=True, exist_ok=True)
     for file, text in written:
         (target / file).write_text(text)
-        click.echo(f"{target / file}")
-    click.echo(f"\nHow to run it is in {target / 'README.md'}.")
+        echo(f"{target / file}")
+    echo(f"\nHow to run it is in {target / 'README.md'}.")
 
 
 def render(name: str, language: str, controller: str) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from sluice.cli.commands.cell.up import START_TIMEOUT_S, TEND_EVERY_S, keep, sta
 from sluice.cli.commands.log.log import ALL
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, describe_status, joined, plural
 from sluice.cli.kit.files import Source
+from sluice.cli.kit.terminal import echo
 from sluice.core.config.objects import KINDS
 from sluice.local.cell_directory import DEMO, DIRECTORY, Place, find
 from sluice.protocol.query import ApplyRequest, ListRequest
@@ -66,7 +67,7 @@ def demo(directory: str | None, agents: int, stay: bool | None, timeout: float) 
             _further(report, place, supervisor.url, staying=staying)
             _require(report, len(jobs))
             if staying:
-                click.echo("\nThe cell stays up until Ctrl-C.")
+                echo("\nThe cell stays up until Ctrl-C.")
                 keep(supervisor, stopped)
         except CliError as error:
             error.hint = f"{error.hint} Logs: {place.logs}".strip()
@@ -216,12 +217,12 @@ class _Run:
 
 def _summary(report: Report) -> None:
     span = (report.last_at - report.first_at) / 1e6
-    click.echo(f"\n{plural(len(report.jobs), 'job')} in {span:.1f} s, {report.events} events in the log\n")
-    click.echo("\n".join(report.job_table()))
-    click.echo("\nUse of cpu by queue and flavor:\n")
-    click.echo("\n".join(report.use_table()))
-    click.echo(f"\n{plural(len(report.preemptions), 'preemption')}:\n")
-    click.echo("\n".join(report.preemption_table()))
+    echo(f"\n{plural(len(report.jobs), 'job')} in {span:.1f} s, {report.events} events in the log\n")
+    echo("\n".join(report.job_table()))
+    echo("\nUse of cpu by queue and flavor:\n")
+    echo("\n".join(report.use_table()))
+    echo(f"\n{plural(len(report.preemptions), 'preemption')}:\n")
+    echo("\n".join(report.preemption_table()))
 
 
 def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
@@ -230,12 +231,12 @@ def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
     found = find(Path.cwd())
     asking = sluice if found is not None and found.directory == place.directory else f"{sluice} -s {url}"
     if staying:
-        click.echo("\nTo look further, in another terminal:")
+        echo("\nTo look further, in another terminal:")
     else:
-        click.echo(
+        echo(
             "\nTo look further, start the cell again with its log, jobs and queues (and stop it with `down`):"
         )
-        click.echo(f"  {sluice} up --detach --dir {_shown(place.directory)}")
+        echo(f"  {sluice} up --detach --dir {_shown(place.directory)}")
         asking = sluice if found is None or found.directory == place.directory else asking
     subject = report.preemptions[0].victim if report.preemptions else next(iter(report.jobs.values())).name
     for words in (
@@ -246,8 +247,8 @@ def _further(report: Report, place: Place, url: str, *, staying: bool) -> None:
         "log tail -n 40 --no-follow",
         "status",
     ):
-        click.echo(f"  {asking} {words}")
-    click.echo(f"A cell of your own: `{sluice} up --detach`, then `{sluice} apply -f {_shown(MANIFESTS)}`.")
+        echo(f"  {asking} {words}")
+    echo(f"A cell of your own: `{sluice} up --detach`, then `{sluice} apply -f {_shown(MANIFESTS)}`.")
 
 
 def _command() -> str:

@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Protocol
 
-import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -17,6 +16,7 @@ from sluice.api.quantity import format_value
 from sluice.cli.kit.columns import dig, job_status, name, usage_cells
 from sluice.cli.kit.durations import precise
 from sluice.cli.kit.table import bar
+from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import Object
 
 PLAIN_EVERY_S = 2.0
@@ -69,7 +69,7 @@ class PlainView:
         self.shown = 0.0
 
     def step(self, text: str) -> None:
-        click.echo(f"[{time.monotonic() - self.started:5.1f}s] {text}")
+        echo(f"[{time.monotonic() - self.started:5.1f}s] {text}")
         sys.stdout.flush()
 
     def happened(self, text: str) -> None:

@@ -13,6 +13,7 @@ from sluice.cli.commands.objects.get import not_found
 from sluice.cli.kit.columns import dig
 from sluice.cli.kit.errors import EXIT_FAILED, CliError
 from sluice.cli.kit.resources import BY_KIND
+from sluice.cli.kit.terminal import echo
 from sluice.events.job import JobActivated, JobDeactivated, JobDeleted, JobFinished, JobScaled
 from sluice.protocol.query import Reference
 
@@ -53,10 +54,10 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
         remark = await settle(api, seq, f"job/{name} was not scaled (event {seq})")
         done = f"{_shown(pod_sets)}), event {seq}{aside(remark)}"
         if await _deactivated(api, name, namespace, seq):
-            click.echo(f"job/{name} is deactivated, and has another size ({done}")
-            click.echo(f"It will not run until `sluice job activate {name}{_elsewhere(namespace)}`.")
+            echo(f"job/{name} is deactivated, and has another size ({done}")
+            echo(f"It will not run until `sluice job activate {name}{_elsewhere(namespace)}`.")
         else:
-            click.echo(f"job/{name} scaled ({done}")
+            echo(f"job/{name} scaled ({done}")
 
     run(ctx, work)
 
@@ -140,7 +141,7 @@ def _switch(
                 failed += 1
                 error.show()
                 continue
-            click.echo(f"job/{name} {done}, event {seq}{aside(remark)}")
+            echo(f"job/{name} {done}, event {seq}{aside(remark)}")
         return failed
 
     if run(ctx, work):
@@ -162,7 +163,7 @@ def finish(ctx: click.Context, name: str, namespace: str, failed: bool, message:
         event = JobFinished(success=not failed, message=message)
         seq = await publish_job_event(api, namespace, name, "JobFinished", event)
         remark = await settle(api, seq, f"job/{name} was not finished (event {seq})")
-        click.echo(f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}{aside(remark)}")
+        echo(f"job/{name} finished ({'failed' if failed else 'succeeded'}), event {seq}{aside(remark)}")
 
     run(ctx, work)
 
@@ -196,5 +197,5 @@ async def delete_jobs(
             continue
         if not dry_run:
             await publish_job_event(api, reference.namespace, reference.name, "JobDeleted", JobDeleted())
-        click.echo(f"job/{reference.name} deleted{' (server dry run)' if dry_run else ''}")
+        echo(f"job/{reference.name} deleted{' (server dry run)' if dry_run else ''}")
     return failed

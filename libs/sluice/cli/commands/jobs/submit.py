@@ -21,6 +21,7 @@ from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.files import Source, file_option, read
 from sluice.cli.kit.manifests import job_errors
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.terminal import echo, style
 from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.protocol.query import ListRequest
 
@@ -253,10 +254,10 @@ async def submit_sources(
     for source, request in zip(named, requests, strict=True):
         label = f"{kind_of(source.manifest).kind.lower()}/{request.name}"
         if if_absent and await api.get("Job", request.name, request.namespace):
-            click.echo(f"{label} unchanged (a job is not changed by applying it)")
+            echo(f"{label} unchanged (a job is not changed by applying it)")
             continue
         if dry_run:
-            click.echo(f"{label} submitted (dry run)")
+            echo(f"{label} submitted (dry run)")
             continue
         seq = await publish_job_event(api, request.namespace, request.name, SUBMITTED, source.plain())
         published.append((label, request, seq))
@@ -278,16 +279,16 @@ async def _report(
             failed += 1
             CliError(f"{label} was not submitted (event {seq}): {answer.refused}").show()
             continue
-        click.echo(f"{label} submitted{aside(answer.remark or answer.changed)}")
+        echo(f"{label} submitted{aside(answer.remark or answer.changed)}")
         if submitted is not None:
             submitted[request.key] = seq
     return failed
 
 
 def _show_errors(source: Source, errors: Sequence[FieldError]) -> None:
-    click.echo(f'{source.place}: {source.kind} "{source.manifest_name}" is invalid:', err=True)
+    echo(f'{source.place}: {source.kind} "{source.manifest_name}" is invalid:', err=True)
     for error in errors:
-        click.echo(f"* {error}", err=True)
+        echo(f"* {error}", err=True)
 
 
 def _warn_of_misspelt(sources: Sequence[Source]) -> None:
@@ -299,7 +300,7 @@ def _warn_of_misspelt(sources: Sequence[Source]) -> None:
             for key, meant in misspelt(keys):
                 said[f'{source.place}: metadata.{what}[{key}] means nothing. Did you mean "{meant}"?'] = None
     for text in said:
-        click.echo(f"{click.style('Warning:', fg='yellow')} {text}", err=True)
+        echo(f"{style('Warning:', fg='yellow')} {text}", err=True)
 
 
 async def _warn_of_queues(api: Api, requests: Sequence[JobRequest]) -> None:
@@ -317,4 +318,4 @@ async def _warn_of_queues(api: Api, requests: Sequence[JobRequest]) -> None:
                 )
                 near = did_you_mean(queue, known) if queue else ""
                 tail = "the job waits until there is one" if queue else "the job will be rejected"
-                click.echo(f"{click.style('Warning:', fg='yellow')} {what}; {tail}.{near}", err=True)
+                echo(f"{style('Warning:', fg='yellow')} {what}; {tail}.{near}", err=True)

@@ -15,6 +15,7 @@ from sluice.cli.kit.columns import dig, job_reason, job_status, key
 from sluice.cli.kit.durations import parse, precise
 from sluice.cli.kit.errors import EXIT_TIMEOUT, CliError, plural
 from sluice.cli.kit.resources import BY_KIND
+from sluice.cli.kit.terminal import echo, echo_over
 from sluice.protocol.query import ListRequest, Object, WatchRequest
 
 AT_ONCE = 50
@@ -198,18 +199,18 @@ class _Follower:
     def _say(self, text: str) -> None:
         if not self.quiet:
             self.clear()
-            click.echo(text, err=True)
+            echo(text, err=True)
 
     def _line(self) -> None:
         if self.terminal and self.open:
             waited = precise(time.monotonic() - self.started)
             text = f"waiting for {plural(len(self.open), 'job')} ({waited})"
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+            echo_over(text)
 
     def clear(self) -> None:
         """Take the progress line away."""
         if self.terminal:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            echo_over()
 
 
 def _where(job: Object) -> str:

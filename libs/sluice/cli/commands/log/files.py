@@ -27,6 +27,7 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.terminal import echo
 from sluice.log.contract import Entry
 from sluice.replay.extract.dependency_closure import Closure
 from sluice.replay.extract.extract import Extract, only, other_namespaces
@@ -70,7 +71,7 @@ def export(
         note = f"namespace {namespace}" if namespace else ""
         whole = not namespace and first == source.first and source.header.complete
         count = _export(source, output, keeps, first, last, note=note, complete=whole, redact=redact)
-    click.echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
+    echo(f"{plural(count, 'message')} of {first} to {last} exported", err=True)
 
 
 @log.command()
@@ -101,7 +102,7 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
         with bar("Cutting", found.length) as show:
             entries = found.cut(show)
         if not found.exact:
-            click.echo(
+            echo(
                 "This code decides otherwise than what wrote the log, so all commits are kept as they are.",
                 err=True,
             )
@@ -109,7 +110,7 @@ def extract(ctx: click.Context, output: Path, workload: str, redact: bool, file:
         part = ListSource(entries, source.name)
         part.header = source.header
         count = _export(part, output, _all, part.first, part.end, note=note, complete=False, redact=redact)
-    click.echo(_kept(found, count), err=True)
+    echo(_kept(found, count), err=True)
 
 
 def _kept(found: Extract, count: int) -> str:
@@ -172,7 +173,7 @@ def _export(
             try:
                 return write(whole, "Deciding")
             except OtherDecisionsError as error:
-                click.echo(f"This code decides otherwise ({error}); commits are kept as they are.", err=True)
+                echo(f"This code decides otherwise ({error}); commits are kept as they are.", err=True)
                 out.seek(0)
                 out.truncate()
         return write(redacted(only(source, keeps, first, last), redactor), "Exporting")
@@ -235,7 +236,7 @@ def import_command(ctx: click.Context, file: Path) -> None:
         target = find_target(ctx.find_object(Settings) or Settings())
         with progress(source, "Importing") as show:
             asyncio.run(import_log(source, target.url, target.cell, show))
-    click.echo(f"{source.end} sequences imported into cell {target.cell} at {target.shown}")
+    echo(f"{source.end} sequences imported into cell {target.cell} at {target.shown}")
 
 
 @log.command()
@@ -258,7 +259,7 @@ def lint(ctx: click.Context, file: Path | None, output: str) -> None:
     else:
         for word, found in (("error", wrong), ("warning", warned)):
             for v in found:
-                click.echo(f"{word}: {v.invariant}: at {v.seq}, {clock(v.at)}: {v.text}")
-        click.echo(f"{plural(len(wrong), 'violation')}, {plural(len(warned), 'warning')}")
+                echo(f"{word}: {v.invariant}: at {v.seq}, {clock(v.at)}: {v.text}")
+        echo(f"{plural(len(wrong), 'violation')}, {plural(len(warned), 'warning')}")
     if wrong:
         sys.exit(1)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -13,12 +12,14 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.cli.cell.client import find_target
 from sluice.cli.cell.log_reader import open_log
+from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.table import one_line
+from sluice.cli.kit.terminal import echo, plain, style
 from sluice.events.catalogue import REFUSALS
 from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decode_message
 from sluice.log.contract import Entry
@@ -141,16 +142,16 @@ def rejected(ctx: click.Context, output: str) -> None:
     for event in sorted(found, key=lambda event: int(event.get("cause", 0))):
         _show_rejected(event, output)
     if not found and output == "text":
-        click.echo("No message was rejected.", err=True)
+        echo("No message was rejected.", err=True)
 
 
 def _show_rejected(event: dict[str, Any], output: str) -> None:
     if output == "json":
-        click.echo(msgspec.json.encode(event).decode())
+        echo(msgspec.json.encode(event).decode())
         return
     parts = names(str(event.get("subject", "")))
     who = "/".join(parts[1:]) or str(event.get("subject"))
-    click.echo(f"{event.get('cause'):>8}  {event.get('eventType') or 'message'} of {who}")
+    echo(one_line(f"{event.get('cause'):>8}  {event.get('eventType') or 'message'} of {who}"))
     for error in event.get("errors", ()):
         bad = (
             f" (got {one_line(str(error['badValue']), 60)})"
@@ -158,7 +159,7 @@ def _show_rejected(event: dict[str, Any], output: str) -> None:
             else ""
         )
         detail = error.get("detail") or error.get("type", "invalid")
-        click.echo(f"          * {error.get('field') or 'message'}: {one_line(str(detail), 200)}{bad}")
+        echo(f"          * {error.get('field') or 'message'}: {one_line(str(detail), 200)}{bad}")
 
 
 # Reading
@@ -247,43 +248,43 @@ class _Shown:
         match self.output:
             case "text":
                 for line in self._lines(entry):
-                    if self.match in click.unstyle(line):
-                        click.echo(line)
+                    if self.match in plain(line):
+                        echo(line)
             case "raw":
-                click.echo(entry.payload.decode(errors="replace"))
+                echo(entry.payload.decode(errors="replace"))
             case "json":
-                click.echo(msgspec.json.encode(_whole(entry)).decode())
+                echo(msgspec.json.encode(_whole(entry)).decode())
             case _:
-                click.echo(f"---\n{to_yaml(_whole(entry)).rstrip()}")
+                echo(f"---\n{to_yaml(_whole(entry)).rstrip()}")
 
     def _lines(self, entry: Entry) -> Iterator[str]:
         root = entry.suffix.split(".", 1)[0]
-        when = datetime.fromtimestamp(entry.at / 1e6).strftime("%H:%M:%S.%f")[:-3]
-        head = f"{entry.seq:>7} {when} {click.style(f'{root:<9}', fg=_SHADES.get(root))}"
+        when = clock(entry.at)
+        head = f"{entry.seq:>7} {when} {style(f'{root:<9}', fg=_SHADES.get(root))}"
         if entry.suffix not in COMMITS:
             yield f"{head} {_message_line(entry)}"
             return
         for event in _events(entry):
             cause = f" ={event['cause']}" if event.get("cause") else ""
-            tag = click.style(str(event.get("type")), bold=True)
+            tag = style(one_line(str(event.get("type")), 60), bold=True)
             text = one_line(f"{subject_of(event)}  {describe(event)}", 220)
-            yield f"{head} {tag} {text}{click.style(cause, dim=True)}"
+            yield f"{head} {tag} {text}{style(cause, dim=True)}"
 
 
 def _message_line(entry: Entry) -> str:
     parts = names(entry.suffix)
     message = decode_message(entry.payload)
-    who = "/".join(parts[1:])
+    who = one_line("/".join(parts[1:]))
     if isinstance(message, tuple):
         wrong = "; ".join(str(error) for error in message)
-        return f"{click.style('undecodable', fg='red')} {who}: {one_line(wrong, 160)}"
-    tag = click.style(message.type, bold=True)
+        return f"{style('undecodable', fg='red')} {who}: {one_line(wrong, 160)}"
+    tag = style(one_line(message.type, 60), bold=True)
     return f"{tag} {who}  {one_line(_data_text(message.type, bytes(message.data)), 160)}"
 
 
 def _data_text(event_type: str, data: bytes) -> str:
     if event_type == "JobSubmitted":
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(*UNREADABLE):
             manifest = msgspec.json.decode(data)
             if isinstance(manifest, dict):
                 return f"{manifest.get('kind', '')} {manifest.get('apiVersion', '')}"

@@ -15,6 +15,7 @@ from sluice.cli.kit.errors import CliError, describe_status, plural
 from sluice.cli.kit.files import Source, file_option, read
 from sluice.cli.kit.output import print_objects, to_json, to_yaml
 from sluice.cli.kit.resources import BY_KIND, Resource, resource_named
+from sluice.cli.kit.terminal import echo, style
 from sluice.core.config.objects import order
 from sluice.protocol.query import ApplyRequest, DeleteRequest, Reference, Result
 
@@ -59,7 +60,7 @@ def apply(
     )
     if dry_run == "client":
         for source in [*config, *jobs]:
-            click.echo(f"{_label(source.kind, source.manifest_name)} checked (client dry run)")
+            echo(f"{_label(source.kind, source.manifest_name)} checked (client dry run)")
         return
 
     async def work(api: Api) -> int:
@@ -88,19 +89,19 @@ def show_results(results: Sequence[Result], output: str | None, *, dry_run: bool
     for result in results:
         if result.status is not None:
             failed += 1
-            click.echo(describe_status(result.status), err=True)
+            echo(describe_status(result.status), err=True)
             continue
         for warning in result.warnings:
-            click.echo(f"{click.style('Warning:', fg='yellow')} {result.name}: {warning}", err=True)
+            echo(f"{style('Warning:', fg='yellow')} {result.name}: {warning}", err=True)
         if output is None:
-            click.echo(f"{_label(result.kind, result.name)} {result.outcome}{suffix}")
+            echo(f"{_label(result.kind, result.name)} {result.outcome}{suffix}")
         elif result.object is not None:
             objects.append(result.object)
     if output == "name":
         print_objects([(_resource_of(obj), obj) for obj in objects], "name", single=False)
     elif objects:
         whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
-        click.echo((to_json(whole) if output == "json" else to_yaml(whole)).rstrip("\n"))
+        echo((to_json(whole) if output == "json" else to_yaml(whole)).rstrip("\n"))
     return failed
 
 

@@ -15,6 +15,7 @@ from sluice.cli.kit.columns_agents import agent_flavors
 from sluice.cli.kit.describe_format import Lines, conditions, field, indented, mapping
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.resources import Resource
+from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import ListRequest, Object
 
 from .describe_jobs import job_lines, workload_lines
@@ -50,8 +51,8 @@ def describe(
             found = await _objects(api, resource, names, where, selector)
             blocks += [await lines_of(api, resource, obj) for obj in found]
         if not blocks:
-            click.echo("No resources found.", err=True)
-        click.echo("\n\n\n".join("\n".join(block) for block in blocks), nl=bool(blocks))
+            echo("No resources found.", err=True)
+        echo("\n\n\n".join("\n".join(block) for block in blocks), nl=bool(blocks))
 
     run(ctx, work)
 

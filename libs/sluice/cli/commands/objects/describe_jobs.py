@@ -15,13 +15,11 @@ from sluice.cli.kit.columns import (
     workload_status,
 )
 from sluice.cli.kit.describe_format import Lines, conditions, field
-from sluice.cli.kit.durations import age, precise
+from sluice.cli.kit.durations import age, clock, precise
 from sluice.cli.kit.event_text import describe as in_words
 from sluice.cli.kit.table import Column, render
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.protocol.query import HistoryRequest, Object
-
-from .events import clock
 
 
 async def job_lines(api: Api, obj: Object) -> Lines:

@@ -1,17 +1,17 @@
 """`sluice events`: what happened to one object."""
 
-from datetime import datetime
-
 import click
 
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.columns import dig
+from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.event_text import describe
 from sluice.cli.kit.resources import resource_named
 from sluice.cli.kit.table import Column, render
+from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import HistoryRequest, Object
 
 from .get import not_found
@@ -37,11 +37,6 @@ def _detail(entry: Object) -> str:
     told = event.get("type") in ("Preempted", "WorkloadSliceWithdrawn")
     other = f"{whose} " if told and whose != entry["workload"] else ""
     return f"{other}{describe(event)}"
-
-
-def clock(at: int) -> str:
-    """Return a time of the log as the local time of day, to the millisecond."""
-    return datetime.fromtimestamp(at / 1e6).strftime("%H:%M:%S.%f")[:-3]
 
 
 @click.command()
@@ -76,10 +71,10 @@ def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit
         # What has no event of its own is a second word on the one before, for `describe`.
         items = [entry for entry in found.items if entry["event"]]
         if items:
-            click.echo("\n".join(render(items, COLUMNS)))
+            echo("\n".join(render(items, COLUMNS)))
         else:
             said = dig(obj, "status", "message")
-            click.echo(f"No workload was made of it, so there are no events{f': {said}' if said else ''}.")
+            echo(f"No workload was made of it, so there are no events{f': {said}' if said else ''}.")
 
     run(ctx, work)
 

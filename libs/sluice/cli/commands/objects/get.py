@@ -16,6 +16,7 @@ from sluice.cli.kit.output import field_of, output_option, prefixed, print_objec
 from sluice.cli.kit.resources import RESOURCES, Resource
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import Column, Object, render
+from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import ListRequest
 
 from .watch import watch_objects
@@ -120,7 +121,7 @@ class _View:
         shown = [(resource, items) for resource, items in found if items]
         for number, (resource, items) in enumerate(shown):
             if number:
-                click.echo()
+                echo()
             styled = prefixed(resource) if len(found) > 1 else resource
             lines = table_lines(
                 styled,
@@ -130,7 +131,7 @@ class _View:
                 labels=self.asked.labels,
                 header=self.asked.header,
             )
-            click.echo("\n".join(lines))
+            echo("\n".join(lines))
         if not shown and empty:
             resource = found[0][0]
             where = (
@@ -138,7 +139,7 @@ class _View:
                 if resource.namespaced and self.asked.namespace
                 else ""
             )
-            click.echo(f"No resources found{where}.", err=True)
+            echo(f"No resources found{where}.", err=True)
 
     async def _find(
         self, api: Api, resource: Resource, names: Sequence[str]
@@ -204,7 +205,7 @@ def api_resources(ctx: click.Context) -> None:
     except CliError as error:
         if error.code != EXIT_UNAVAILABLE:
             raise
-        click.echo(f"Kinds that teams have registered are left out: {error.message}", err=True)
+        echo(f"Kinds that teams have registered are left out: {error.message}", err=True)
     columns = [
         Column[Resource]("NAME", lambda r: r.plural),
         Column[Resource]("SHORTNAMES", lambda r: ",".join(r.short)),
@@ -213,4 +214,4 @@ def api_resources(ctx: click.Context) -> None:
         Column[Resource]("KIND", lambda r: r.kind),
         Column[Resource]("VERBS", lambda r: r.verbs),
     ]
-    click.echo("\n".join(render([*RESOURCES, *registered], columns)))
+    echo("\n".join(render([*RESOURCES, *registered], columns)))

@@ -5,8 +5,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import click
-
 from sluice.cli.cell.client import Api
 from sluice.cli.cell.live_status import add_live
 from sluice.cli.kit.columns import dig, key
@@ -14,6 +12,7 @@ from sluice.cli.kit.get_options import Asked
 from sluice.cli.kit.output import columns_of, print_objects
 from sluice.cli.kit.resources import Resource
 from sluice.cli.kit.table import Column, Object, column_widths, render
+from sluice.cli.kit.terminal import echo
 from sluice.protocol.query import WatchAnswer
 
 PLACES = 20
@@ -101,7 +100,7 @@ class _Printer:
             self.widths = column_widths(titles + cells, len(self.shown), self.widths)
             lines = render(rows, self.shown, wide=True, header=self.header, minimum=self.widths)
             self.header = False
-            click.echo("\n".join(lines))
+            echo("\n".join(lines))
         sys.stdout.flush()
 
     def gone(self, name: str, namespace: str) -> None:
@@ -109,5 +108,5 @@ class _Printer:
         self.waiting.pop(gone, None)
         self.rows.pop(gone, None)
         where = f"{namespace}/{name}" if namespace and self.asked.all_namespaces else name
-        click.echo(f"{where} deleted")
+        echo(f"{where} deleted")
         sys.stdout.flush()

@@ -11,6 +11,7 @@ from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.state_tables import state_lines
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.terminal import echo, style
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
@@ -64,12 +65,12 @@ class Shell:
             "w": self._why,
             "watch": self._watch,
             "unwatch": self._unwatch,
-            "?": lambda _: click.echo(HELP),
-            "help": lambda _: click.echo(HELP),
+            "?": lambda _: echo(HELP),
+            "help": lambda _: echo(HELP),
         }
 
     def run(self) -> None:
-        click.echo(f"{self.source.name}: sequences {self.source.first} to {self.source.end}. ? for help.")
+        echo(f"{self.source.name}: sequences {self.source.first} to {self.source.end}. ? for help.")
         people = sys.stdin.isatty()
         if people:
             _edit_lines()
@@ -79,14 +80,14 @@ class Shell:
             try:
                 line = input(prompt if people else "").strip()
             except EOFError:
-                click.echo("")
+                echo("")
                 return
             except KeyboardInterrupt:
-                click.echo("")
+                echo("")
                 continue
             if not people:
                 # So that what was asked stands above its answer.
-                click.echo(f"{prompt}{line}")
+                echo(f"{prompt}{line}")
             words = line.split() or ["n"]
             if words[0] in ("q", "quit", "exit"):
                 return
@@ -100,18 +101,18 @@ class Shell:
         act = self._verbs.get(verb)
         try:
             if act is None:
-                click.echo(f"no command {verb!r}.{did_you_mean(verb, self._verbs)} ? for help")
+                echo(f"no command {verb!r}.{did_you_mean(verb, self._verbs)} ? for help")
             else:
                 act(rest)
         except UnknownWorkloadError as error:
             near = did_you_mean(error.name, [*error.known, *(n.partition("/")[2] for n in error.known)])
-            click.echo(f"there is nothing called {error.name!r} here.{near}")
+            echo(f"there is nothing called {error.name!r} here.{near}")
         except (CliError, RangeError) as error:
-            click.echo(str(error))
+            echo(str(error))
         except (ValueError, IndexError):
-            click.echo("want a number or a name there; ? for help")
+            echo("want a number or a name there; ? for help")
         except KeyboardInterrupt:
-            click.echo("")
+            echo("")
 
     # Moving
 
@@ -123,7 +124,7 @@ class Shell:
                 break
             place = further
         if place == self.place:
-            click.echo("there is nothing further that way")
+            echo("there is nothing further that way")
         else:
             self._show(self.film.at(place))
 
@@ -142,7 +143,7 @@ class Shell:
             raise IndexError
         place = self.film.find(self.place, self._name, back=back)
         if place is None:
-            click.echo(f"no event about {self._name} {'before' if back else 'after'} this one")
+            echo(f"no event about {self._name} {'before' if back else 'after'} this one")
         else:
             self._show(self.film.at(place))
 
@@ -151,9 +152,9 @@ class Shell:
     def _show(self, frame: Frame) -> None:
         self.place = frame.place
         many = f"  (event {frame.place.number + 1} of {frame.count})" if frame.count > 1 else ""
-        click.echo(happening_line(frame.happening, mark="▶") + many)
+        echo(happening_line(frame.happening, mark="▶") + many)
         for line in frame.lines:
-            click.secho(_line(line), fg=_COLOURS.get(line.mark))
+            echo(style(_line(line), fg=_COLOURS.get(line.mark)))
 
     def _state(self, words: list[str]) -> None:
         if words:
@@ -163,14 +164,14 @@ class Shell:
                 found.setdefault(kind, {})[key] = plain
             if not found:
                 raise UnknownNameError(split_kind(words[0])[1], known_names(cell))
-            click.echo(to_yaml(found).rstrip())
+            echo(to_yaml(found).rstrip())
             return
         fold = self._scheduler()
         if is_long(self.source):
             seen = of_scheduler(fold.state)
         else:
             seen = counts(self.film.cell(self.place)) | {"clusterQueues": queues_of(fold.state)}
-        click.echo("\n".join(state_lines(seen, self.place.seq, clock(fold.at))))
+        echo("\n".join(state_lines(seen, self.place.seq, clock(fold.at))))
 
     def _why(self, words: list[str]) -> None:
         fold = self._scheduler()
@@ -178,7 +179,7 @@ class Shell:
         families, checks = variants_at(self.source, seq).state, checks_at(self.source, seq).state
         others = Others(families, checks, stopping_at(self.source, seq, fold.state))
         report = explain(fold.state, words[0], seq, fold.at, others=others)
-        click.echo("\n".join(plain_words(report)))
+        echo("\n".join(plain_words(report)))
 
     def _watch(self, words: list[str]) -> None:
         cell = self.film.cell(self.place)

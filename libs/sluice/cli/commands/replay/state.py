@@ -21,6 +21,7 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit import state_tables as tables
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.output import to_yaml
+from sluice.cli.kit.terminal import echo
 from sluice.events.codec import rfc3339
 from sluice.replay.source import time_travel
 from sluice.replay.source.source import FileSource, Source
@@ -74,23 +75,23 @@ def state(
     if output == "json":
         show_json(head | found)
     elif name:
-        click.echo(to_yaml(head | found).rstrip())
+        echo(to_yaml(head | found).rstrip())
     elif sections:
-        click.echo(f"State after sequence {seq}, {head['at']}")
+        echo(f"State after sequence {seq}, {head['at']}")
         for section in dict.fromkeys(sections):
-            click.echo("")
+            echo("")
             _show_section(section, found[section])
     else:
-        click.echo("\n".join(tables.state_lines(found, seq, head["at"])))
+        echo("\n".join(tables.state_lines(found, seq, head["at"])))
 
 
 def _show_section(name: str, found: dict[str, Any]) -> None:
     if not found:
-        click.echo(f"There is nothing in {name}.")
+        echo(f"There is nothing in {name}.")
     elif name == "configuration":
-        click.echo(to_yaml(found).rstrip())
+        echo(to_yaml(found).rstrip())
     else:
-        click.echo("\n".join(tables.section_lines(name, found)))
+        echo("\n".join(tables.section_lines(name, found)))
 
 
 def _state(
@@ -139,7 +140,7 @@ def diff(ctx: click.Context, before: str, after: str, file: Path | None, output:
     if output == "json":
         show_json({"before": first, "after": last, **differing.whole(found)})
     else:
-        click.echo("\n".join(tables.difference_lines(found, *moments)))
+        echo("\n".join(tables.difference_lines(found, *moments)))
 
 
 @click.command("index")
@@ -153,4 +154,4 @@ def index(ctx: click.Context, file: Path, every: int) -> None:
         assert isinstance(source, FileSource)
         with progress(source, "Folding") as show:
             count = time_travel.index(source, every, show)
-    click.echo(f"{count} snapshots in {source.sidecar.directory}")
+    echo(f"{count} snapshots in {source.sidecar.directory}")

@@ -13,6 +13,7 @@ from sluice.cli.cell.log_options import (
     write_picture,
 )
 from sluice.cli.kit import timeline_svg
+from sluice.cli.kit.terminal import echo
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.model import World
 from sluice.replay.explain.why import find
@@ -47,7 +48,7 @@ def timeline(ctx: click.Context, name: str, file: Path | None, output: str, svg:
     if output == "json":
         show_json([vars(h) for h in found])
     else:
-        click.echo("\n".join(happening_line(h) for h in found))
+        echo("\n".join(happening_line(h) for h in found))
 
 
 def _flavors(world: World) -> list[str]:

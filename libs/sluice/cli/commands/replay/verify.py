@@ -17,6 +17,7 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit import run_text
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.suggest import did_you_mean
+from sluice.cli.kit.terminal import echo
 from sluice.replay.lint import lint
 from sluice.replay.simulate import report
 from sluice.replay.source.time_travel import deciders
@@ -60,7 +61,7 @@ def verify(
         show_json([report.checked(checked) for checked in found])
     else:
         for checked in found:
-            click.echo("\n".join(run_text.checked_lines(checked)))
+            echo("\n".join(run_text.checked_lines(checked)))
     if any(checked.divergence is not None for checked in found):
         sys.exit(1)
 
@@ -87,8 +88,8 @@ def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> Non
     if output == "json":
         show_json(None if found is None else lint.plain(found))
     elif found is None:
-        click.echo(f"{name} held throughout {source.first} to {source.end}.")
+        echo(f"{name} held throughout {source.first} to {source.end}.")
     else:
-        click.echo(f"{name} was broken by {found.seq}, {clock(found.at)}: {found.text}")
+        echo(f"{name} was broken by {found.seq}, {clock(found.at)}: {found.text}")
     if found is not None:
         sys.exit(1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sluice.api.yaml import YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     clock,
     log_option,
@@ -21,6 +22,8 @@ from sluice.cli.cell.log_options import (
 )
 from sluice.cli.kit import run_text
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
+from sluice.cli.kit.files import read_file
+from sluice.cli.kit.terminal import echo
 from sluice.replay.simulate import report
 from sluice.replay.simulate import what_if as whatif
 from sluice.replay.simulate.changes import Changes, parse_setting
@@ -87,7 +90,7 @@ def what_if(
             raise CliError("want --log or --jobs, not both", exit_code=EXIT_USAGE)
         inputs = read_trace(jobs, cpus, limit) if jobs is not None else None
         if inputs is not None and inputs.left_out:
-            click.echo(f"note: {inputs.left_out} entries that never ran are left out", err=True)
+            echo(f"note: {inputs.left_out} entries that never ran are left out", err=True)
         source = source_of(ctx, file) if inputs is None else TraceSource(inputs, str(jobs))
         if since:
             changes.since = _moment(source, since)
@@ -100,7 +103,7 @@ def what_if(
     if output == "json":
         show_json(report.compared(found))
     else:
-        click.echo("\n".join(run_text.compared_lines(found)))
+        echo("\n".join(run_text.compared_lines(found)))
     if not found.reproduced:
         sys.exit(1)
 
@@ -122,21 +125,15 @@ def _moment(source: Source, text: str) -> int:
 def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
     if not files:
         return []
-    import yaml
-
     found = []
     for path in files:
         try:
-            documents = list(yaml.safe_load_all(path.read_text()))
-        except OSError as error:
-            raise CliError(f"{path}: {error.strerror}", exit_code=EXIT_USAGE) from None
-        except (UnicodeDecodeError, yaml.YAMLError) as error:
-            raise CliError(f"{path}: {error}", exit_code=EXIT_USAGE) from None
+            documents = list(plain_documents(read_file(path)))
+        except YamlTextError as error:
+            raise CliError(f"{path}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
         if not any(documents):
             raise CliError(f"{path}: no manifest in it", exit_code=EXIT_USAGE)
         for document in documents:
-            if document is None:
-                continue
             if not isinstance(document, dict):
                 raise CliError(f"{path}: want manifests", exit_code=EXIT_USAGE)
             found.append(document)

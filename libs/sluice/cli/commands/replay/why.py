@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 import msgspec
-import yaml
 
 from sluice.api.errors import FieldError
+from sluice.api.yaml import YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     at_option,
     clock,
@@ -23,8 +23,10 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
+from sluice.cli.kit.files import read_file, read_limited
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
+from sluice.cli.kit.terminal import echo
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.completions import left_in
@@ -91,7 +93,7 @@ def why(
     if output == "json":
         show_json(report.plain())
     else:
-        click.echo("\n".join(plain_words(report)))
+        echo("\n".join(plain_words(report)))
 
 
 def _within(namespace: str, name: str) -> str:
@@ -131,13 +133,13 @@ def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path 
     if output == "json":
         show_json([{"seq": h.seq, "at": h.at, **h.data} for h in found])
     elif not found:
-        click.echo(f"{key} was not preempted.")
+        echo(f"{key} was not preempted.")
     for h in found if output == "text" else ():
         d = h.data
-        click.echo(f"{h.seq:>8}  {clock(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
-        click.echo(f"          {d['message']}")
+        echo(f"{h.seq:>8}  {clock(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
+        echo(f"          {d['message']}")
         if h.cause:
-            click.echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
+            echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
 
 
 @click.command()
@@ -173,13 +175,13 @@ def trace(ctx: click.Context, event: int, about: str, file: Path | None, output:
         show_json(msgspec.to_builtins(rows))
         return
     if found.cut:
-        click.echo(f"... there are earlier causes, more than {limit} (--limit, or a NAME)")
+        echo(f"... there are earlier causes, more than {limit} (--limit, or a NAME)")
     for h in found.causes:
-        click.echo(happening_line(h, mark="▶" if h.seq == event else " "))
+        echo(happening_line(h, mark="▶" if h.seq == event else " "))
     for depth, h in found.consequences:
-        click.echo(happening_line(h, indent=depth))
+        echo(happening_line(h, indent=depth))
     if len(found.consequences) == limit:
-        click.echo(f"... there may be more than {limit} (--limit)")
+        echo(f"... there may be more than {limit} (--limit)")
 
 
 def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> str:
@@ -246,11 +248,11 @@ def simulate(ctx: click.Context, filename: Path, at: str | None, file: Path | No
         show_json(msgspec.to_builtins(outcome))
         return
     if running is not None and not resizes:
-        click.echo(f"{job} is there already; this is about another job like it.")
-    click.echo("\n".join(told(fold.state, record, outcome)))
+        echo(f"{job} is there already; this is about another job like it.")
+    echo("\n".join(told(fold.state, record, outcome)))
     unseen = families is None and outcome.reserved is None and not outcome.reason
     if unseen and queue_words(fold.state, record) is None:
-        click.echo("\n".join(_unseen(laboratory, record, events)))
+        echo("\n".join(_unseen(laboratory, record, events)))
 
 
 def _unseen(laboratory: Laboratory, record: WorkloadRecord, events: Sequence[Event]) -> Iterator[str]:
@@ -272,9 +274,9 @@ def _shrinks(job: str, running: Workload, record: WorkloadRecord, output: str) -
     if output == "json":
         show_json({"resized": {"workload": running.key, "pods": {p.name: p.count for p in record.pod_sets}}})
     elif had == has:
-        click.echo(f"{job} runs with {has} already.")
+        echo(f"{job} runs with {has} already.")
     else:
-        click.echo(f"{job} would go on with {has} instead of {had}, at once.")
+        echo(f"{job} would go on with {has} instead of {had}, at once.")
 
 
 def told(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) -> Iterator[str]:
@@ -336,11 +338,11 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
 
 def _submission(filename: Path) -> Submission:
     try:
-        text = sys.stdin.read() if str(filename) == "-" else filename.read_text()
-        manifest = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
-    if not isinstance(manifest, dict):
+        text = read_limited(sys.stdin.buffer) if str(filename) == "-" else read_file(filename)
+        manifest, *others = plain_documents(text) or [None]
+    except YamlTextError as error:
+        raise CliError(f"{filename}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
+    if others or not isinstance(manifest, dict):
         raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
     metadata = manifest.get("metadata") or {}
     namespace, name = metadata.get("namespace") or "default", str(metadata.get("name", ""))

@@ -7,13 +7,28 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
-__all__ = ["MAX", "MIN", "Quantity", "QuantityError", "format_value", "parse", "resource_value", "saturate"]
+__all__ = [
+    "MAX",
+    "MAX_LENGTH",
+    "MIN",
+    "Quantity",
+    "QuantityError",
+    "format_value",
+    "parse",
+    "resource_value",
+    "saturate",
+]
 
 Quantity = int | float | str
 """A quantity as written in a manifest. Floats occur only there; they are read by their decimal text."""
 
 MAX = 2**63 - 1
 MIN = -(2**63)
+MAX_LENGTH = 64
+"""Characters of a quantity that users may write: three times what any value within 64 bits needs.
+
+Longer ones are refused where manifests are checked. Those of older logs can be read.
+"""
 
 _SUFFIX: dict[str, Decimal] = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),

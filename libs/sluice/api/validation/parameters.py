@@ -14,7 +14,7 @@ from sluice.api.kueue import ProvisioningRequestConfig, ProvisioningRequestConfi
 from sluice.api.quantity import Quantity, QuantityError, parse
 
 from . import names
-from .quotas import NOT_NEGATIVE
+from .quotas import NOT_NEGATIVE, check_quantity, too_long
 
 MAX_SECONDS = 366 * 24 * 3600
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
@@ -122,6 +122,8 @@ def _check_resource(field: str, resource: str, flavor: str) -> list[FieldError]:
 
 
 def _check_amount(field: str, amount: Quantity) -> list[FieldError]:
+    if too_long(amount):
+        return check_quantity(field, amount)
     try:
         value = parse(amount)
     except QuantityError as error:

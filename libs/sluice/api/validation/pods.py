@@ -55,7 +55,9 @@ def _check_amounts(field: str, amounts: Mapping[str, Quantity], *, strict: bool)
             found.append(invalid(f"{field}[pods]", "pods", "the key is reserved for internal kueue use"))
         try:
             # The cached value says it for nearly all; only what rounds to zero needs a closer look.
-            good = resource_value(name, quantity) > 0 or parse(quantity) >= 0 or not strict
+            good = not quotas.too_long(quantity) and (
+                resource_value(name, quantity) > 0 or parse(quantity) >= 0 or not strict
+            )
         except QuantityError:
             good = False
         if not good:

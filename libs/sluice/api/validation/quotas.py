@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from sluice.api.errors import FieldError, duplicate, invalid, plain, required, too_many
 from sluice.api.kueue import FairSharing, FlavorQuotas, ResourceGroup
-from sluice.api.quantity import Quantity, QuantityError, parse
+from sluice.api.quantity import MAX_LENGTH, Quantity, QuantityError, parse
 
 from . import names
 
@@ -93,8 +93,16 @@ def _exceeds(quantity: Quantity, limit: Quantity) -> bool:
         return False  # reported where the quantity itself is checked
 
 
+def too_long(quantity: Quantity) -> bool:
+    """Tell whether a quantity has more characters than one may have."""
+    return isinstance(quantity, str) and len(quantity) > MAX_LENGTH
+
+
 def check_quantity(field: str, quantity: Quantity) -> list[FieldError]:
-    """Check that *quantity* is one, and not negative."""
+    """Check that *quantity* is one, not negative, and not endless."""
+    if too_long(quantity):
+        cut = f"{str(quantity)[:MAX_LENGTH]}..."
+        return [invalid(field, cut, f"must be no more than {MAX_LENGTH} characters")]
     try:
         value = parse(quantity)
     except QuantityError:

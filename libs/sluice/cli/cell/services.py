@@ -29,12 +29,12 @@ async def services(api: Api) -> list[dict[str, Any]]:
 def _entry(data: bytes, cell: str) -> dict[str, Any] | None:
     """Return one replica's entry, None when the answer is not of this cell."""
     try:
-        stats = msgspec.json.decode(data)
+        stats = msgspec.json.decode(data, type=dict[str, Any])
     except UNREADABLE:
         return None
     name = str(stats.get("name", ""))
-    metadata = stats.get("metadata") or {}
-    if not name.startswith(PREFIX) or metadata.get("cell") != cell:
+    metadata = stats.get("metadata")
+    if not name.startswith(PREFIX) or not isinstance(metadata, dict) or metadata.get("cell") != cell:
         return None
     entry: dict[str, Any] = {"service": name.removeprefix(PREFIX), "role": "serving", **metadata}
     for endpoint in stats.get("endpoints") or ():

@@ -1,11 +1,14 @@
 """`sluice status`."""
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.cli.cell.client import Api, find_target, run
 from sluice.cli.cell.services import services
 from sluice.cli.kit.durations import human
@@ -13,9 +16,11 @@ from sluice.cli.kit.errors import EXIT_UNAVAILABLE, CliError
 from sluice.cli.kit.output import to_json
 from sluice.cli.kit.resources import BY_KIND
 from sluice.cli.kit.settings import Settings
-from sluice.cli.kit.table import Column, render
+from sluice.cli.kit.table import Column, one_line, render
 from sluice.cli.kit.terminal import echo
 from sluice.local.cell_directory import find
+
+from .supervisor import SERVICES, tail
 
 Row = dict[str, Any]
 
@@ -26,6 +31,7 @@ Row = dict[str, Any]
 def status(ctx: click.Context, output: str) -> None:
     """Show how the cell is: services with their role and place in the log, agents, processes.
 
+    A service of which no replica answers is `down`; of a cell on this machine, the process's log says why.
     Exits 4 when the server or the api service does not answer, 1 when a service has no leader.
     """
     target = find_target(ctx.find_object(Settings) or Settings())
@@ -39,19 +45,41 @@ def status(ctx: click.Context, output: str) -> None:
 
     found, about, failure = run(ctx, work)
     local = _processes()
+    found = with_absent(found)
+    reasons = {name: why for name in leaderless(found) if (why := _why_not(name, local))}
     if output == "json":
-        echo(to_json({"url": target.shown, **about, "services": found, "processes": local}))
+        echo(
+            to_json({"url": target.shown, **about, "services": found, "processes": local, "reasons": reasons})
+        )
     else:
         echo("\n".join(_lines(target.shown, target.cell, found, about, local)))
+        for name, why in reasons.items():
+            echo(f"\n{name} cannot go on: {why}")
     if failure is not None:
         raise CliError(failure.message, hint=failure.hint, exit_code=EXIT_UNAVAILABLE)
     if missing := leaderless(found):
         raise CliError(f"no leader: {', '.join(missing)}")
 
 
+def with_absent(found: list[Row]) -> list[Row]:
+    """Return the rows with one more for each service that a cell needs and of which no replica answers.
+
+    A service that cannot follow the log ends, is started again, and answers for moments only.
+    """
+    if not found:
+        return []
+    answering = {row["service"] for row in found}
+    absent = [name for each in SERVICES if (name := each.replace("_", "-")) not in answering]
+    return sorted(
+        [*found, *({"service": name, "role": "down"} for name in absent)], key=lambda r: r["service"]
+    )
+
+
 def leaderless(found: list[Row]) -> list[str]:
-    """Return the services of which replicas answer, but none leads."""
-    names = dict.fromkeys(row["service"] for row in found if row.get("role") != "serving")
+    """Return the services that decide, and of which no replica leads."""
+    names = dict.fromkeys(
+        row["service"] for row in found if row.get("role") != "serving" and row["service"] != "api"
+    )
     leading = {row["service"] for row in found if row.get("role") == "leader"}
     return [name for name in names if name not in leading]
 
@@ -83,6 +111,28 @@ def _lines(url: str, cell: str, found: list[Row], about: Row, local: list[Row]) 
         ]
         lines += ["", *render(local, processes)]
     return lines
+
+
+def _why_not(service: str, local: list[Row]) -> str:
+    """Return what a service said when it last ended, "" if it did not or runs on another machine."""
+    for row in local:
+        if str(row["label"]).rstrip("-0123456789") != service:
+            continue
+        for line in reversed(tail(Path(row["log"]), LINES).splitlines()):
+            with contextlib.suppress(*UNREADABLE):
+                said = msgspec.json.decode(line, type=_Said)
+                if said.event == "cannot go on":
+                    return one_line(said.error, 400)
+    return ""
+
+
+class _Said(msgspec.Struct):
+    event: str = ""
+    error: str = ""
+
+
+LINES = 200
+"""Of a process's log that are looked at for why it ended."""
 
 
 def _processes() -> list[Row]:

@@ -112,6 +112,16 @@ def test_what_can_be_lent_follows_quota_changes():
     assert dominant_resource_share(tree, a).rounded == 50
 
 
+def test_what_nobody_has_quota_for_has_no_ratio():
+    """It is borrowed, though the kept sum does not know of it."""
+    tree, a, _ = team()
+    tree.add(a, {CPU: 7})
+    before = dominant_resource_share(tree, a)
+    gpu = ("default", "gpu")
+    tree.add(a, {gpu: 1})
+    assert dominant_resource_share(tree, a) == before._replace(borrowed=(CPU, gpu))
+
+
 def test_limits_bound_what_the_parent_can_lend():
     """Lendable is what the parent could hold at most, within its own borrowing limit."""
     tree = Tree()

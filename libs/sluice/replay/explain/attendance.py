@@ -95,7 +95,7 @@ class Attendance:
                 if not any(mark in entry.payload for mark in _MARKS):
                     continue
                 with contextlib.suppress(CommitDecodeError):
-                    for step in decode_commit(entry.payload).steps:
+                    for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
                         yield from ((step.at, event) for event in step.events if isinstance(event, _KINDS))
 
 

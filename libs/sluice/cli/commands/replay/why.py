@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sluice.api.errors import FieldError
-from sluice.api.yaml import YamlTextError, plain_documents
+from sluice.api.yaml import MAX_BYTES, YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     at_option,
     clock,
@@ -23,7 +23,7 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
-from sluice.cli.kit.files import read_file, read_limited
+from sluice.cli.kit.files import read_file
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
 from sluice.cli.kit.terminal import echo
@@ -338,10 +338,12 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
 
 def _submission(filename: Path) -> Submission:
     try:
-        text = read_limited(sys.stdin.buffer) if str(filename) == "-" else read_file(filename)
+        text = sys.stdin.read(MAX_BYTES + 1) if str(filename) == "-" else read_file(filename)
         manifest, *others = plain_documents(text) or [None]
     except YamlTextError as error:
         raise CliError(f"{filename}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
     if others or not isinstance(manifest, dict):
         raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
     metadata = manifest.get("metadata") or {}

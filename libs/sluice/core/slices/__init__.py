@@ -6,6 +6,7 @@ __all__ = [
     "dispatch",
     "intake",
     "job_request",
+    "limits",
     "records",
     "resize",
     "responses",

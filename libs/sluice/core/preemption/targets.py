@@ -163,7 +163,7 @@ def _found(search: Search) -> list[Target]:
     world = search.world
     find = fair_targets if world.config.fair_sharing.enable else classical_targets
     targets = find(search)
-    if search.spares and not targets:
+    if search.spares and not targets and not world.circles.stopped:
         search.spared = ()
         world.circles.stopped = bool(find(search))
     if any(target.workload.record.parent is not None for target in targets):

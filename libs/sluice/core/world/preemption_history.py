@@ -90,7 +90,8 @@ class PreemptionHistory:
         self.planned: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Scratch of a cycle: victim -> who is to preempt it by what the cycle has decided so far."""
         self.stopped = False
-        """Scratch of `preemption`: whether the latest search found nothing because of what is remembered."""
+        """Scratch of `preemption`: whether any search, since this was reset, found nothing because of what is
+        remembered. One question may take several: by flavor, and by count."""
 
     def __bool__(self) -> bool:
         return bool(self._by or self._gave_up)

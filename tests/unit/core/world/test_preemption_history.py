@@ -1,5 +1,7 @@
 """Nobody preempts who has preempted it, nor the same ones over and over (SC5, decision 0018)."""
 
+import pytest
+
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.world.preemption_history import PreemptionHistory
 from sluice.events.scheduler import Admitted, Preempted, WorkloadsParked
@@ -105,6 +107,27 @@ def test_refused_for_a_circle_only():
     cell.put(WorkloadUpdated(cause=0, workload=key("owner"), priority=1))
     preempted = [e for e in cell.settle() if isinstance(e, Preempted)]
     assert [(e.preemptor, e.workload) for e in preempted] == [(key("owner"), key("holder"))]
+
+
+@pytest.mark.parametrize("flavors", [("spot", "reserved"), ("reserved", "spot")])
+def test_refused_in_any_flavor_for_a_circle_only(flavors):
+    """In `reserved` it would have enough victims, in `spot` it never has; whichever is looked at last."""
+    cell = Cell()
+    cell.queue("a", dict.fromkeys(flavors, 4), "all", preemption=RECLAIMS)
+    cell.queue("b", {"reserved": 0}, "all")
+    cell.queue("c", {"spot": 0}, "all")
+    cell.submit("enough", "b", 4, priority=3).settle()
+    cell.submit("little", "c", 2).settle()
+    cell.submit("mine", "a", 2, priority=9).settle()
+    cell.submit("owner", "a", 4)
+    world = cell.state.world
+    for name in ("enough", "little"):
+        world.circles.note(world.workloads[key(name)], world.workloads[key("owner")])
+    assert [e.circling for e in cell.settle() if isinstance(e, WorkloadsParked)] == [True]
+
+    cell.submit("other", "b", 1, priority=-5)
+    preempted = [e for e in cell.settle() if isinstance(e, Preempted)]
+    assert [(e.preemptor, e.workload) for e in preempted] == [(key("owner"), key("enough"))]
 
 
 def test_memory_is_by_queue():

@@ -41,6 +41,10 @@ class LoopError(RuntimeError):
 
 
 _NEVER: Position = (1 << 62, 0)
+
+STALLED_US = 7 * 24 * 3_600_000_000
+"""With no more inputs, it ends when no job finishes for so long: a check may ask for retries for ever."""
+
 _FREE = Tempo()
 
 _Reported = tuple[str, tuple[WorkloadKey, str] | None, bool]
@@ -94,6 +98,8 @@ class VirtualCell:
     _turns: int = 0
     """How often somebody has decided at this moment."""
     _number: int = 0
+    _progressed: Micros = 0
+    """When an input was read or a job finished last, running freely."""
     _index: int = 0
     _follows: bool = False
     _all: list[Side] = field(init=False)
@@ -230,8 +236,8 @@ class VirtualCell:
         for side in self.sides.values():
             side.replica.lead()
         items, due, wakes = self.inputs.items, self._due, self._wakes
-        coming = self._coming()
-        while True:
+        coming, self._progressed = self._coming(), self.now
+        while coming is not _NEVER or self.now - self._progressed <= STALLED_US:
             first = due[0][0] if due and due[0][0] < coming else coming
             if wakes and wakes[0][0] < first[0]:
                 self._wake(*heapq.heappop(wakes))
@@ -246,6 +252,7 @@ class VirtualCell:
                 continue
             item = items[self._index]
             said: Said = item.payload
+            self._progressed = self.now
             if item.suffix == "config":
                 said = (Step(upto=self.seq, at=self.now, events=item.events),)
             self._hear(item.suffix, said, first)
@@ -420,6 +427,8 @@ class VirtualCell:
         if self._running.get(job) is not running:
             return
         running.over |= report.kind in ENDS
+        if report.kind == "JobFinished":
+            self._progressed = self.now
         suffix = "job." + job.replace(".", "%2E").replace("/", ".", 1)
         recorded = report.seq if report.at == self.now else 0
         self._hear(suffix, report.payload, (self.now, recorded))

@@ -20,6 +20,7 @@ from sluice.replay.simulate.what_if import Played, configured, play, recorded, w
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
+from tests.support.checked_cell import checked_cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.objects import kueue_object
 from tests.unit.replay.incident import EXAMPLE
@@ -45,6 +46,18 @@ class CheckedWorld(FamilyWorld):
             if name in key and held is not None:
                 data = {"workload": key, "check": "slow", "attempt": held.attempt, "state": state, **more}
                 self.message("verdict.example%2Ecom%2Fslow", "CheckVerdict", data)
+
+
+def test_what_goes_on_for_ever_ends() -> None:
+    """A controller that has asked for nothing but retries would do so for ever; what came of it is told."""
+    world = checked_cell("slow")
+    world.submit("w").settle()
+    for _ in range(3):
+        world.say("w", "slow", "Retry", message="later", requeueAfterSeconds=300)
+        world.settle_all()
+        world.run_until(301)
+    found = what_if(ListSource(world.log), Changes())
+    assert 7 * 86_400 < found.runs[-1].covers_s < 8 * 86_400
 
 
 def checked() -> list[Entry]:

@@ -19,6 +19,7 @@ PACED = {
     "integration/api/test_crashes.py::apply": "tries again while services are killed",
     "integration/checks/app.py::act": "in a process of its own, until a file is there",
     "integration/checks_shipped/test_webhook.py::_drip": "a server that answers slowly",
+    "integration/jobs/test_unseen_executors.py::beats": "a heartbeat has a pace",
     "integration/log/conftest.py::ask": "an answer of a process, for a second at most",
     "integration/log/test_lease.py::test_silent_holder_is_replaced_and_told": "the other has looked once",
     "integration/log/test_lease.py::test_restart_of_the_server_does_not_move_it": "the other has looked once",

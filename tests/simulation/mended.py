@@ -470,8 +470,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/world/variants.py",
-                'if not allowed or (record.parent is None and not enabled(config.feature_gates, "ConcurrentAdmission")):',
-                'if not allowed or not enabled(config.feature_gates, "ConcurrentAdmission"):',
+                "if not allowed or (record.parent is None and not enabled(config.feature_gates, CONCURRENT_ADMISSION)):",
+                "if not allowed or not enabled(config.feature_gates, CONCURRENT_ADMISSION):",
             ),
         ),
         theme="racing",

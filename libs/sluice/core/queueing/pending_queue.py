@@ -28,6 +28,7 @@ class EquivalenceClass:
     """Workloads of one queue that are equal to the scheduler: one verdict holds for all of them."""
 
     __slots__ = (
+        "_added",
         "_heap",
         "aside",
         "circling",
@@ -77,11 +78,13 @@ class EquivalenceClass:
         """It is among the shapes of its queue and tree: freed capacity could help it."""
         self.common = False
         """While it is `indexed`: nothing but what is free decides whether it gets in (`is_common`)."""
-        self._heap: list[tuple[Rank, Workload]] = []
+        self._heap: list[tuple[Rank, int, Workload]] = []
+        self._added = 0
+        """How often a member was added; what orders entries of one rank."""
 
     def head(self) -> Workload:
         """Return the first member; there is one."""
-        return self._heap[0][1]
+        return self._heap[0][2]
 
     def resumes_at(self) -> tuple[dict[str, int], ...] | None:
         """Return how far the search for a flavor came that the next look goes on with; None: it begins.
@@ -97,15 +100,16 @@ class EquivalenceClass:
     def __iter__(self) -> Iterator[Workload]:
         """Yield the members in order."""
         seen: set[WorkloadKey] = set()
-        for rank, workload in sorted(self._heap):
+        for rank, _, workload in sorted(self._heap):
             if workload.peers is self and workload.rank == rank and workload.key not in seen:
                 seen.add(workload.key)
                 yield workload
 
     def add(self, workload: Workload) -> None:
         self.size += 1
-        # Ranks end in a uid, so comparing entries never comes to comparing workloads.
-        heappush(self._heap, (workload.rank, workload))
+        self._added += 1
+        # One rank can stand here twice: a workload may come back while the entry that it left is still here.
+        heappush(self._heap, (workload.rank, self._added, workload))
 
     def discard(self) -> None:
         """Note that a member has left; its entry goes when it surfaces, or when too many are stale."""
@@ -113,12 +117,12 @@ class EquivalenceClass:
         heap = self._heap
         # The first entry is always that of a member: `head` is asked far more often than anybody leaves.
         while heap:
-            rank, first = heap[0]
+            rank, _, first = heap[0]
             if first.peers is self and first.rank == rank:
                 break
             heappop(heap)
         if len(heap) > 2 * self.size + 32:
-            self._heap = [e for e in heap if e[1].peers is self and e[1].rank == e[0]]
+            self._heap = [e for e in heap if e[2].peers is self and e[2].rank == e[0]]
             heapify(self._heap)
 
     def reset(self) -> None:

@@ -1,7 +1,7 @@
 """Queues of equal workloads: one verdict for all, and who is looked at when (SC2)."""
 
 from sluice.events.scheduler import TreesSettled, WorkloadsParked
-from sluice.events.slices import WorkloadDeleted, WorkloadUpdated
+from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, key, parked
 
 
@@ -164,3 +164,17 @@ def test_members_may_leave_from_anywhere() -> None:
 
     assert admitted(cell.settle()) == ["w1"]
     assert cell.state.pending.queues["a"].size == 24
+
+
+def test_a_workload_that_comes_back_meets_the_entry_that_it_left() -> None:
+    """One that is deleted and made anew, with the same uid, is in its queue once, and where it was before."""
+    cell = Cell()
+    cell.queue("a", cpu=4)
+    for number in range(3):
+        cell.submit(f"w{number}", "a", cpu=5)
+    again = cell.workload("w1").record
+
+    cell.put(WorkloadDeleted(cause=0, workload=key("w1"))).put(WorkloadCreated(cause=0, workload=again))
+
+    (peers,) = cell.state.pending.queues["a"].classes.values()
+    assert [workload.key for workload in peers] == [key("w0"), key("w1"), key("w2")]

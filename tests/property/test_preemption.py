@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig
-from sluice.core.preemption.targets import Possibility, get_targets, possible_victims, preemption_possibility
+from sluice.core.preemption.targets import (
+    Possibility,
+    get_targets,
+    possible_victims,
+    preemption_possibility,
+    refusals,
+)
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, release, reserve
 from tests.support.examples import examples
@@ -106,6 +112,27 @@ def test_possible_victims_are_all_whom_the_rules_allow(question):
     found = possible_victims(w, preemptor, usage, short)
     assert found == plain_possible_victims(w, preemptor, usage, short)
     assert found >= {t.workload.key for t in get_targets(w, preemptor, usage, short)}
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(questions())
+def test_shares_keep_only_who_would_make_room(question):
+    """Nobody whom the search takes; and somebody where all candidates together were enough, and none goes."""
+    w, preemptor, usage, short = question
+    before = state(w)
+    kept = refusals(w, preemptor, usage, short)
+    assert state(w) == before
+    possible = possible_victims(w, preemptor, usage, short)
+    targets = {t.workload.key for t in get_targets(w, preemptor, usage, short)}
+    assert kept.keys() <= possible - targets
+    with Trial(w) as trial:
+        for key in sorted(possible):
+            trial.remove(w.workloads[key])
+        room = w.tree.fits(w.cluster_queues[preemptor.cluster_queue].node, usage)
+    if not w.config.fair_sharing.enable or not room:
+        assert not kept
+    elif not targets and possible:
+        assert kept
 
 
 @settings(max_examples=examples(120), deadline=None)

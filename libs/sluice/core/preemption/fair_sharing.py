@@ -7,6 +7,7 @@ charged all the while.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from sluice.api.features import (
@@ -14,11 +15,12 @@ from sluice.api.features import (
     FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES,
     enabled,
 )
-from sluice.core.quota.fair_share import dominant_resource_share, share_key
+from sluice.core.quota.fair_share import Share, dominant_resource_share, share_key
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.victim_index import Entry, Rank
 from sluice.core.world.workload import Workload
+from sluice.events.base import WorkloadKey
 
 from .candidates import (
     IN_CLUSTER_QUEUE,
@@ -42,10 +44,34 @@ def less_than_initial_share(preemptor: ShareKey, before: ShareKey, after: ShareK
     return preemptor < before
 
 
+FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
+
 STRATEGIES: dict[str, Strategy] = {
-    "LessThanOrEqualToFinalShare": less_than_or_equal_to_final_share,
-    "LessThanInitialShare": less_than_initial_share,
+    FINAL_SHARE: less_than_or_equal_to_final_share,
+    INITIAL_SHARE: less_than_initial_share,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a strategy has compared when it did not let a candidate go; shares are those of that moment."""
+
+    strategy: str
+    """"" where none was asked: the victim's share is 0."""
+    preemptor: Node
+    """The preemptor's queue, or the cohort above it that is compared."""
+    share: Share
+    """The preemptor's, its workload charged."""
+    victim: Node
+    before: Share
+    after: Share
+    """The victim's, with the candidate gone."""
+    instead: WorkloadKey | None = None
+    """Another one of the same queue that the strategy let go, where it lets only one go of each."""
+
+
+Refusals = dict[WorkloadKey, dict[str, Refusal]]
+"""Candidate -> strategy -> what it has compared last."""
 
 
 def fair_targets(search: Search) -> list[Target]:
@@ -60,8 +86,7 @@ def fair_targets(search: Search) -> list[Target]:
         return []
     if not search.can_help(_everybody(search, queues)):
         return []
-    contenders = [_Contender(queue, _everybody(search, [queue])) for queue in queues]
-    contenders = [contender for contender in contenders if contender.head is not None]
+    contenders = _contenders(search, queues)
     mark = search.tree.mark()
     search.tree.add(search.node, search.usage)
     targets: list[Target] = []
@@ -81,6 +106,42 @@ def fair_targets(search: Search) -> list[Target]:
 def possible_victims(search: Search) -> Iterator[Workload]:
     """Yield all that are looked at: nobody else is ever a target."""
     yield from (workload for _, workload in _everybody(search, _queues(search)))
+
+
+def refusals(search: Search) -> Refusals:
+    """Return whom the shares keep although it would make room if all candidates went; {} if it would not.
+
+    For those who explain: the search is carried on behind the point at which it would have found enough, so
+    of all candidates those who are not named here may go.
+    """
+    queues = _queues(search)
+    everybody = [(queue, entry[1]) for queue in queues for entry in _everybody(search, [queue])]
+    mark = search.tree.mark()
+    for queue, workload in everybody:
+        search.tree.remove(queue.node, workload.usage)
+    room = search.fits(borrowing=search.may_borrow)
+    search.tree.rollback(mark)
+    if not room:
+        return {}
+    mark = search.tree.mark()
+    search.tree.add(search.node, search.usage)
+    found: Refusals = {}
+    taken = {target.workload.key for target in _in_order(search, _contenders(search, queues), found)}
+    for queue, workload in everybody:
+        if workload.key not in taken and workload.key not in found:
+            # Nobody gives who does not borrow, or only what its parent cannot lend.
+            found[workload.key] = {"": _without_share(search, queue.node)}
+    search.tree.rollback(mark)
+    return {key: compared for key, compared in found.items() if key not in taken}
+
+
+def _without_share(search: Search, node: Node) -> Refusal:
+    """Return that *node*, or a cohort above it and below the preemptor's, has no share (any more)."""
+    tree, above = search.tree, frozenset(search.node.path_to_root())
+    while share_key(tree, node)[1] and node.parent is not None and node.parent not in above:
+        node = node.parent
+    share, own = dominant_resource_share(tree, search.node), dominant_resource_share(tree, node)
+    return Refusal("", search.node, share, node, own, own)
 
 
 class _Contender:
@@ -104,6 +165,12 @@ class _Contender:
         self.head = next(self._rest, None)
         return entry
 
+    def left(self, popped: Entry) -> Iterator[Entry]:
+        """Yield *popped* and all that have not been popped, for good."""
+        yield popped
+        while self.head is not None:
+            yield self.pop()
+
 
 def _queues(search: Search) -> list[ClusterQueue]:
     """Return the preemptor's queue, if it has candidates, and all others that must give."""
@@ -111,6 +178,11 @@ def _queues(search: Search) -> list[ClusterQueue]:
     if search.may_reclaim:
         _collect_borrowers(search, search.node.root(), queues)
     return queues
+
+
+def _contenders(search: Search, queues: list[ClusterQueue]) -> list[_Contender]:
+    contenders = [_Contender(queue, _everybody(search, [queue])) for queue in queues]
+    return [contender for contender in contenders if contender.head is not None]
 
 
 def _everybody(search: Search, queues: list[ClusterQueue]) -> Iterator[Entry]:
@@ -135,30 +207,38 @@ def _collect_borrowers(search: Search, cohort: Node, queues: list[ClusterQueue])
                 queues.append(queue)
 
 
-def _in_order(search: Search, contenders: list[_Contender]) -> Iterator[Target]:
-    """Yield victims, each taken out of the quota tree already, by one strategy after the other."""
+def _in_order(
+    search: Search, contenders: list[_Contender], noted: Refusals | None = None
+) -> Iterator[Target]:
+    """Yield victims, each taken out of the quota tree already, by one strategy after the other.
+
+    *noted* is told whom a strategy does not let go.
+    """
     fair_sharing = search.world.config.fair_sharing
     names: Sequence[str] = fair_sharing.preemption_strategies or tuple(STRATEGIES)
-    first = STRATEGIES[names[0]]
+    first = names[0]
     took_own = False
-    for target in _first_pass(search, _Tournament(search, contenders), first):
+    for target in _first_pass(search, _Tournament(search, contenders), first, noted):
         took_own = took_own or target.reason == IN_CLUSTER_QUEUE
         yield target
     contenders = _retry(contenders)
     gates = search.world.config.feature_gates
     if took_own and enabled(gates, FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES):
         # Its own victims have lowered the preemptor's share: what was refused before may pass now.
-        yield from _first_pass(search, _Tournament(search, contenders), first)
+        yield from _first_pass(search, _Tournament(search, contenders), first, noted)
         contenders = _retry(contenders)
     if len(names) > 1:
-        yield from _second_pass(_Tournament(search, contenders))
+        yield from _second_pass(_Tournament(search, contenders), noted)
 
 
 def _retry(contenders: list[_Contender]) -> list[_Contender]:
     return [_Contender(c.queue, iter(c.refused)) for c in contenders if c.refused]
 
 
-def _first_pass(search: Search, tournament: "_Tournament", strategy: Strategy) -> Iterator[Target]:
+def _first_pass(
+    search: Search, tournament: "_Tournament", name: str, noted: Refusals | None
+) -> Iterator[Target]:
+    strategy = STRATEGIES[name]
     # Who stays within its nominal quota only takes back what is its own, whatever the shares.
     within_nominal = enabled(
         search.world.config.feature_gates, FAIR_SHARING_PREEMPT_WITHIN_NOMINAL
@@ -180,16 +260,23 @@ def _first_pass(search: Search, tournament: "_Tournament", strategy: Strategy) -
                     yield tournament.take(contender, Target(entry[1], IN_COHORT_FAIR_SHARING))
                     break
             contender.refused.append(entry)
+            if noted is not None:
+                tournament.note(noted, contender, entry, name)
         tournament.touch(contender)
 
 
-def _second_pass(tournament: "_Tournament") -> Iterator[Target]:
+def _second_pass(tournament: "_Tournament", noted: Refusals | None) -> Iterator[Target]:
     """Yield at most one victim per queue, where the preemptor's share is less than the victim's is now."""
     while (contender := tournament.next()) is not None:
         entry = contender.pop()
         contender.dropped = True
         preemptor, before, _ = tournament.shares(contender)
-        if less_than_initial_share(preemptor, before, before):
+        goes = less_than_initial_share(preemptor, before, before)
+        if noted is not None:
+            instead = entry[1].key if goes else None
+            for other in contender.left(entry):
+                tournament.note(noted, contender, other, INITIAL_SHARE, instead)
+        if goes:
             yield tournament.take(contender, Target(entry[1], IN_COHORT_FAIR_SHARING))
         tournament.touch(contender)
 
@@ -286,23 +373,56 @@ class _Tournament:
 
     def shares(self, contender: _Contender) -> tuple[ShareKey, ShareKey, Node]:
         """Return the preemptor's and the victim's shares where they are compared, and the latter's node."""
+        preemptor, victim = self._compared(contender)
+        tree = self._search.tree
+        return share_key(tree, preemptor), share_key(tree, victim), victim
+
+    def _compared(self, contender: _Contender) -> tuple[Node, Node]:
         victim = contender.node
         while victim.parent is not None and victim.parent not in self._ancestors:
             victim = victim.parent
         preemptor = self._search.node
         while preemptor.parent is not None and preemptor.parent is not victim.parent:
             preemptor = preemptor.parent
-        tree = self._search.tree
-        return share_key(tree, preemptor), share_key(tree, victim), victim
+        return preemptor, victim
+
+    def note(
+        self,
+        noted: Refusals,
+        contender: _Contender,
+        entry: Entry,
+        strategy: str,
+        instead: WorkloadKey | None = None,
+    ) -> None:
+        """Note that *strategy* does not let the entry's workload go, and by which shares."""
+        tree, key = self._search.tree, entry[1].key
+        preemptor, victim = self._compared(contender)
+        share, before = dominant_resource_share(tree, preemptor), dominant_resource_share(tree, victim)
+        after = self._without(contender, entry, victim)
+        noted.setdefault(key, {})[strategy] = Refusal(
+            strategy, preemptor, share, victim, before, after, instead
+        )
 
     def share_without(self, contender: _Contender, entry: Entry, node: Node) -> ShareKey:
         """Return the share of *node* with the entry's workload gone."""
+        return self._without(contender, entry, node).key
+
+    def _without(self, contender: _Contender, entry: Entry, node: Node) -> Share:
         tree = self._search.tree
         mark = tree.mark()
         tree.remove(contender.node, entry[1].usage)
-        share = dominant_resource_share(tree, node).key
+        share = dominant_resource_share(tree, node)
         tree.rollback(mark)
         return share
 
 
-__all__ = ["STRATEGIES", "fair_targets", "possible_victims"]
+__all__ = [
+    "FINAL_SHARE",
+    "INITIAL_SHARE",
+    "STRATEGIES",
+    "Refusal",
+    "Refusals",
+    "fair_targets",
+    "possible_victims",
+    "refusals",
+]

@@ -9,7 +9,7 @@ queue within its own quota is a result. Candidates hold quota now; those that ar
 go first, as they are leaving anyway.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -32,7 +32,7 @@ from .candidates import (
     Target,
 )
 from .classical import classical_targets
-from .fair_sharing import fair_targets
+from .fair_sharing import FINAL_SHARE, INITIAL_SHARE, Refusal, Refusals, fair_targets
 
 JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 
@@ -79,6 +79,16 @@ def possible_victims(
     search = Search(world, world.cluster_queues[workload.cluster_queue], workload, usage, frs)
     find = fair_sharing.possible_victims if world.config.fair_sharing.enable else classical.possible_victims
     return frozenset(found.key for found in find(search))
+
+
+def refusals(
+    world: World, workload: Workload, usage: Mapping[FlavorResource, int], frs: Collection[FlavorResource]
+) -> Refusals:
+    """Return which of the `possible_victims` only their shares keep (SC6); {} without fair sharing."""
+    if not world.config.fair_sharing.enable:
+        return {}
+    queue = world.cluster_queues[workload.cluster_queue]
+    return _asked(world, workload, lambda: fair_sharing.refusals(Search(world, queue, workload, usage, frs)))
 
 
 def preemption_possibility(
@@ -147,13 +157,17 @@ def _search(
 ) -> list[Target]:
     if not frs or not may_preempt(world.config, workload.record):
         return []
+    return _asked(world, workload, lambda: _found(Search(world, queue, workload, usage, frs)))
+
+
+def _asked[T](world: World, workload: Workload, ask: Callable[[], T]) -> T:
     own = workload.record.replaces
     if own is None or own not in world.workloads or own in world.absent:
-        return _found(Search(world, queue, workload, usage, frs))
+        return ask()
     # WS6: a slice never preempts the one that it replaces; taking its place is no preemption.
     world.absent.add(own)
     try:
-        return _found(Search(world, queue, workload, usage, frs))
+        return ask()
     finally:
         world.absent.discard(own)
 
@@ -206,6 +220,8 @@ def _heirs(world: World, targets: list[Target]) -> list[tuple[Target, dict[Flavo
 
 
 __all__ = [
+    "FINAL_SHARE",
+    "INITIAL_SHARE",
     "IN_CLUSTER_QUEUE",
     "IN_COHORT_FAIR_SHARING",
     "IN_COHORT_RECLAIM_WHILE_BORROWING",
@@ -214,10 +230,13 @@ __all__ = [
     "Possibility",
     "PreemptionOracle",
     "Reason",
+    "Refusal",
+    "Refusals",
     "Target",
     "get_targets",
     "possibility_of",
     "possible_victims",
     "preemption_message",
     "preemption_possibility",
+    "refusals",
 ]

@@ -9,8 +9,21 @@ from collections.abc import Iterator, Sequence
 
 from sluice.api.quantity import format_value
 from sluice.core.flavors.plan import asks_nobody, plan_of
-from sluice.core.preemption.targets import get_targets, possible_victims
-from sluice.core.quota.tree import FlavorResource, Node, find_height_of_lowest_subtree_that_fits
+from sluice.core.preemption.targets import (
+    FINAL_SHARE,
+    INITIAL_SHARE,
+    Refusal,
+    get_targets,
+    possible_victims,
+    refusals,
+)
+from sluice.core.quota.fair_share import Share
+from sluice.core.quota.tree import (
+    WEIGHT_SCALE,
+    FlavorResource,
+    Node,
+    find_height_of_lowest_subtree_that_fits,
+)
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.preemption_history import actor
@@ -93,12 +106,15 @@ class _Judge:
         world = state.world
         self._may_go: dict[FlavorResource, frozenset[WorkloadKey]] = {}
         self._helps: dict[FlavorResource, bool] = {}
+        self._shares: dict[FlavorResource, dict[WorkloadKey, str]] = {}
         self._borrows: dict[FlavorResource, str] = {}
         free = plan_of(cq).may_preempt_borrowing(fair_sharing=world.config.fair_sharing.enable)
         for fr in short:
             usage = {fr: wanted[fr]}
             self._may_go[fr] = possible_victims(world, workload, usage, (fr,))
             self._helps[fr] = bool(get_targets(world, workload, usage, (fr,)))
+            kept = refusals(world, workload, usage, (fr,))
+            self._shares[fr] = {key: _share_words(list(told.values())) for key, told in kept.items()}
             nominal = cq.node.nominal(fr)
             _, reclaims = find_height_of_lowest_subtree_that_fits(cq.node, fr, wanted[fr])
             if asks_nobody(nominal, wanted[fr], may_reclaim=reclaims, may_preempt_borrowing=free):
@@ -117,6 +133,8 @@ class _Judge:
             return self._rule(queue, holder, held)
         if all(fr in self._borrows for fr in held):
             return self._borrows[held[0]]
+        if all(holder.key in self._shares[fr] for fr in held):
+            return self._shares[held[0]][holder.key]
         if not any(self._helps[fr] for fr in held):
             return NOT_ENOUGH
         return ""
@@ -181,6 +199,43 @@ class _Judge:
         if circles.has_preempted(held, pending):
             return "it has preempted the pending workload, directly or through others: that would be a circle"
         return "it was preempted for the pending workload again and again, and nothing came of it"
+
+
+def _share_words(compared: Sequence[Refusal]) -> str:
+    """Say which shares keep a holder whom the policy would let go, by each strategy that was asked (SC6)."""
+    first = compared[0]
+    if not first.strategy:
+        whose = f"{_weighted(first.victim)} has a weighted share (DominantResourceShare) of 0"
+        return f"its share keeps it: {whose} when those have gone whom the shares let go"
+    said = ", and ".join(_strategy_words(refusal, first) for refusal in compared)
+    return (
+        f"its share keeps it: with this workload {_weighted(first.preemptor)} would have a weighted share "
+        f"(DominantResourceShare) of {_amount(first.share)}, {said}"
+    )
+
+
+def _strategy_words(refusal: Refusal, first: Refusal) -> str:
+    """Say what a strategy has compared; *first*: what was compared before, and has been named."""
+    if refusal.instead is not None:
+        return f"{INITIAL_SHARE} takes one workload of a queue at most, here {refusal.instead}"
+    victim = _weighted(refusal.victim) if refusal is first else "it"
+    then = "" if refusal.share == first.share else f"by then {_amount(refusal.share)}, "
+    if refusal.strategy == FINAL_SHARE:
+        than = f"more than the {_amount(refusal.after)} that {victim} would have without that one"
+    else:
+        than = f"not less than the {_amount(refusal.before)} that {victim} has"
+    return f"{then}{than} ({refusal.strategy})"
+
+
+def _amount(share: Share) -> str:
+    """Return a share in thousandths, rounded up as in the status."""
+    return "infinity" if share.is_infinite else str(share.rounded)
+
+
+def _weighted(node: Node) -> str:
+    weight = f"{node.weight / WEIGHT_SCALE:.9f}".rstrip("0").rstrip(".")
+    kind = "ClusterQueue" if node.is_cluster_queue else "Cohort"
+    return f"{kind} {node.name} (weight {weight})"
 
 
 __all__ = ["NOT_ENOUGH", "add_candidates"]

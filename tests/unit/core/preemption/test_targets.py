@@ -10,6 +10,7 @@ from sluice.core.preemption.targets import (
     get_targets,
     preemption_message,
     preemption_possibility,
+    refusals,
 )
 from sluice.core.quota.tree import WEIGHT_SCALE, Quota
 from sluice.core.world.reservations import Trial, release, without
@@ -447,6 +448,46 @@ def test_own_victims_lower_the_share_for_those_who_are_looked_at_again(anew):
 
     assert names(ask(w, pending("in", "a"), 2)) == (["low", "b0"] if anew else [])
     assert ask(w, pending("in", "a"), 3) == [], "refused again, and nobody else is left"
+
+
+def test_whom_shares_keep_is_told_with_what_was_compared():
+    """As many as the preemptor would have are not fewer, and without one of them they would be less."""
+    w = world(fair=True)
+    queue(w, "lender", cpu=6)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0, weight=2 * WEIGHT_SCALE)
+    queue(w, "c", cpu=0)
+    for i in range(3):
+        running(w, f"a{i}", "a", 1)
+    for i in range(2):
+        running(w, f"b{i}", "b", 1)
+    running(w, "c0", "c", 1)
+
+    workload = pending("in", "a")
+    kept = refusals(w, workload, {CPU: 1}, (CPU,))
+    assert ask(w, workload, 1) == []
+    assert sorted(kept) == ["ns/b0", "ns/b1", "ns/c0"]
+    final, initial = kept[WorkloadKey("ns/b0")].values()
+    assert (final.strategy, initial.strategy) == ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+    assert (final.preemptor.name, final.victim.name) == ("a", "b")
+    assert [share.rounded for share in (final.share, final.before, final.after)] == [667, 167, 84]
+    assert refusals(w, workload, {CPU: 9}, (CPU,)) == {}, "all of them together are not enough"
+
+    assert names(ask(w, pending("in", "c"), 1)) == ["a0"]
+    assert WorkloadKey("ns/a0") not in refusals(w, pending("in", "c"), {CPU: 1}, (CPU,))
+
+
+def test_the_second_strategy_takes_one_of_a_queue():
+    w = world(fair=True)
+    queue(w, "lender", cpu=6)
+    queue(w, "a", cpu=0)
+    queue(w, "b", cpu=0)
+    running(w, "b0", "b", 4)
+    running(w, "b1", "b", 2)
+
+    kept = refusals(w, pending("in", "a"), {CPU: 5}, (CPU,))
+    assert ask(w, pending("in", "a"), 5) == []
+    assert {key: told["LessThanInitialShare"].instead for key, told in kept.items()} == {"ns/b1": "ns/b0"}
 
 
 # Messages

@@ -5,6 +5,7 @@ import pytest
 from sluice.cli.kit.why_text import plain_words
 from sluice.events.scheduler import BlockedOnPreemptionGates
 from sluice.replay.explain import sandbox
+from sluice.replay.explain.candidates import NOT_ENOUGH
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.errors import UnknownWorkloadError
@@ -13,7 +14,7 @@ from sluice.replay.source.time_travel import checks_at, scheduler_at, variants_a
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import JobClass, Scenario
 from tests.support.elastic_cell import Cell
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, local_queue
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, events_of
 from tests.unit.replay.simulate.test_what_if import claiming
@@ -247,6 +248,46 @@ def test_what_forbids_the_preemption_is_named_and_not_the_gate():
     )
     (held,) = od.candidates
     assert held.why.endswith("gate kueue.x-k8s.io/concurrent-admission is closed")
+
+
+@pytest.mark.parametrize(
+    ("strategies", "than"),
+    [
+        (
+            [],
+            "more than the 0 that ClusterQueue right (weight 2) would have without that one "
+            "(LessThanOrEqualToFinalShare), and not less than the 250 that it has (LessThanInitialShare)",
+        ),
+        (
+            ["LessThanInitialShare"],
+            "not less than the 250 that ClusterQueue right (weight 2) has (LessThanInitialShare)",
+        ),
+    ],
+)
+def test_who_is_kept_by_its_share_is_told_so(strategies: list[str], than: str) -> None:
+    """The numbers that were compared, and by which strategy; not that it would make no room."""
+    fair = {"enable": True, **({"preemptionStrategies": strategies} if strategies else {})}
+    world = Cell()
+    world.apply(configuration(fairSharing=fair))
+    policy = {"reclaimWithinCohort": "Any"}
+    world.queue("lender", 4, "all")
+    world.queue("left", 0, "all", preemption=policy)
+    world.queue("right", 0, "all", preemption=policy, fairSharing={"weight": "2"})
+    world.submit("a", "left", 2, elastic=False).submit("b", "right", 2, elastic=False)
+    world.settle()
+    world.submit("c", "left", 2, elastic=False).submit("d", "left", 5, elastic=False)
+    world.settle()
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "c", source.end, fold.at, help_=False)
+    (held,) = [c for c in report.candidates if c.cluster_queue == "right"]
+    assert (held.allowed, held.why) == (
+        False,
+        "its share keeps it: with this workload ClusterQueue left (weight 1) would have a weighted share "
+        f"(DominantResourceShare) of 1000, {than}",
+    )
+    report = explain(fold.state, "d", source.end, fold.at, help_=False)
+    assert {c.why for c in report.candidates if c.cluster_queue == "right"} == {NOT_ENOUGH}
 
 
 def first_blocked(world: FamilyWorld) -> int:

@@ -3,115 +3,59 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "ADMISSION_GATED_BY",
-    "CONCURRENT_ADMISSION",
-    "DEFAULTS",
-    "ELASTIC_JOBS_VIA_WORKLOAD_SLICES",
-    "ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP",
-    "FAIR_SHARING_PREEMPT_WITHIN_NOMINAL",
-    "FAIR_SHARING_PRIORITIZE_NON_BORROWING",
-    "FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES",
-    "FINISH_ORPHANED_WORKLOADS",
-    "FLAVOR_FUNGIBILITY",
-    "FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS",
-    "LOCAL_QUEUE_METRICS",
-    "METRICS_FOR_COHORTS",
-    "NONE",
-    "PARTIAL_ADMISSION",
-    "PRIORITIZE_PREEMPTOR_WORKLOADS",
-    "PRIORITY_BOOST",
-    "PRIORITY_SORTING_WITHIN_COHORT",
-    "QUOTA_CHECK_STRATEGY",
-    "RECLAIMABLE_PODS",
-    "RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP",
-    "REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS",
-    "SCHEDULING_EQUIVALENCE_HASHING",
-    "TAS_VALIDATE_WORKLOAD_SLICE_SIZE",
-    "TOPOLOGY_AWARE_SCHEDULING",
-    "UNADMITTED_WORKLOADS_EXPLICIT_STATUS",
-    "UNADMITTED_WORKLOADS_OBSERVABILITY",
-    "VISIBILITY_ON_DEMAND",
-    "WORKLOAD_ADMISSION_CONSTRAINTS",
-    "WORKLOAD_IDENTIFIER_ANNOTATIONS",
-    "WORKLOAD_PRIORITY_CLASS_DEFAULTING",
-    "WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE",
-    "WORKLOAD_VALIDATION_FOR_POD_SET_METADATA",
-    "enabled",
-]
+_defaults: dict[str, bool] = {}
 
-ADMISSION_GATED_BY: Final = "AdmissionGatedBy"
-CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
-ELASTIC_JOBS_VIA_WORKLOAD_SLICES: Final = "ElasticJobsViaWorkloadSlices"
-ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP: Final = (
-    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp"
-)
-FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: Final = "FairSharingPreemptWithinNominal"
-FAIR_SHARING_PRIORITIZE_NON_BORROWING: Final = "FairSharingPrioritizeNonBorrowing"
-FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES: Final = "FairSharingReevaluatePreemptionCandidates"
-FINISH_ORPHANED_WORKLOADS: Final = "FinishOrphanedWorkloads"
-FLAVOR_FUNGIBILITY: Final = "FlavorFungibility"
-FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: Final = "FlavorFungibilityPreserveScanProgress"
-LOCAL_QUEUE_METRICS: Final = "LocalQueueMetrics"
-METRICS_FOR_COHORTS: Final = "MetricsForCohorts"
-PARTIAL_ADMISSION: Final = "PartialAdmission"
-PRIORITIZE_PREEMPTOR_WORKLOADS: Final = "PrioritizePreemptorWorkloads"
-PRIORITY_BOOST: Final = "PriorityBoost"
-PRIORITY_SORTING_WITHIN_COHORT: Final = "PrioritySortingWithinCohort"
-QUOTA_CHECK_STRATEGY: Final = "QuotaCheckStrategy"
-RECLAIMABLE_PODS: Final = "ReclaimablePods"
-RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: Final = (
-    "RecomputeAssignmentUponPreemptionTargetsOverlap"
-)
-REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: Final = "RejectUpdatesToCQWithInvalidOnFlavors"
-SCHEDULING_EQUIVALENCE_HASHING: Final = "SchedulingEquivalenceHashing"
-TAS_VALIDATE_WORKLOAD_SLICE_SIZE: Final = "TASValidateWorkloadSliceSize"
-TOPOLOGY_AWARE_SCHEDULING: Final = "TopologyAwareScheduling"
-UNADMITTED_WORKLOADS_EXPLICIT_STATUS: Final = "UnadmittedWorkloadsExplicitStatus"
-UNADMITTED_WORKLOADS_OBSERVABILITY: Final = "UnadmittedWorkloadsObservability"
-VISIBILITY_ON_DEMAND: Final = "VisibilityOnDemand"
-WORKLOAD_ADMISSION_CONSTRAINTS: Final = "WorkloadAdmissionConstraints"
-WORKLOAD_IDENTIFIER_ANNOTATIONS: Final = "WorkloadIdentifierAnnotations"
-WORKLOAD_PRIORITY_CLASS_DEFAULTING: Final = "WorkloadPriorityClassDefaulting"
-WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: Final = "WorkloadValidateResourcesAreNonNegative"
-WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: Final = "WorkloadValidationForPodSetMetadata"
-
-DEFAULTS: Mapping[str, bool] = {
-    ADMISSION_GATED_BY: True,
-    CONCURRENT_ADMISSION: True,
-    ELASTIC_JOBS_VIA_WORKLOAD_SLICES: True,
-    ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP: False,
-    FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: True,
-    FAIR_SHARING_PRIORITIZE_NON_BORROWING: True,
-    FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES: False,
-    FINISH_ORPHANED_WORKLOADS: True,
-    FLAVOR_FUNGIBILITY: True,
-    FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: True,
-    LOCAL_QUEUE_METRICS: True,
-    METRICS_FOR_COHORTS: True,
-    PARTIAL_ADMISSION: True,
-    PRIORITIZE_PREEMPTOR_WORKLOADS: False,
-    PRIORITY_BOOST: False,
-    PRIORITY_SORTING_WITHIN_COHORT: True,
-    QUOTA_CHECK_STRATEGY: True,
-    RECLAIMABLE_PODS: True,
-    RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: True,
-    REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: False,
-    SCHEDULING_EQUIVALENCE_HASHING: True,
-    TAS_VALIDATE_WORKLOAD_SLICE_SIZE: True,
-    TOPOLOGY_AWARE_SCHEDULING: True,
-    UNADMITTED_WORKLOADS_EXPLICIT_STATUS: False,
-    UNADMITTED_WORKLOADS_OBSERVABILITY: True,
-    VISIBILITY_ON_DEMAND: True,
-    WORKLOAD_ADMISSION_CONSTRAINTS: True,
-    WORKLOAD_IDENTIFIER_ANNOTATIONS: True,
-    WORKLOAD_PRIORITY_CLASS_DEFAULTING: True,
-    WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: True,
-    WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: True,
-}
+DEFAULTS: Mapping[str, bool] = _defaults
 """Kueue's names and defaults, but for ours: the three features this project is about are on."""
 
 NONE: Mapping[str, bool] = {}
+
+
+def _gate(name: str, *, on: bool) -> str:
+    """Enter a gate and its default in `DEFAULTS`, and return its name."""
+    _defaults[name] = on
+    return name
+
+
+ADMISSION_GATED_BY: Final = _gate("AdmissionGatedBy", on=True)
+CONCURRENT_ADMISSION: Final = _gate("ConcurrentAdmission", on=True)
+ELASTIC_JOBS_VIA_WORKLOAD_SLICES: Final = _gate("ElasticJobsViaWorkloadSlices", on=True)
+ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_PARTIAL_REPLICA_SCALE_UP: Final = _gate(
+    "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", on=False
+)
+FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: Final = _gate("FairSharingPreemptWithinNominal", on=True)
+FAIR_SHARING_PRIORITIZE_NON_BORROWING: Final = _gate("FairSharingPrioritizeNonBorrowing", on=True)
+FAIR_SHARING_REEVALUATE_PREEMPTION_CANDIDATES: Final = _gate(
+    "FairSharingReevaluatePreemptionCandidates", on=False
+)
+FINISH_ORPHANED_WORKLOADS: Final = _gate("FinishOrphanedWorkloads", on=True)
+FLAVOR_FUNGIBILITY: Final = _gate("FlavorFungibility", on=True)
+FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: Final = _gate("FlavorFungibilityPreserveScanProgress", on=True)
+LOCAL_QUEUE_METRICS: Final = _gate("LocalQueueMetrics", on=True)
+METRICS_FOR_COHORTS: Final = _gate("MetricsForCohorts", on=True)
+PARTIAL_ADMISSION: Final = _gate("PartialAdmission", on=True)
+PRIORITIZE_PREEMPTOR_WORKLOADS: Final = _gate("PrioritizePreemptorWorkloads", on=False)
+PRIORITY_BOOST: Final = _gate("PriorityBoost", on=False)
+PRIORITY_SORTING_WITHIN_COHORT: Final = _gate("PrioritySortingWithinCohort", on=True)
+QUOTA_CHECK_STRATEGY: Final = _gate("QuotaCheckStrategy", on=True)
+RECLAIMABLE_PODS: Final = _gate("ReclaimablePods", on=True)
+RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: Final = _gate(
+    "RecomputeAssignmentUponPreemptionTargetsOverlap", on=True
+)
+REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: Final = _gate("RejectUpdatesToCQWithInvalidOnFlavors", on=False)
+SCHEDULING_EQUIVALENCE_HASHING: Final = _gate("SchedulingEquivalenceHashing", on=True)
+TAS_VALIDATE_WORKLOAD_SLICE_SIZE: Final = _gate("TASValidateWorkloadSliceSize", on=True)
+TOPOLOGY_AWARE_SCHEDULING: Final = _gate("TopologyAwareScheduling", on=True)
+UNADMITTED_WORKLOADS_EXPLICIT_STATUS: Final = _gate("UnadmittedWorkloadsExplicitStatus", on=False)
+UNADMITTED_WORKLOADS_OBSERVABILITY: Final = _gate("UnadmittedWorkloadsObservability", on=True)
+VISIBILITY_ON_DEMAND: Final = _gate("VisibilityOnDemand", on=True)
+WORKLOAD_ADMISSION_CONSTRAINTS: Final = _gate("WorkloadAdmissionConstraints", on=True)
+WORKLOAD_IDENTIFIER_ANNOTATIONS: Final = _gate("WorkloadIdentifierAnnotations", on=True)
+WORKLOAD_PRIORITY_CLASS_DEFAULTING: Final = _gate("WorkloadPriorityClassDefaulting", on=True)
+WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: Final = _gate(
+    "WorkloadValidateResourcesAreNonNegative", on=True
+)
+WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: Final = _gate("WorkloadValidationForPodSetMetadata", on=True)
 
 
 def enabled(gates: Mapping[str, bool], name: str) -> bool:
@@ -122,3 +66,6 @@ def enabled(gates: Mapping[str, bool], name: str) -> bool:
     """
     found = gates.get(name)
     return DEFAULTS.get(name, False) if found is None else found
+
+
+__all__ = sorted(["enabled", *(name for name in globals() if name.isupper())])

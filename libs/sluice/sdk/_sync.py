@@ -3,14 +3,23 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Self
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Concatenate, Self
 
-from sluice.events.job import JobEvent
+from ._client import AsyncClient, Change
 
-from ._client import AsyncClient, Change, Job, Submitted
-from ._manifests import Source
-from ._waiting import JobState
+
+def _blocking[**P, T](
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate["Client", P], T]:
+    """Return the same method for `Client`: it waits for the result."""
+
+    @wraps(method)
+    def call(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call(method(self._client, *args, **kwargs))
+
+    return call
 
 
 class Client:
@@ -57,77 +66,17 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    def submit(self, manifest: Source, *, namespace: str = "", message_id: str = "") -> Submitted:
-        return self._call(self._client.submit(manifest, namespace=namespace, message_id=message_id))
-
-    def submit_many(
-        self, manifests: Iterable[Source] | Source, *, namespace: str = "", message_ids: Sequence[str] = ()
-    ) -> list[Submitted]:
-        work = self._client.submit_many(manifests, namespace=namespace, message_ids=message_ids)
-        return self._call(work)
-
-    def scale(
-        self,
-        job: Job,
-        pod_sets: Mapping[str, int] | int,
-        *,
-        generation: int | None = None,
-        message_id: str = "",
-    ) -> int:
-        work = self._client.scale(job, pod_sets, generation=generation, message_id=message_id)
-        return self._call(work)
-
-    def activate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
-        return self._call(self._client.activate(job, message, message_id=message_id))
-
-    def deactivate(self, job: Job, message: str = "", *, message_id: str = "") -> int:
-        return self._call(self._client.deactivate(job, message, message_id=message_id))
-
-    def delete(self, job: Job, message: str = "", *, message_id: str = "") -> int:
-        return self._call(self._client.delete(job, message, message_id=message_id))
-
-    def finish(
-        self,
-        job: Job,
-        *,
-        success: bool = True,
-        message: str = "",
-        attempt: int | None = None,
-        message_id: str = "",
-    ) -> int:
-        work = self._client.finish(
-            job, success=success, message=message, attempt=attempt, message_id=message_id
-        )
-        return self._call(work)
-
-    def pods_ready(
-        self, job: Job, *, ready: bool = True, attempt: int | None = None, message_id: str = ""
-    ) -> int:
-        work = self._client.pods_ready(job, ready=ready, attempt=attempt, message_id=message_id)
-        return self._call(work)
-
-    def pods_reclaimable(
-        self,
-        job: Job,
-        pods: Mapping[str, int],
-        *,
-        succeeded: Mapping[str, int] | None = None,
-        attempt: int | None = None,
-        message_id: str = "",
-    ) -> int:
-        work = self._client.pods_reclaimable(
-            job, pods, succeeded=succeeded, attempt=attempt, message_id=message_id
-        )
-        return self._call(work)
-
-    def stopped(
-        self, job: Job, *, attempt: int | None = None, message: str = "", message_id: str = ""
-    ) -> int:
-        work = self._client.stopped(job, attempt=attempt, message=message, message_id=message_id)
-        return self._call(work)
-
-    def publish(self, job: Job, data: JobEvent, *, message_id: str = "") -> int:
-        return self._call(self._client.publish(job, data, message_id=message_id))
+    submit = _blocking(AsyncClient.submit)
+    submit_many = _blocking(AsyncClient.submit_many)
+    scale = _blocking(AsyncClient.scale)
+    activate = _blocking(AsyncClient.activate)
+    deactivate = _blocking(AsyncClient.deactivate)
+    delete = _blocking(AsyncClient.delete)
+    finish = _blocking(AsyncClient.finish)
+    pods_ready = _blocking(AsyncClient.pods_ready)
+    pods_reclaimable = _blocking(AsyncClient.pods_reclaimable)
+    stopped = _blocking(AsyncClient.stopped)
+    publish = _blocking(AsyncClient.publish)
 
     def dispatch(self, timeout_s: float | None = None) -> Iterator[Change]:
         """Yield changes as `AsyncClient.dispatch`; ends when none comes for *timeout_s*."""
@@ -143,26 +92,5 @@ class Client:
             except (TimeoutError, concurrent.futures.TimeoutError):
                 return
 
-    def wait(
-        self,
-        job: Job,
-        until: Literal["Pending", "Running", "Finished"] = "Finished",
-        *,
-        timeout_s: float | None = None,
-    ) -> JobState:
-        return self._call(self._client.wait(job, until, timeout_s=timeout_s))
-
-    def wait_all(
-        self,
-        jobs: Iterable[Job],
-        until: Literal["Pending", "Running", "Finished"] = "Finished",
-        *,
-        timeout_s: float | None = None,
-    ) -> list[JobState]:
-        return self._call(self._client.wait_all(jobs, until, timeout_s=timeout_s))
-
-
-for _name, _method in vars(Client).items():
-    # The same words for both: what a method does stands at `AsyncClient`'s.
-    if not _name.startswith("_") and not _method.__doc__:
-        _method.__doc__ = getattr(AsyncClient, _name).__doc__
+    wait = _blocking(AsyncClient.wait)
+    wait_all = _blocking(AsyncClient.wait_all)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from .columns import dig, labels_text, name, namespace
+from .columns import labels_text, name, namespace
 from .errors import CliError
 from .options import Decorator
 from .resources import Resource
@@ -122,9 +122,3 @@ def print_objects(pairs: Sequence[tuple[Resource, Object]], output: str, *, sing
 
 def _as_list(items: Sequence[Object]) -> Object:
     return {"apiVersion": "v1", "kind": "List", "items": list(items)}
-
-
-def version_of(obj: Object) -> int:
-    """Return an object's resourceVersion (the log sequence of its last change), 0 when it has none."""
-    text = str(dig(obj, "metadata", "resourceVersion", default="0"))
-    return int(text) if text.isdigit() else 0

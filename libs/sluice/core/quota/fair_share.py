@@ -35,17 +35,8 @@ class Share(NamedTuple):
     """Where the node borrows, sorted."""
 
     @property
-    def is_zero(self) -> bool:
-        """Is the ratio 0? Also true where only that is borrowed which the parent cannot lend."""
-        return self.ratio == 0
-
-    @property
     def is_infinite(self) -> bool:
         return self.key[0] == 1
-
-    @property
-    def is_borrowing(self) -> bool:
-        return bool(self.borrowed)
 
     def is_borrowing_on(self, requested: Collection[FlavorResource]) -> bool:
         """Does the node borrow any flavor and resource out of *requested*?"""

@@ -17,7 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from sluice.api.decode import decode_json
-from sluice.api.kueue import AdmissionCheckParametersReference, PodSetUpdate
+from sluice.api.kueue import AdmissionCheckParametersReference
 from sluice.core.slices.job_request import JobRequest, job_request
 from sluice.events.base import PodSet, PodSetAssignment
 from sluice.protocol.checks import CheckedWorkload, CheckRequest, CheckVerdict, request_key
@@ -313,11 +313,6 @@ class CheckTester:
 
     async def _unheard(self, key: str, said: Said) -> bool:  # noqa: ARG002
         return False
-
-
-def updates_by_name(verdict: CheckVerdict) -> dict[str, PodSetUpdate]:
-    """Return a verdict's updates by pod set."""
-    return {update.name: update for update in verdict.pod_set_updates}
 
 
 def _key(request: CheckRequest) -> str:

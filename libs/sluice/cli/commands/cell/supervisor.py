@@ -58,10 +58,6 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
 
-class StartError(Exception):
-    """A part of the cell did not come up; the message quotes its log."""
-
-
 @dataclass
 class Supervisor:
     """A cell in *place*. `start`, then `tend` now and then, then `stop`; also as a context manager."""

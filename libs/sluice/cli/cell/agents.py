@@ -46,6 +46,3 @@ async def _beat(api: Api, obj: Object) -> Heartbeat | None:
         return _DECODER.decode(found.payload) if found is not None and found.payload else None
     except (EventLogError, ConnectionError, TimeoutError, *UNREADABLE):
         return None
-
-
-__all__ = ["add_heartbeats"]

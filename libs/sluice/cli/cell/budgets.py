@@ -67,6 +67,3 @@ def standing_lines(obj: Object) -> Lines:
 
 def _held(status: Object) -> Lines:
     return [field("Workloads held", status.get("held", 0))]
-
-
-__all__ = ["add_standings", "standing_lines"]

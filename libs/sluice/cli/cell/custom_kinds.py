@@ -49,10 +49,6 @@ async def _registered(api: Api) -> list[Resource]:
                 group=f"{dig(definition, 'spec', 'group', default='')}/{versions[0] if versions else ''}",
                 short=tuple(map(str, names.get("shortNames", ()))),
                 columns=PLAIN_COLUMNS,
-                verbs="get,list,watch,apply,delete",
             )
         )
     return sorted(found, key=lambda resource: resource.plural)
-
-
-__all__ = ["registered_kinds", "with_registered"]

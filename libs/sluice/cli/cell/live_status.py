@@ -13,6 +13,3 @@ async def add_live(api: Api, items: Sequence[Object]) -> None:
     """Complete the `status` of budgets and agents among *items*."""
     await add_standings(api, items)
     await add_heartbeats(api, items)
-
-
-__all__ = ["add_live"]

@@ -34,6 +34,3 @@ async def open_log(target: Target) -> AsyncIterator[JetStreamLog]:
         yield source
     finally:
         await source.close()
-
-
-__all__ = ["open_log"]

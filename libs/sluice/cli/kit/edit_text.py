@@ -6,8 +6,6 @@ from sluice.events.base import PodSet
 from sluice.events.ids import uid
 from sluice.events.slices import JobSuspended, WorkloadCreated, WorkloadUpdated
 
-__all__ = ["what_changed"]
-
 
 def what_changed(events: Sequence[object], seq: int) -> str:
     """Return what of a job is otherwise since the submission at *seq*, by the *events* that answer it.

@@ -52,6 +52,3 @@ class LazyGroup(click.Group):
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows)
-
-
-__all__ = ["Lazy", "LazyGroup"]

@@ -3,41 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
-from . import columns_checks
-from .columns import (
-    allowed_flavors,
-    cohort_age,
-    condition,
-    dig,
-    duration,
-    flavor_names,
-    flavors,
-    inactive_reason,
-    is_active,
-    is_true,
-    job_flavors,
-    job_pods,
-    job_position,
-    job_reason,
-    job_status,
-    limited,
-    name,
-    node_labels,
-    object_age,
-    pending_reason,
-    position,
-    reserved_in,
-    since,
-    slice_pods,
-    taints,
-    text_at,
-    usage_text,
-    variant_gate,
-    variant_parent,
-    waited,
-    workload_priority,
-    workload_status,
-)
+from . import columns, columns_checks
+from .columns import condition, dig, is_true, text_at
 from .columns_agents import agent_flavors
 from .durations import age
 from .errors import CliError
@@ -58,15 +25,24 @@ class Resource:
     short: tuple[str, ...] = ()
     namespaced: bool = False
     columns: tuple[Column[Object], ...] = field(default=(), compare=False)
-    verbs: str = "get,list,watch"
+    verbs: str = "get,list,watch,apply,delete"
 
     @property
     def singular(self) -> str:
         return self.kind.lower()
 
 
-_NAME = Column[Object]("NAME", name)
-_AGE = Column[Object]("AGE", object_age)
+_NAME = Column[Object]("NAME", columns.name)
+_AGE = Column[Object]("AGE", columns.object_age)
+_ACTIVE = Column[Object]("ACTIVE", columns.is_active)
+_PENDING = Column[Object]("PENDING", text_at("status", "pendingWorkloads", default="0"))
+_RESERVING = Column[Object]("RESERVING", text_at("status", "reservingWorkloads", default="0"), wide=True)
+_ADMITTED = Column[Object]("ADMITTED", text_at("status", "admittedWorkloads", default="0"))
+_INACTIVE_REASON = Column[Object]("REASON", columns.inactive_reason)
+_PENDING_REASON = Column[Object]("REASON", columns.pending_reason)
+_QUOTA_MESSAGE = Column[Object](
+    "MESSAGE", lambda obj: str(condition(obj, "QuotaReserved").get("message", "")), wide=True
+)
 
 
 PLAIN_COLUMNS = (_NAME, _AGE)
@@ -81,16 +57,16 @@ RESOURCES: tuple[Resource, ...] = (
         columns=(
             _NAME,
             Column("QUEUE", text_at("status", "queue")),
-            Column("STATUS", job_status),
-            Column("POSITION", job_position),
+            Column("STATUS", columns.job_status),
+            Column("POSITION", columns.job_position),
             Column("PRIORITY", text_at("status", "priority")),
-            Column("PODS", job_pods),
-            Column("FLAVORS", job_flavors),
+            Column("PODS", columns.job_pods),
+            Column("FLAVORS", columns.job_flavors),
             Column("ATTEMPTS", text_at("status", "attempts"), wide=True),
-            Column("DURATION", duration),
+            Column("DURATION", columns.duration),
             _AGE,
             Column("WORKLOAD", text_at("status", "workload"), wide=True),
-            Column("REASON", job_reason),
+            Column("REASON", columns.job_reason),
             Column("MESSAGE", text_at("status", "message"), wide=True),
         ),
     ),
@@ -98,17 +74,18 @@ RESOURCES: tuple[Resource, ...] = (
         "Variant",
         "variants",
         namespaced=True,
+        verbs="get,list,watch",
         columns=(
             _NAME,
-            Column("PARENT", variant_parent),
+            Column("PARENT", columns.variant_parent),
             Column("VARIANT", text_at("status", "variant")),
-            Column("STATUS", workload_status),
+            Column("STATUS", columns.workload_status),
             Column("ACTIVE", lambda obj: "yes" if dig(obj, "spec", "active", default=True) else "no"),
-            Column("FLAVORS", allowed_flavors),
-            Column("GATE", variant_gate),
-            Column("POSITION", position),
+            Column("FLAVORS", columns.allowed_flavors),
+            Column("GATE", columns.variant_gate),
+            Column("POSITION", columns.position),
             _AGE,
-            Column("REASON", pending_reason),
+            _PENDING_REASON,
         ),
     ),
     Resource(
@@ -116,18 +93,19 @@ RESOURCES: tuple[Resource, ...] = (
         "slices",
         short=("workloadslice", "workloadslices"),
         namespaced=True,
+        verbs="get,list,watch",
         columns=(
             _NAME,
             Column("JOB", text_at("status", "slice", "job")),
             Column("STATUS", text_at("status", "slice", "state")),
-            Column("PODS", slice_pods),
+            Column("PODS", columns.slice_pods),
             Column("REPLACES", text_at("status", "slice", "replaces")),
-            Column("RESERVED IN", reserved_in),
-            Column("FLAVORS", flavors),
+            Column("RESERVED IN", columns.reserved_in),
+            Column("FLAVORS", columns.flavors),
             _AGE,
             Column("LINEAGE", text_at("status", "slice", "name"), wide=True),
-            Column("REASON", pending_reason),
-            Column("MESSAGE", lambda obj: str(condition(obj, "QuotaReserved").get("message", "")), wide=True),
+            _PENDING_REASON,
+            _QUOTA_MESSAGE,
         ),
     ),
     Resource(
@@ -135,39 +113,39 @@ RESOURCES: tuple[Resource, ...] = (
         "workloads",
         short=("wl",),
         namespaced=True,
+        verbs="get,list,watch",
         columns=(
             _NAME,
             Column("QUEUE", text_at("spec", "queueName")),
-            Column("RESERVED IN", reserved_in),
-            Column("STATUS", workload_status),
-            Column("POSITION", position),
-            Column("PRIORITY", workload_priority),
+            Column("RESERVED IN", columns.reserved_in),
+            Column("STATUS", columns.workload_status),
+            Column("POSITION", columns.position),
+            Column("PRIORITY", columns.workload_priority),
             Column("ADMITTED", lambda obj: "True" if is_true(obj, "Admitted") else ""),
             Column("FINISHED", lambda obj: "True" if is_true(obj, "Finished") else ""),
             _AGE,
-            Column("FLAVORS", flavors, wide=True),
-            Column("REASON", pending_reason),
-            Column("WAITED", waited, wide=True),
-            Column("MESSAGE", lambda obj: str(condition(obj, "QuotaReserved").get("message", "")), wide=True),
+            Column("FLAVORS", columns.flavors, wide=True),
+            _PENDING_REASON,
+            Column("WAITED", columns.waited, wide=True),
+            _QUOTA_MESSAGE,
         ),
     ),
     Resource(
         "ClusterQueue",
         "clusterqueues",
         short=("cq",),
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
             Column("COHORT", text_at("spec", "cohortName")),
             Column("STRATEGY", text_at("spec", "queueingStrategy"), wide=True),
-            Column("ACTIVE", is_active),
-            Column("PENDING", text_at("status", "pendingWorkloads", default="0")),
-            Column("RESERVING", text_at("status", "reservingWorkloads", default="0"), wide=True),
-            Column("ADMITTED", text_at("status", "admittedWorkloads", default="0")),
-            Column("USED/NOMINAL", usage_text),
-            Column("FLAVORS", flavor_names, wide=True),
+            _ACTIVE,
+            _PENDING,
+            _RESERVING,
+            _ADMITTED,
+            Column("USED/NOMINAL", columns.usage_text),
+            Column("FLAVORS", columns.flavor_names, wide=True),
             _AGE,
-            Column("REASON", inactive_reason),
+            _INACTIVE_REASON,
         ),
     ),
     Resource(
@@ -175,40 +153,37 @@ RESOURCES: tuple[Resource, ...] = (
         "localqueues",
         short=("lq", "queue", "queues"),
         namespaced=True,
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
             Column("CLUSTERQUEUE", text_at("spec", "clusterQueue")),
-            Column("ACTIVE", is_active),
-            Column("PENDING", text_at("status", "pendingWorkloads", default="0")),
-            Column("RESERVING", text_at("status", "reservingWorkloads", default="0"), wide=True),
-            Column("ADMITTED", text_at("status", "admittedWorkloads", default="0")),
+            _ACTIVE,
+            _PENDING,
+            _RESERVING,
+            _ADMITTED,
             _AGE,
-            Column("REASON", inactive_reason),
+            _INACTIVE_REASON,
         ),
     ),
     Resource(
         "Cohort",
         "cohorts",
         short=("co",),
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
             Column("PARENT", text_at("spec", "parentName")),
             Column("QUEUES", lambda obj: ",".join(dig(obj, "status", "clusterQueues", default=()))),
-            Column("USED/NOMINAL", usage_text, wide=True),
-            Column("AGE", cohort_age),
+            Column("USED/NOMINAL", columns.usage_text, wide=True),
+            Column("AGE", columns.cohort_age),
         ),
     ),
     Resource(
         "ResourceFlavor",
         "resourceflavors",
         short=("rf", "flavor", "flavors"),
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
-            Column("NODE LABELS", node_labels),
-            Column("TAINTS", taints, wide=True),
+            Column("NODE LABELS", columns.node_labels),
+            Column("TAINTS", columns.taints, wide=True),
             _AGE,
         ),
     ),
@@ -216,7 +191,6 @@ RESOURCES: tuple[Resource, ...] = (
         "WorkloadPriorityClass",
         "workloadpriorityclasses",
         short=("pc", "wpc", "priorityclass", "priorityclasses"),
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
             Column("VALUE", text_at("value", default="0")),
@@ -228,22 +202,20 @@ RESOURCES: tuple[Resource, ...] = (
         "AdmissionCheck",
         "admissionchecks",
         short=("ac", "check", "checks"),
-        verbs="get,list,watch,apply,delete",
         columns=(
             _NAME,
             Column("CONTROLLER", text_at("spec", "controllerName")),
-            Column("ACTIVE", is_active),
+            _ACTIVE,
             Column("PENDING", text_at("status", "pendingWorkloads", default="0"), right=True),
-            Column("OLDEST", lambda obj: since(obj, "oldestPendingSince")),
+            Column("OLDEST", lambda obj: columns.since(obj, "oldestPendingSince")),
             _AGE,
-            Column("REASON", inactive_reason),
+            _INACTIVE_REASON,
         ),
     ),
     Resource(
         "ProvisioningRequestConfig",
         "provisioningrequestconfigs",
         short=("prc",),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, *columns_checks.PROVISIONING, _AGE),
     ),
     Resource(
@@ -251,7 +223,6 @@ RESOURCES: tuple[Resource, ...] = (
         "webhookcheckconfigs",
         group=OWN,
         short=("whc",),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, *columns_checks.WEBHOOK, _AGE),
     ),
     Resource(
@@ -259,7 +230,6 @@ RESOURCES: tuple[Resource, ...] = (
         "budgets",
         group=OWN,
         short=("bg",),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, *columns_checks.BUDGET, _AGE),
     ),
     Resource(
@@ -267,7 +237,6 @@ RESOURCES: tuple[Resource, ...] = (
         "customresourcedefinitions",
         group="apiextensions.k8s.io/v1",
         short=("crd", "crds"),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, Column("KIND", text_at("spec", "names", "kind")), _AGE),
     ),
     Resource(
@@ -275,7 +244,6 @@ RESOURCES: tuple[Resource, ...] = (
         "namespaces",
         group="v1",
         short=("ns",),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, Column("STATUS", text_at("status", "phase", default="Active")), _AGE),
     ),
     Resource(
@@ -284,14 +252,12 @@ RESOURCES: tuple[Resource, ...] = (
         group="v1",
         short=("limits",),
         namespaced=True,
-        verbs="get,list,watch,apply,delete",
-        columns=(_NAME, Column("LIMITS", limited), _AGE),
+        columns=(_NAME, Column("LIMITS", columns.limited), _AGE),
     ),
     Resource(
         "RuntimeClass",
         "runtimeclasses",
         group="node.k8s.io/v1",
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, Column("HANDLER", text_at("handler")), _AGE),
     ),
     Resource(
@@ -299,13 +265,13 @@ RESOURCES: tuple[Resource, ...] = (
         "configurations",
         group=OWN,
         short=("config",),
-        verbs="get,list,watch,apply,delete",
         columns=(_NAME, _AGE),
     ),
     Resource(
         "Agent",
         "agents",
         group=OWN,
+        verbs="get,list,watch",
         columns=(
             _NAME,
             Column("STATUS", text_at("status", "phase")),
@@ -338,7 +304,7 @@ def register(resource: Resource) -> None:
 
 
 def resource_named(word: str) -> Resource:
-    """Return the resource that people call *word*: kind, plural or short name, group suffix allowed.
+    """Return the resource that people call *word*: kind, plural or short columns.name, group suffix allowed.
 
     Raises:
         UnknownResourceError: there is none; suggests the nearest.

@@ -254,6 +254,3 @@ _VERBOSE = ("message", "workload", "pods", "executor")
 
 def _change(change: Mapping[str, Any]) -> str:
     return f"{plain_text(change['before'])} → {plain_text(change['after'])}"
-
-
-__all__ = ["SHOWN", "difference_lines", "section_lines", "state_lines"]

@@ -10,8 +10,6 @@ from typing import IO, Any
 
 import click
 
-__all__ = ["echo", "echo_over", "plain", "printable", "style"]
-
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

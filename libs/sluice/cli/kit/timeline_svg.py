@@ -321,6 +321,3 @@ def _svg(title: str, height: int, shapes: Sequence[str]) -> str:
     return "\n".join(
         [head, f'<text x="8" y="22" font-size="15">{escape(title)}</text>', *shapes, "</svg>", ""]
     )
-
-
-__all__ = ["comparison", "timeline"]

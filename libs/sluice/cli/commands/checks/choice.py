@@ -98,6 +98,3 @@ def _checks(workload: Object) -> dict[str, Object]:
 
 def _name(workload: Object) -> str:
     return str(workload["metadata"]["name"])
-
-
-__all__ = ["asking", "known_of", "live_workloads", "state", "variants_of", "why_not"]

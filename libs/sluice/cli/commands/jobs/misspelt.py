@@ -6,8 +6,6 @@ from typing import Final
 
 from sluice.api import labels
 
-__all__ = ["misspelt"]
-
 _KNOWN: Final = {
     value
     for name, value in vars(labels).items()

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from sluice.core.flavors.assignment import Mode
+from sluice.core.preemption.targets import could_preempt
 from sluice.core.queueing.overcommit import Overcommit
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.queueing.request_index import Least
@@ -177,6 +178,8 @@ class Cycle:
             self._process.lift(one)
             if due and not self._nominate(entry):
                 continue
+            if due and self._goes_to_those_before(entry, one):
+                continue
             is_short = entry.proposal.mode is not Mode.FIT
             if due and is_short and (one.victims or not self._gets_promised(entry, one)):
                 self._taken.add(queue.name)
@@ -186,6 +189,37 @@ class Cycle:
             else:
                 self._process.keep(one, queue.node)
         return again
+
+    def _goes_to_those_before(self, preemptor: Entry, one: Preemptor) -> bool:
+        """Give what was kept for a preemptor whose victims have gone to those that would preempt it for it.
+
+        Those are of its queue, and come before it: it would be admitted for nothing, and those who have gone
+        for it would have gone for nobody (decision 0023). True: somebody preempts; it is looked at in the
+        next cycle. Else it is nominated, for what is left.
+        """
+        queue, process = preemptor.queue, self._process
+        if queue.strict or queue.stopped:
+            return False
+        for peers in self._woken.candidates(queue):
+            head = peers.head()
+            if head.rank > preemptor.workload.rank:
+                break
+            if not could_preempt(self._world, head, preemptor.workload):
+                continue
+            entry = Entry(head, queue, preemptor.cq)
+            process.keep(one, queue.node)
+            lacks = nominate(self._world, entry, may_defer=False) and not entry.proposal.is_possible()
+            process.lift(one)
+            if not lacks or not self._nominate(entry) or not entry.proposal.is_possible():
+                continue
+            self._taken.add(queue.name)
+            self._take(entry)
+            process.kept.release(entry.cq)
+            if entry.outcome in (Outcome.PREEMPTING, Outcome.PROMISED):
+                return True
+            if entry.outcome is Outcome.ADMITTED and not self._nominate(preemptor):
+                return True
+        return False
 
     def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
         promises = self._process.promises

@@ -176,6 +176,16 @@ class Search:
             return (e for e in self._usable(entries) if e[1].priority < priority or self._is_newer(e[1]))
         return iter(())
 
+    def lets_preempt(self, candidate: Workload) -> bool:
+        """May it preempt *candidate* of its own queue, if that one holds what is short?"""
+        policy, priority = self.policy.within_cluster_queue, self.workload.priority
+        if policy not in ("LowerPriority", "LowerOrNewerEqualPriority") or self._is_spared(candidate):
+            return False
+        if candidate.priority < priority:
+            return True
+        equal = candidate.priority == priority and policy == "LowerOrNewerEqualPriority"
+        return equal and self._is_newer(candidate)
+
     def others(self, queue: ClusterQueue, *, evicted: bool, at_most: int | None = None) -> Iterator[Entry]:
         """Yield the candidates in another queue, of at most the given priority; the first to go first."""
         return self._usable(queue.candidates.below(self.reclaim_bound(at_most), evicted=evicted))

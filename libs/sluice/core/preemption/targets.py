@@ -91,6 +91,13 @@ def refusals(
     return _asked(world, workload, lambda: fair_sharing.refusals(Search(world, queue, workload, usage, frs)))
 
 
+def could_preempt(world: World, workload: Workload, other: Workload) -> bool:
+    """Will *workload* be let to preempt *other*, which waits in the same queue, once that one holds quota?"""
+    if not may_preempt(world.config, workload.record):
+        return False
+    return Search(world, world.cluster_queues[workload.cluster_queue], workload, {}, ()).lets_preempt(other)
+
+
 def preemption_possibility(
     world: World, queue: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
 ) -> tuple[Possibility, int]:
@@ -233,6 +240,7 @@ __all__ = [
     "Refusal",
     "Refusals",
     "Target",
+    "could_preempt",
     "get_targets",
     "possibility_of",
     "possible_victims",

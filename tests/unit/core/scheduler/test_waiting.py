@@ -41,7 +41,7 @@ def test_others_of_the_queue_get_what_is_free() -> None:
 
 
 def test_what_is_kept_is_nobody_elses() -> None:
-    """Not even one that comes before the preemptor in its queue, nor one of another queue, takes it."""
+    """Not even one that comes before the preemptor in its queue takes it while its victims leave."""
     cell = Cell()
     cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
     cell.queue("b", cpu=0, cohort="c", preemption=RECLAIMS)
@@ -55,7 +55,10 @@ def test_what_is_kept_is_nobody_elses() -> None:
     cell.submit("first", "a", cpu=1, priority=20)
     assert admitted(cell.settle()) == []
     cell.stopped("low-2")
-    assert admitted(cell.settle()) == ["m"]
+    events = cell.settle()
+    assert admitted(events)[0] == "first"  # which would preempt `m`
+    assert "m" not in admitted(events)
+    assert evicted(events) == []
 
 
 def test_preemptors_of_one_queue_wait_side_by_side_for_different_flavors() -> None:
@@ -126,15 +129,90 @@ def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
     assert cell.waits_for("a") == []
 
 
-def test_who_could_preempt_it_is_asked_again_when_the_preemptor_runs() -> None:
-    """What it waits for cannot be taken from it; when it runs it can be preempted like others."""
-    cell = preempting_cell()
-    cell.submit("urgent", "a", cpu=4, priority=20)
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_who_could_preempt_it_gets_what_its_victims_leave(*, fair: bool, late: bool) -> None:
+    """Nobody is admitted only to be preempted by one who waited already, or has come meanwhile."""
+    cell = Cell()
+    cell.settings(fairSharing={"enable": fair})
+    cell.queue("a", cpu=4, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=4)
+    cell.settle()
+    cell.submit("m", "a", cpu=4, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    if late:
+        cell.stopped("low")
+    cell.submit("urgent", "a", cpu=3, priority=20)
+    if not late:
+        assert parked(cell.settle()) == ["urgent"]
+        cell.stopped("low")
+    events = cell.settle()
+    assert (admitted(events), evicted(events)) == (["urgent"], [])
+    cell.finish("urgent")
+    assert admitted(cell.settle()) == ["m"]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_pod_sets_that_come_later_in_the_queue_leave_the_flavor_to_who_comes_first(*, fair: bool) -> None:
+    """One lender, two flavors, of which the first has a taint: neither preemptor needs what the other one's
+    second pod set waits for."""
+    cell = Cell()
+    cell.settings(fairSharing={"enable": fair})
+    for name in ("ta", "tb"):
+        cell.queue(name, cpu={"tn": 2, "p1": 2}, cohort="tc", preemption=RECLAIMS)
+    taint = {"key": "special", "value": "y", "effect": "NoSchedule"}
+    cell.apply("ResourceFlavor", "tn", {"nodeTaints": [taint]})
+    special = (Toleration(key="special", operator="Exists"),)
+    tolerates = {"tolerations": special}
+    for i in range(4):
+        cell.submit(f"t{i}", "ta", cpu=2, pod_set=tolerates)
+    cell.settle()
+    sets = (
+        PodSet(name="a", count=1, requests={"cpu": 2000}, tolerations=special),
+        PodSet(name="b", count=1, requests={"cpu": 2000}),
+    )
+    cell.submit("k1", "tb", pod_sets=sets)
+    victims = evicted(cell.settle())
+    assert len(victims) == 2
+    cell.submit("k2", "tb", cpu=2, priority=5, pod_set=tolerates)
+    assert parked(cell.settle()) == ["k2"]
+    cell.stopped(*victims)
+    events = cell.settle()
+    assert evicted(events) == []
+    assert "k2" in admitted(events)
+    assert "k1" not in admitted(events)
+
+
+def test_who_comes_first_and_needs_more_preempts_for_the_rest_only() -> None:
+    cell = Cell()
+    cell.queue("a", cpu=6, preemption=RECLAIMS)
+    cell.submit("low", "a", cpu=2)
+    cell.submit("high", "a", cpu=4, priority=15)
+    cell.settle()
+    cell.submit("m", "a", cpu=2, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("urgent", "a", cpu=6, priority=20)
     assert parked(cell.settle()) == ["urgent"]
     cell.stopped("low")
     events = cell.settle()
-    assert admitted(events) == ["m"]
-    assert preempting(events) == {"urgent": ["m"]}
+    assert (admitted(events), preempting(events)) == ([], {"urgent": ["high"]})
+    cell.stopped("high")
+    assert admitted(cell.settle()) == ["urgent"]
+
+
+def test_what_was_kept_is_for_nobody_who_may_not_preempt_it() -> None:
+    """Whoever comes first: else it would have preempted for others."""
+    cell = Cell()
+    cell.queue("a", cpu=2, cohort="c", borrow=0, preemption={"reclaimWithinCohort": "Any"})
+    cell.queue("b", cpu=2, cohort="c")
+    cell.submit("low", "b", cpu=4)
+    cell.settle()
+    cell.submit("m", "a", cpu=2)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("urgent", "a", cpu=2, priority=20)
+    cell.settle()
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["m"]
 
 
 def test_those_behind_a_preemptor_are_not_looked_at_in_vain() -> None:

@@ -6,7 +6,6 @@ quota anywhere in its tree void the verdicts on its pending workloads (SC2). It 
 """
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from sluice.api.quantity import resource_value
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
 from sluice.core.workload.charges import gives_back
-from sluice.core.world.activity import awaits_pods, blocks_admission
+from sluice.core.world.activity import awaits_pods, blocks_admission, settings_of_admission
 from sluice.core.world.charging import recharge
 from sluice.core.world.model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceGroup
 from sluice.core.world.pending_preemptions import ANYTIME
@@ -280,7 +279,7 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
     """Take new settings. Those of admission reach everywhere, so everything that waits is looked at again."""
     world, before = state.world, state.world.config
     world.config = spec
-    if _of_admission(spec) == _of_admission(before):
+    if settings_of_admission(spec) == settings_of_admission(before):
         return
     state.not_ready.clear()
     for key in sorted(world.workloads):
@@ -292,10 +291,6 @@ def _configure(state: SchedulerState, spec: kueue.ConfigurationSpec) -> None:
         state.moved.append((workload, True))
     for name in sorted(world.cluster_queues):
         state.edit(name, Edit.VERDICTS)
-
-
-_of_admission = attrgetter("feature_gates", "fair_sharing", "wait_for_pods_ready", "quota_check_strategy")
-"""The settings that the scheduler goes by; the others are of other services."""
 
 
 _APPLY: dict[str, Callable[[SchedulerState, Any], None]] = {

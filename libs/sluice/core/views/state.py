@@ -29,11 +29,29 @@ class State:
         """Of the last event folded."""
         self.at: Micros = 0
         """When it was decided."""
+        self.settings_seq = 0
+        """Of the last change of settings that the scheduler goes by."""
+        self._awaited = (-1, False)
 
     def live(self, key: WorkloadKey) -> WorkloadView | None:
         """Return a workload that is not over: what services that lag say of others changes nothing."""
         workload = self.workloads.get(key)
         return workload if workload is not None and workload.finished_at is None else None
+
+    def awaits_pods(self) -> bool:
+        """Tell whether any workload is admitted, and its pods are not ready, or are not any more.
+
+        Looked up once for each sequence, and only for what is said to wait for it.
+        """
+        if self._awaited[0] != self.seq:
+            # The latest are the likeliest.
+            holders = (
+                self.workloads[key]
+                for queue in self.cluster_queues.values()
+                for key in reversed(queue.workloads)
+            )
+            self._awaited = (self.seq, any(_awaits_pods(workload) for workload in holders))
+        return self._awaited[1]
 
     # What the api service must know before it deletes something
 
@@ -109,3 +127,8 @@ class State:
             queue = ClusterQueueView(name)
             queue.reserved_message = f"Quota reserved in ClusterQueue {name}"
         return queue
+
+
+def _awaits_pods(workload: WorkloadView) -> bool:
+    ready = workload.conditions.get("PodsReady")
+    return workload.admitted_at is not None and (ready is None or not ready.status)

@@ -1,8 +1,11 @@
 """Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8); who blocks whom."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from sluice.api import kueue
+from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 
 from .inadmissible import stopped
 from .model import ClusterQueue, World
@@ -13,6 +16,12 @@ STOPPED: Final = "Stopped"
 FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
 CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
 CHECK_INACTIVE: Final = "AdmissionCheckInactive"
+
+settings_of_admission: Final = attrgetter(
+    "feature_gates", "fair_sharing", "wait_for_pods_ready", "quota_check_strategy"
+)
+"""Return what the scheduler goes by of a Configuration: with another value of it, all that waits is looked
+at again, and nothing that was said of it before counts."""
 
 
 def check_names(spec: kueue.ClusterQueueSpec) -> list[str]:
@@ -75,11 +84,22 @@ def awaits_pods(workload: Workload) -> bool:
     )
 
 
+def may_be_so_still(reason: str, config: kueue.ConfigurationSpec, awaited: Callable[[], bool]) -> bool:
+    """Can what a workload was parked for be what it waits for now, though nobody has looked at it since?
+
+    It is looked at when its turn comes, behind the head of a StrictFIFO queue perhaps much later.
+    *awaited*: are there any workloads whose pods must be ready before the next one is admitted?
+    """
+    return reason != WAITING_FOR_PODS_READY or (blocks_admission(config) and awaited())
+
+
 __all__ = [
     "CHECK_INACTIVE",
     "admits_what_is_ready",
     "awaits_pods",
     "blocks_admission",
     "check_names",
+    "may_be_so_still",
+    "settings_of_admission",
     "why_inactive",
 ]

@@ -21,6 +21,7 @@ from sluice.core.workload.pending_reasons import (
     WAITING_FOR_PREEMPTED,
 )
 from sluice.core.workload.reasons import DEACTIVATED
+from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
 from sluice.core.world.variants import backs_off, parent_holds
@@ -335,10 +336,18 @@ def _claims(state: SchedulerState, workload: Workload, cq: ClusterQueue, report:
         if candidate.workload in to_go:
             whose = to_go[candidate.workload]
             candidate.allowed, candidate.why = False, f"its quota is promised to {whose} already"
-    recorded = workload.peers
-    if report.claims and recorded is not None and recorded.reason:
+    reason, message = _recorded(state, workload)
+    if report.claims and reason:
         # Looked at by itself, it would be judged by an overdrawn tree; the scheduler knew better.
-        report.rule, report.message = recorded.reason, recorded.message
+        report.rule, report.message = reason, message
+
+
+def _recorded(state: SchedulerState, workload: Workload) -> tuple[str, str]:
+    """Return (reason, message) of what the scheduler said last, ("", "") where that cannot be so any more."""
+    said = workload.peers
+    if said is None or not may_be_so_still(said.reason, state.world.config, lambda: bool(state.not_ready)):
+        return "", ""
+    return said.reason, said.message
 
 
 def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str, str]:
@@ -413,19 +422,18 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
 
     Return what keeps it from preempting, beside the rules for preemption: its gate, if it would were it open.
     """
-    assert workload.peers is not None
+    said_reason, said_message = _recorded(state, workload)
     queue = state.pending.queues[workload.cluster_queue]
     it = "It"
     if report.position > 1 and queue.strict:
         # The reason of its status: nobody looks at it (any more), whatever would be said of it now.
-        report.rule, it = workload.peers.reason or PENDING_EVALUATION, workload.key
+        report.rule, it = said_reason or PENDING_EVALUATION, workload.key
         report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
     entry = Entry(workload, queue, cq)
     asked = nominate(state.world, entry, may_defer=False)
-    recorded = workload.peers
     found = entry.proposal.assignment if asked else None
     but = "" if asked else entry.message[:1].lower() + entry.message[1:]
-    reason = (found.no_fit_reason if found is not None else entry.reason) or recorded.reason
+    reason = (found.no_fit_reason if found is not None else entry.reason) or said_reason
     if entry.proposal.targets:
         victims = ", ".join(t.workload.key for t in entry.proposal.targets)
         reason = reason or WAITING_FOR_PREEMPTED
@@ -441,7 +449,7 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         ahead = f"; {report.ahead[0]} comes before it" if report.ahead else ""
         reason, message = PENDING_EVALUATION, f"{it} would fit by itself, and has not had its turn{ahead}."
     else:
-        message = (found.message if found is not None else entry.message) or recorded.message
+        message = (found.message if found is not None else entry.message) or said_message
         message = f"{it} by itself: {message}" if report.rule and message else message
     if report.rule:
         report.message += f" {message}" if message else ""

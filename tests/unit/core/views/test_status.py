@@ -256,6 +256,49 @@ def test_a_local_queue_that_leads_where_it_led_keeps_its_verdicts():
     assert view.shown("QuotaReserved") == ("False", "WaitingForQuota", "insufficient quota")
 
 
+BLOCKS = configuration(waitForPodsReady={"enable": True, "blockAdmission": True})
+
+
+def blocked():
+    """Return a view of `w`, which waits for the pods of `runs`."""
+    view = cell(BLOCKS, created("runs"), reserved("runs"), admitted("runs"), created("w"))
+    return view.tell(parked("w", reason="WaitingForPodsReady", message="waiting"))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ObjectDeleted(kind="Configuration", name="default", cause=0),
+        configuration(waitForPodsReady={"enable": True}),
+        WorkloadPodsReady(workload=WorkloadKey("ns/runs"), ready=True, cause=0),
+        WorkloadFinished(workload=WorkloadKey("ns/runs"), cause=0),
+    ],
+)
+def test_nobody_waits_for_pods_that_nobody_awaits(event):
+    """Whether or not it has been looked at since: who is behind the head of a StrictFIFO queue has not."""
+    view = blocked()
+    assert view.shown("QuotaReserved") == ("False", "WaitingForPodsReady", "waiting")
+    assert view.tell(event).shown("QuotaReserved")[1] == "PendingEvaluation"
+
+
+def test_who_waits_for_pods_goes_on_waiting_for_those_of_others():
+    view = blocked().tell(created("other"), reserved("other"), admitted("other"))
+    view.tell(WorkloadPodsReady(workload=WorkloadKey("ns/runs"), ready=True, cause=0))
+    assert view.shown("QuotaReserved")[1] == "WaitingForPodsReady"
+    view.tell(WorkloadPodsReady(workload=WorkloadKey("ns/other"), ready=True, cause=0))
+    assert view.shown("QuotaReserved")[1] == "PendingEvaluation"
+    view.tell(WorkloadPodsReady(workload=WorkloadKey("ns/other"), ready=False, cause=0))
+    assert view.shown("QuotaReserved")[1] == "WaitingForPodsReady"
+
+
+def test_other_settings_void_what_was_said_before():
+    """Those that the scheduler goes by: it looks at everything again (SC2)."""
+    view = cell(created(), parked("w"), configuration(fairSharing={"enable": True}))
+    assert view.shown("QuotaReserved")[1] == "PendingEvaluation"
+    view.tell(parked("w"), configuration(fairSharing={"enable": True}, queueVisibilityMaxCount=3))
+    assert view.shown("QuotaReserved")[1] == "WaitingForQuota"
+
+
 def test_equal_workloads_share_a_verdict():
     """Those to come included; others do not (SC2)."""
     view = cell(created("w", 1), parked("w"), created("same", 2), created("other", 3, priority=7))

@@ -15,7 +15,7 @@ from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.elastic_cell import Cell
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, job, local_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
 from tests.unit.replay.lint.test_invariants import CLASSES
 
@@ -287,6 +287,31 @@ def test_who_is_behind_a_strict_head_is_told_so_everywhere() -> None:
         f"{report.workload} needs the preemption of {low}."
     )
     assert explained(world, "head").rule not in ("", "PendingEvaluation")
+
+
+@pytest.mark.parametrize("opens", [{}, {"waitForPodsReady": {"enable": True}}, None])
+def test_who_waited_for_pods_behind_a_strict_head_is_told_what_it_waits_for_now(
+    opens: dict[str, Any] | None,
+) -> None:
+    """Settings that do not block admission any more, or pods that are ready: nobody looks at it meanwhile."""
+    blocks = configuration(waitForPodsReady={"enable": True, "blockAdmission": True})
+    queue = cluster_queue({"res": 3}, {}, queueingStrategy="StrictFIFO")
+    world = cell(queue, *CLASSES, blocks)
+    for name, cpu, level in (("runs", 2, "low"), ("b", 1, "low")):
+        world.submit(name, cpu, priority_class=level).settle_all()
+    world.submit("head", 3, priority_class="high").settle()
+
+    def both() -> tuple[str, str]:
+        report, shown = explained(world, "b"), world.view()
+        return report.rule, why_pending(shown, shown.workloads[WorkloadKey(report.workload)])[0]
+
+    assert both() == ("WaitingForPodsReady", "WaitingForPodsReady")
+    if opens is None:
+        world.report("runs", "JobPodsReady", executor="x").settle()
+    else:
+        world.apply(configuration(**opens)).settle()
+    assert explained(world, "b").position == 2
+    assert both() == ("PendingEvaluation", "PendingEvaluation")
 
 
 def test_what_a_job_behind_a_strict_head_lacks_is_said_of_it() -> None:

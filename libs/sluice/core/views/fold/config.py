@@ -11,6 +11,7 @@ from sluice.core.views.peers import peers_of
 from sluice.core.views.records import ActiveState, LocalQueueView
 from sluice.core.views.state import State
 from sluice.core.workload.charges import gives_back
+from sluice.core.world.activity import settings_of_admission
 from sluice.core.world.inadmissible import stopped
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
@@ -47,7 +48,7 @@ def _applied(state: State, event: ObjectApplied, seq: int, _at: Micros) -> None:
         case kueue.Cohort():
             state.cohorts[event.name] = manifest.spec
         case kueue.Configuration():
-            _configure(state, manifest.spec)
+            _configure(state, manifest.spec, seq)
 
 
 def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -> None:
@@ -67,11 +68,13 @@ def _object_deleted(state: State, event: ObjectDeleted, seq: int, _at: Micros) -
         case "Cohort":
             state.cohorts.pop(event.name, None)
         case "Configuration":
-            _configure(state, kueue.ConfigurationSpec())
+            _configure(state, kueue.ConfigurationSpec(), seq)
 
 
-def _configure(state: State, spec: kueue.ConfigurationSpec) -> None:
+def _configure(state: State, spec: kueue.ConfigurationSpec, seq: int) -> None:
     before, state.config = state.config, spec
+    if settings_of_admission(spec) != settings_of_admission(before):
+        state.settings_seq = seq
     if gives_back(spec) != gives_back(before):
         recharge_all(state)
 

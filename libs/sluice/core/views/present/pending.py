@@ -17,6 +17,7 @@ from sluice.core.workload.pending_reasons import (
     SUSPENDED,
 )
 from sluice.core.workload.reasons import DEACTIVATED, deactivation_message
+from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.variants import policy_in_force
@@ -55,12 +56,16 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         if recorded is not None and recorded.reason == derived[0]:
             return (recorded.reason, recorded.message)
         return _delayed(view, workload) or derived
-    if recorded is None or recorded.reason in _ALWAYS_DERIVED:
+    if recorded is None or not _may_be_so(view, recorded.reason):
         return _pending_evaluation(workload)
     if recorded.message == BEHIND:
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
+
+
+def _may_be_so(view: State, reason: str) -> bool:
+    return reason not in _ALWAYS_DERIVED and may_be_so_still(reason, view.config, view.awaits_pods)
 
 
 def _pending_evaluation(workload: WorkloadView) -> Reason:
@@ -98,18 +103,20 @@ def _no_variant(parent: WorkloadView) -> Reason | None:
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
     """Return what the scheduler said last, of the workload or of an equal one in its cluster queue.
 
-    Not what it said before a queue changed. Verdicts of a cluster queue stay when a local queue changes: they
-    may have been passed on workloads of another one, and who comes to those is not looked at anew (SC2).
+    Not what it said before a queue, or the settings of admission, changed. Verdicts of a cluster queue stay
+    when a local queue changes: they may have been passed on workloads of another one, and who comes to those
+    is not looked at anew (SC2).
     """
     own = workload.pending
     local = workload.local_queue
     queue = local.cluster_queue
     if queue is None:
-        return own if own is not None and own.seq >= local.changed_seq else None
+        return own if own is not None and own.seq >= max(local.changed_seq, view.settings_seq) else None
     shared = queue.verdicts.get(peers_of(view, workload)) if queue.verdicts else None
-    if own is not None and own.seq < max(local.changed_seq, queue.changed_seq):
+    since = max(queue.changed_seq, view.settings_seq)
+    if own is not None and own.seq < max(local.changed_seq, since):
         own = None
-    if shared is not None and shared.seq < queue.changed_seq:
+    if shared is not None and shared.seq < since:
         shared = None
     if shared is None or (own is not None and own.seq > shared.seq):
         return own

@@ -49,6 +49,8 @@ class Settings:
     """After so many inputs without a decision, a step without events says how far the leader has come."""
     snapshot_events: int = 100_000
     snapshot_s: float = 300.0
+    snapshot_retry_s: float = 5.0
+    """A snapshot that could not be stored is tried again after so long."""
     stop_s: float = 5.0
     """Most time to finish the commit in flight when stopping."""
 
@@ -91,7 +93,12 @@ class Runner[S]:
         self._saving: tuple[Moment, asyncio.Future[Packed]] | None = None
         """A state packed, of which not all steps are in the log yet."""
         self._snapshot_folded = 0
+        """How many events the newest snapshot has folded."""
         self._snapshot_at = 0.0
+        """When the last attempt at one began."""
+        self._snapshot_of = 0
+        """How many events the one under way has folded."""
+        self._snapshot_failed = False
         self._snapshot_task: asyncio.Task[SnapshotInfo] | None = None
 
     @property
@@ -262,6 +269,8 @@ class Runner[S]:
             if not replica.settled or (replica.due is not None and self.clock() >= replica.due):
                 await self._settle()
             self._measure()
+            if replica.settled:
+                self._consider_snapshot()
             if not entries and replica.settled:
                 await self._wake.wait()
 
@@ -297,7 +306,6 @@ class Runner[S]:
         if replica.settled:
             self._commit()
             self._arm()
-            self._consider_snapshot()
 
     def _arm(self) -> None:
         """Set the alarm for the state's deadline."""
@@ -363,10 +371,12 @@ class Runner[S]:
         if self.snapshots is None or self._saving is not None or self._snapshot_task is not None:
             return
         events = self.fold.folded - self._snapshot_folded
-        old = time.monotonic() - self._snapshot_at > self.settings.snapshot_s
-        if events < self.settings.snapshot_events and not (old and events):
+        age_s = time.monotonic() - self._snapshot_at
+        if events < self.settings.snapshot_events and not (age_s > self.settings.snapshot_s and events):
             return
-        self._snapshot_folded, self._snapshot_at = self.fold.folded, time.monotonic()
+        if self._snapshot_failed and age_s < self.settings.snapshot_retry_s:
+            return
+        self._snapshot_at, self._snapshot_of = time.monotonic(), self.fold.folded
         decider, state = self.decider, self.fold.state
         # In a child process: decisions would wait for the bytes of a large state.
         packed = in_copy_beside(lambda: pack(decider.dump(state)))
@@ -404,9 +414,18 @@ class Runner[S]:
 
     def _snapshot_done(self, task: asyncio.Task[SnapshotInfo]) -> None:
         self._snapshot_task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        self._snapshot_failed = error is not None
+        if error is None:
+            self._snapshot_folded = self._snapshot_of
+            # Enough for another may have come meanwhile, and nothing else may come.
+            self._wake.set()
+        else:
             # The log has everything; a snapshot only saves time.
             log.warning("snapshot failed", writer=self.decider.writer, error=str(error))
+            asyncio.get_running_loop().call_later(self.settings.snapshot_retry_s, self._wake.set)
 
     # looking in
 

@@ -351,13 +351,32 @@ async def test_a_snapshot_whose_child_is_killed_is_taken_again(monkeypatch):
 
     monkeypatch.setattr(os, "fork", noted)
     log, store = MemoryLog(), MemoryStore()
-    pace = Settings(snapshot_events=1)
+    pace = Settings(snapshot_events=1, snapshot_retry_s=0.1)
     async with running(log, decider=Doomed(), snapshots=Snapshots(store), settings=pace) as runner:
         await log.append("job.a.b", order("first"))
-        await eventually(lambda: len(pids) == 1 and caught_up(runner) and runner._snapshot_task is None)
-        assert not store.blobs
-        await log.append("job.a.b", order("second"))
         await eventually(lambda: store.blobs)
+        assert len(pids) == 2
+        await eventually(lambda: caught_up(runner))
+
+
+async def test_what_came_while_a_snapshot_was_stored_gets_another():
+    """Though nothing comes afterwards that would wake the runner."""
+
+    class SlowStore(MemoryStore):
+        async def put(self, name, data, description):
+            await open_.wait()
+            await super().put(name, data, description)
+
+    open_ = asyncio.Event()
+    log, store = MemoryLog(), SlowStore()
+    pace = Settings(snapshot_events=1, snapshot_s=10**6)
+    async with running(log, snapshots=Snapshots(store), settings=pace) as runner:
+        await log.append("job.a.b", order("first"))
+        await eventually(lambda: runner._snapshot_task is not None)
+        await log.append("job.a.b", order("second"))
+        await eventually(lambda: caught_up(runner))
+        open_.set()
+        await eventually(lambda: len(store.blobs) == 2)
 
 
 @pytest.mark.parametrize("damage", ["version", "bytes", "truncated", "ahead"])

@@ -156,7 +156,7 @@ ACTS = (
 )
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_random_histories(seed: int) -> None:
     """Every verdict is answered, services agree when they have caught up, and everybody gets through."""

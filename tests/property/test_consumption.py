@@ -22,7 +22,7 @@ from .test_elastic import play as play_elastic
 SLOW = 137_000
 """Histories tick in milliseconds; stretched so that a tick is a few minutes, quarters of an hour end."""
 RANDOM = settings(
-    max_examples=examples(60),
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

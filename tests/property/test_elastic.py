@@ -76,7 +76,7 @@ def play(world: Cell, step: tuple[Any, ...]) -> None:
             (world.scheduler if which else world.slices).restart()
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(STEPS)
 def test_storm(steps: list[tuple[Any, ...]]) -> None:
     """No pod beyond quota, two slices at most, and a log that decides the same again, whatever the timing."""
@@ -112,7 +112,7 @@ def test_resizes_within_quota_are_all_had(resizes: list[tuple[int, int, int]]) -
     world.verify()
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(
     st.booleans(),
     st.lists(
@@ -178,7 +178,7 @@ CHECKED_STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(st.sampled_from(("Anytime", "AfterCheckPassedOrOnDemand")), CHECKED_STEPS)
 def test_storm_through_checks(policy: str, steps: list[tuple[Any, ...]]) -> None:
     """Between reservation and admission too: both slices charge what either needs, also as a claim (AC6)."""
@@ -227,7 +227,7 @@ PARTLY_DONE = st.lists(
 )
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from(("", "Anytime", "AfterCheckPassedOrOnDemand")), PARTLY_DONE)
 def test_growth_of_a_job_that_is_partly_done(policy: str, steps: list[tuple[Any, ...]]) -> None:
     """What is done is not run again, so nobody goes for it (the log would tell); the rest runs."""

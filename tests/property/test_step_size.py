@@ -73,7 +73,7 @@ def test_a_family_as_large_as_can_be() -> None:
     assert max(sizes(families_of(16, NEARLY, NEARLY - 1000))) <= ROOM
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 16), st.integers(0, 4000), st.integers(0, 4000), st.sampled_from((1500, 6000, 30_000)))
 def test_a_family_in_small_steps(flavors: int, size: int, edited: int, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

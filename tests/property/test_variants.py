@@ -163,7 +163,7 @@ def check_log(world: FamilyWorld) -> None:
             admitted.pop(key, None)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 3), st.booleans(), st.lists(ACTIONS, min_size=5, max_size=40))
 def test_families_keep_their_promises(policy: int, checked: bool, actions: list[tuple[Any, ...]]) -> None:
     history = History(policy, checked)
@@ -185,7 +185,7 @@ UNSHARED = {
 }
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 3), st.lists(ACTIONS, min_size=5, max_size=40))
 def test_sharing_verdicts_changes_nothing(policy: int, actions: list[tuple[Any, ...]]) -> None:
     """Jobs run on the same flavors as when every variant is looked at by itself (SC2)."""

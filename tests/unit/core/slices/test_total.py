@@ -12,7 +12,7 @@ from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReser
 from tests.support.examples import examples
 from tests.support.slices_world import World, manifest
 
-QUIET = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

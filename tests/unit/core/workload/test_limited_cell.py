@@ -242,8 +242,7 @@ class SlowSlices(FamilyWorld):
         return found + super().step(writer, entries)
 
 
-@pytest.mark.parametrize("heard", [True, False], ids=["heard", "unheard"])
-@pytest.mark.parametrize("kind", [FamilyWorld, SlowSlices])
+@pytest.mark.parametrize(("kind", "heard"), [(FamilyWorld, True), (SlowSlices, False)])
 @pytest.mark.parametrize(
     ("policy", "how"),
     [(policy, how) for policy in ({}, None) for how in STOPS if policy is None or "move" not in how],

@@ -71,7 +71,7 @@ def test_a_snapshot_and_the_rest_are_the_whole(log: ListSource) -> None:
     fold = CellFold()
     entries = commits(log)
     whole = picture(cell_at(log, log.end).state)
-    for cut in range(0, len(entries), 7):
+    for cut in range(0, len(entries), 1 + len(entries) // 8):
         seq = entries[cut].seq
         stored = fold.load(fold.dump(cell_at(log, seq).state))
         assert picture(stored) == picture(cell_at(log, seq).state)
@@ -242,7 +242,7 @@ def compared(before: dict[str, dict], after: dict[str, dict]) -> dict[str, dict]
 def test_differences_leave_nothing_out(log: ListSource) -> None:
     """Between any two states they are those of the whole pictures, folded on or read from snapshots."""
     fold, entries = CellFold(), commits(log)
-    seqs = [entry.seq for entry in entries[:: max(1, len(entries) // 12)]] + [log.end]
+    seqs = [entry.seq for entry in entries[:: max(1, len(entries) // 6)]] + [log.end]
     stored = {seq: fold.dump(whole(log, seq)) for seq in seqs}
     pictures = {seq: picture(whole(log, seq)) for seq in seqs}
     for first, last in itertools.combinations(seqs, 2):

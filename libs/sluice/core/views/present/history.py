@@ -26,8 +26,6 @@ from sluice.events.scheduler import (
     RequeueBackoffStarted,
     Requeued,
     WorkloadDeactivated,
-    WorkloadSliceReplaced,
-    WorkloadSliceWithdrawn,
     WorkloadsParked,
 )
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpdated
@@ -142,8 +140,6 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
 def _plain(seq: int, at: Micros, event: Event) -> Notice:
     """What needs no context: the event's own reason and message."""
     match event:
-        case Preempted():
-            return Notice(seq, at, "Normal", "Preempted", event.message)
         case PendingReasonChanged() | WorkloadsParked() if constraints := constraints_in(event.message):
             message = f"{', '.join(constraints)}: {event.reason}: {event.message}"
             return Notice(seq, at, "Warning", "AdmissionConstraintUnsatisfied", message)
@@ -154,8 +150,6 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             if not event.victims:
                 message = "Nobody has to be preempted any more for what is reserved"
             return Notice(seq, at, "Normal", "PendingPreemptionsIssued", message)
-        case BlockedOnPreemptionGates():
-            return Notice(seq, at, "Normal", "PreemptionGated", event.message)
         case RequeueBackoffStarted():
             # Rounded up: who waits for less than a second does wait.
             wait_s = -(-max(0, event.requeue_at - at) // MICROS_PER_S)
@@ -183,40 +177,31 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
             return Notice(seq, at, "Normal", UPDATED, f"Resized in place to {_shown(_sizes(event.pod_sets))}")
         case WorkloadUpdated() if event.misconfigured is not None:
             return Notice(seq, at, "Normal", UPDATED, ADJUSTED)
-        case WorkloadSliceReplaced():
-            return Notice(seq, at, "Normal", "WorkloadSliceReplaced", event.message)
-        case WorkloadSliceWithdrawn():
-            return Notice(seq, at, "Normal", "WorkloadSliceWithdrawn", event.message)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):
             return Notice(seq, at, "Normal", event.reason, event.message)
         case WorkloadFinished():
             kind: Literal["Normal", "Warning"] = "Warning" if event.reason == "Failed" else "Normal"
             return Notice(seq, at, kind, f"Finished{event.reason}", event.message)
-    return _of_family(seq, at, event)
-
-
-def _of_family(seq: int, at: Micros, event: Event) -> Notice:
-    """What befalls variants and their parents; the rest in its own words."""
-    match event:
-        case VariantCreated():
-            return Notice(seq, at, "Normal", "CreatedVariant", event.message)
-        case VariantDeleted():
-            return Notice(seq, at, "Normal", "DeletedVariant", event.message)
-        case VariantActivated():
-            return Notice(seq, at, "Normal", "ActivatedVariant", event.message)
-        case VariantDeactivated():
-            return Notice(seq, at, "Normal", "DeactivatedVariant", event.message)
-        case PreemptionGateOpened():
-            return Notice(seq, at, "Normal", "PreemptionUngatedVariant", event.message)
         case PreemptionGateClosed():
             message = f'Closed preemption gate for variant workload "{event.workload}"'
             return Notice(seq, at, "Normal", "PreemptionGatedVariant", message)
-        case ParentAdmitted():
-            return Notice(seq, at, "Normal", "Admitted", event.message)
         case ParentEvicted():
             why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
             return Notice(seq, at, "Normal", f"EvictedDueTo{event.reason}", why)
-    return Notice(seq, at, "Normal", type(event).__name__, getattr(event, "message", ""))
+    reason = _REASONS.get(type(event), type(event).__name__)
+    return Notice(seq, at, "Normal", reason, getattr(event, "message", ""))
+
+
+_REASONS: Mapping[type[Event], str] = {
+    BlockedOnPreemptionGates: "PreemptionGated",
+    ParentAdmitted: "Admitted",
+    PreemptionGateOpened: "PreemptionUngatedVariant",
+    VariantActivated: "ActivatedVariant",
+    VariantCreated: "CreatedVariant",
+    VariantDeactivated: "DeactivatedVariant",
+    VariantDeleted: "DeletedVariant",
+}
+"""What Kueue calls events that speak for themselves; others have their own names."""
 
 
 def _queue_of(workload: WorkloadView) -> str:

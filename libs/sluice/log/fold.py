@@ -18,7 +18,7 @@ from .contract import Entry
 from .decider import Decider
 from .errors import EventLogError
 
-__all__ = ["Fold", "FoldError"]
+__all__ = ["Fold", "FoldError", "steps_of"]
 
 
 class FoldError(EventLogError):

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import msgspec
 
 from sluice.events.base import Event
-from sluice.events.codec import decode_commit
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadRecord, WorkloadUpdated
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
 
@@ -52,7 +52,7 @@ class Closure:
         """Jobs of the tree."""
 
     def _look(self, entry: Entry) -> None:
-        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+        for step in steps_of(entry):
             for event in step.events:
                 if type(event) in _TOLD:
                     self._take(event, entry.seq)

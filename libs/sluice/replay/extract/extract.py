@@ -10,11 +10,11 @@ from functools import partial
 
 from sluice.core.slices.intake import job_of
 from sluice.events.base import Event
-from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
 from sluice.events.scheduler import QuotaReserved, WorkloadSliceReplaced
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.log.contract import Entry
+from sluice.log.fold import steps_of
 from sluice.log.runtime import process_pool
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.partial_decode import Bare
@@ -118,7 +118,7 @@ class Extract:
                 if ("job", self.closure.job) in line.units:
                     self._life.hear(entry.seq)
             return
-        steps = decode_commit(entry.payload, entry.suffix, entry.seq).steps
+        steps = steps_of(entry)
         self._lines.append(commit_line(entry, steps))
         told = concerning(steps, self._everybody)
         if not told:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import msgspec
 
 from sluice.events.base import Event
-from sluice.events.codec import decode_commit, decode_message, encode_commit, message_id_of
+from sluice.events.codec import decode_message, encode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.events.slices import Rejected, WorkloadFinished, WorkloadStopped
 from sluice.log.contract import Entry
+from sluice.log.fold import steps_of
 from sluice.protocol.subjects import COMMITS
 
 from .redecide import redecided
@@ -74,7 +75,7 @@ class Redactor:
             return entry
         steps = [
             Step(upto=step.upto, at=step.at, events=tuple(self._event(event) for event in step.events))
-            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
+            for step in steps_of(entry)
         ]
         payload = encode_commit("main", entry.suffix, message_id_of(entry.payload), steps)
         return entry._replace(payload=payload)
@@ -127,11 +128,7 @@ def redacted_whole(batches: Iterable[list[Entry]], redactor: Redactor, cell: str
 
 
 def _shape(entry: Entry) -> list[str]:
-    return [
-        type(event).__name__
-        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps
-        for event in step.events
-    ]
+    return [type(event).__name__ for step in steps_of(entry) for event in step.events]
 
 
 __all__ = ["SECRET", "OtherDecisionsError", "Redactor", "redacted", "redacted_whole"]

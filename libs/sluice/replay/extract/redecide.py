@@ -7,9 +7,10 @@ is a log that decides itself again by the same code (`verify`), with gaps where 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sluice.events.base import Micros
-from sluice.events.codec import decode_commit, encode_commit, message_id_of
+from sluice.events.codec import encode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
+from sluice.log.fold import steps_of
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.simulate.decider_host import Said, Side, entry_of
 from sluice.replay.source.partial_decode import Bare, read_times
@@ -88,11 +89,7 @@ def rewritten(entry: Entry, steps: Sequence[Step], cell: str) -> Entry:
 
 def said_by(entry: Entry) -> Said:
     """Return what an input says: a commit of configuration, or a message from outside."""
-    return (
-        decode_commit(entry.payload, entry.suffix, entry.seq).steps
-        if entry.suffix in COMMITS
-        else entry.payload
-    )
+    return steps_of(entry) if entry.suffix in COMMITS else entry.payload
 
 
 __all__ = ["Keep", "Services", "redecided", "rewritten", "said_by"]

@@ -10,11 +10,12 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, Micros
-from sluice.events.codec import CommitDecodeError, decode_commit, decode_message
+from sluice.events.codec import CommitDecodeError, decode_message
 from sluice.events.scheduler import Preempted
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
+from sluice.log.fold import steps_of
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
@@ -64,7 +65,7 @@ def happenings(entries: Iterable[Entry]) -> Iterator[Happening]:
     for entry in entries:
         if entry.suffix in COMMITS:
             try:
-                steps = decode_commit(entry.payload, entry.suffix, entry.seq).steps
+                steps = steps_of(entry)
             except CommitDecodeError as error:
                 yield Happening(entry.seq, entry.suffix, entry.at, 0, "Unreadable", {"detail": str(error)})
                 continue
@@ -103,7 +104,7 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
         for entry in entries:
             if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
                 continue
-            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+            for step in steps_of(entry):
                 for event in step.events:
                     if isinstance(event, WorkloadCreated | VariantCreated):
                         job, parent = event.workload.job, event.workload.parent
@@ -146,7 +147,7 @@ def _marked(entry: Entry, marks: Sequence[bytes]) -> Iterator[Happening]:
         yield of_message(entry)
         return
     with contextlib.suppress(CommitDecodeError):
-        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+        for step in steps_of(entry):
             for event in step.events:
                 data = msgspec.json.encode(event)
                 if any(mark in data for mark in marks):
@@ -169,7 +170,7 @@ def history_of_queues(
                     found.append(of_message(entry))
                 continue
             with contextlib.suppress(CommitDecodeError):
-                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+                for step in steps_of(entry):
                     about = (event for event in step.events if _of_queues(event, names, wanted))
                     found += [of_event(entry.seq, entry.suffix, step.at, event) for event in about]
         if progress is not None and entries:

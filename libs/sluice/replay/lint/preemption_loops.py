@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from sluice.core.workload.reasons import DEACTIVATED, FLAVOR_MIGRATION, PODS_READY_TIMEOUT, PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.codec import decode_commit
 from sluice.events.scheduler import Admitted, Evicted, Preempted
 from sluice.events.slices import JobResumed, WorkloadCreated, WorkloadDeleted, WorkloadFinished
 from sluice.events.variants import VariantCreated
+from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress
 
@@ -164,7 +164,7 @@ def find(source: Source, progress: Progress | None = None) -> Iterator[Violation
     finder = _Finder()
     for entries in source.read(1, None, ("slices", "variants", "scheduler")):
         for entry in entries:
-            for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+            for step in steps_of(entry):
                 for event in step.events:
                     finder.take(event, entry.seq, step.at)
         if progress is not None and entries:

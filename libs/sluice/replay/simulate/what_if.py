@@ -31,7 +31,7 @@ from typing import Any
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.events.base import Micros
-from sluice.events.codec import decode_commit
+from sluice.log.fold import steps_of
 from sluice.log.runtime import process_pool
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, unhurried
@@ -322,7 +322,7 @@ class _Record:
         collector = self._parted or self._collector
         for entries in kept.read(source, ("slices", "variants", "scheduler")):
             for entry in entries:
-                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+                for step in steps_of(entry):
                     collector.take(step.events, step.at)
                     self.end = max(self.end, step.at)
             yield

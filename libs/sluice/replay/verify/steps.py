@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from sluice.events.base import Event, Micros
-from sluice.events.codec import decode_commit, encode_step
+from sluice.events.codec import encode_step
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
-from sluice.log.fold import Fold
+from sluice.log.fold import Fold, steps_of
 from sluice.protocol.subjects import matches_any
 
 __all__ = ["Divergence", "check_step", "decided_as"]
@@ -83,7 +83,7 @@ def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
         if entry.suffix != decider.writer:
             fold.held.append(entry)
             continue
-        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+        for step in steps_of(entry):
             verdict.divergence = check_step(fold, entry.seq, step)
             if verdict.divergence is not None:
                 return verdict

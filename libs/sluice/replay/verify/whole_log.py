@@ -12,10 +12,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from sluice.events.codec import decode_commit
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
-from sluice.log.fold import Fold
+from sluice.log.fold import Fold, steps_of
 from sluice.log.runtime import process_pool
 from sluice.log.runtime.snapshot_info import SnapshotInfo
 from sluice.replay.source.source import FileSource, Source
@@ -80,7 +79,7 @@ def check(
                     continue
                 if entry.seq <= fold.own:
                     continue
-                for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+                for step in steps_of(entry):
                     found.divergence = check_step(fold, entry.seq, step)
                     if found.divergence is not None:
                         found.inputs = _inputs(source, decider, step.upto)

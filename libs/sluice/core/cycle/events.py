@@ -177,8 +177,14 @@ def _decide(
 
 
 def cause_of(tree: CohortQueues, entry: Entry) -> int:
-    """Return the newest of what concerned the workload and what freed capacity in its tree."""
-    return max(entry.workload.changed_by, tree.cause)
+    """Return the newest of what concerned the workload and what gave those who wait in its tree a chance.
+
+    Who has come by himself to a tree that was at rest, owes nothing to what was freed there before.
+    """
+    peers = entry.peers
+    if tree.fresh or peers.parked or peers.waiting is not None:
+        return max(entry.workload.changed_by, tree.cause)
+    return entry.workload.changed_by
 
 
 def _promise(world: World, entry: Entry, cause: int, evicted: set[WorkloadKey]) -> list[Event]:
@@ -288,17 +294,20 @@ def _settled(cycles: Sequence[tuple[CohortQueues, Cycle, Sequence[Entry]]]) -> T
     cohorts: list[str] = []
     queues: list[str] = []
     still_open: list[str] = []
-    cause = 0
+    cause = last = 0
     for tree, cycle, left in cycles:
         if tree.dirty or tree.open or cycle.open:
             (cohorts if tree.is_cohort else queues).append(tree.name)
             names = [queue.name for queue in cycle.open]
             still_open += sorted({*names, *(entry.queue.name for entry in left)}) if left else names
-            cause = max(cause, tree.cause)
+            cause = max(cause, tree.cause if tree.fresh else 0)
+            last = max(last, tree.cause)
     if not cohorts and not queues:
         return None
     # Nothing was freed: the next in line was looked at for what has happened to those before it.
-    cause = cause or max((cause_of(tree, e) for tree, cycle, _ in cycles for e in cycle.entries), default=0)
+    cause = cause or max(
+        (cause_of(tree, e) for tree, cycle, _ in cycles for e in cycle.entries), default=last
+    )
     return TreesSettled(cause=cause, cohorts=cohorts, cluster_queues=queues, open=still_open)
 
 

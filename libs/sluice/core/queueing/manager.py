@@ -3,9 +3,8 @@
 A new workload joins its class (`pending_queue.EquivalenceClass`), parked or not, without being looked at.
 Queues belong
 to the tree of cohorts (`CohortQueues`) in which freed capacity could help them. A tree is *dirty* when
-capacity
-was freed since its parked classes were last considered; single queues can be *open* in the same sense. `busy`
-lists the trees in which there is anything to decide at all.
+capacity was freed since its parked classes were last considered; single queues can be *open* in the same
+sense. `busy` lists the trees in which there is anything to decide at all.
 
 Everything here is derived from folded events; only folds change it.
 """
@@ -199,8 +198,8 @@ class QueueManager:
         """Forget all verdicts of the queue: what they rest on has changed by the input at *cause*."""
         if not queue.classes:
             return
-        if queue.tree is not None and cause > queue.tree.cause:
-            queue.tree.cause = cause
+        if queue.tree is not None:
+            queue.tree.brought_about_by(cause)
         for peers in list(queue.parked):
             self.activate(peers)
         for peers in queue.classes.values():
@@ -324,14 +323,15 @@ class QueueManager:
         if tree is None:
             return
         tree.touched[queue.name] = queue
-        if cause > tree.cause:
-            tree.cause = cause
+        tree.brought_about_by(cause)
         if tree.dirty or tree.parked or tree.waiting:
             tree.dirty = True
             tree.epoch += 1
             for flavor in (ANY,) if tree.wary else flavors:
                 tree.freed[flavor] = None
             self.busy[tree.root] = tree
+        elif tree.root not in self.busy:
+            tree.fresh = False
 
     def open(self, queue: PendingQueue) -> None:
         """The head of the queue has gone: parked classes behind it may have a chance."""
@@ -388,7 +388,7 @@ class QueueManager:
             tree.dirty = tree.dirty or before.dirty
             if tree.dirty:
                 tree.freed[ANY] = None
-            tree.cause = max(tree.cause, before.cause)
+            tree.cause, tree.fresh = max(tree.cause, before.cause), tree.fresh or before.fresh
             if is_open:
                 tree.open[queue.name] = queue
         self.refresh(queue)
@@ -455,6 +455,7 @@ class QueueManager:
             self.busy[tree.root] = tree
         else:
             self.busy.pop(tree.root, None)
+            tree.fresh = False
 
 
 def _forget_shape(tree: CohortQueues, peers: EquivalenceClass) -> None:

@@ -288,6 +288,7 @@ class CohortQueues:
         "dirty",
         "epoch",
         "freed",
+        "fresh",
         "hopeful",
         "is_cohort",
         "members",
@@ -335,13 +336,21 @@ class CohortQueues:
         """Queues as in `special`, with parked classes or without: what they keep for those that they cannot
         serve is free again without having been freed."""
         self.cause = 0
-        """Sequence of the newest input that freed something here."""
+        """Sequence of the newest input that freed something here, or voided verdicts."""
+        self.fresh = False
+        """The tree has not come to rest since that input: whatever is decided, it may have brought about."""
         self.epoch = 1
         """Grows when something is freed."""
 
     @property
     def sort_key(self) -> tuple[str, bool]:
         return (self.name, self.is_cohort)
+
+    def brought_about_by(self, cause: int) -> None:
+        """Note the input that gives those who wait here something to be looked at for; 0: it is not known."""
+        if cause:
+            self.cause = max(self.cause, cause) if self.fresh else cause
+            self.fresh = True
 
     def concerns(self, least: Least) -> bool:
         """Was anything freed that a class which needs *least* could use?"""

@@ -305,7 +305,10 @@ def _settled(state: SchedulerState, event: TreesSettled, _seq: int, _at: Micros)
     still_open = [pending.queues[name] for name in event.open if name in pending.queues]
     for tree in trees:
         if tree is not None:
-            pending.settled(tree, [queue for queue in still_open if queue.tree is tree])
+            left = [queue for queue in still_open if queue.tree is tree]
+            if left and not tree.fresh:
+                tree.brought_about_by(event.cause)  # nothing was freed, but those before them have gone
+            pending.settled(tree, left)
 
 
 VERDICT_FOLDS: dict[type[Event], Handler] = {

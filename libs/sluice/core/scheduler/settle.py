@@ -53,7 +53,7 @@ def settle(state: SchedulerState, at: Micros) -> None:
         if what & _OWN_CHARGE or (what & _SHARED_CHARGE and _has_company(world, workload)):
             _charge(state, workload, what, cause)
         if what & Mark.READY and workload.key in state.not_ready:
-            _ready(state, workload)
+            _ready(state, workload, cause)
         if what & Mark.GONE:
             _leave_lists(state, workload)
         if what & Mark.DUE:
@@ -135,12 +135,12 @@ def _flavors(state: SchedulerState, workload: Workload) -> Iterable[str]:
 # 2. Lists
 
 
-def _ready(state: SchedulerState, workload: Workload) -> None:
+def _ready(state: SchedulerState, workload: Workload, cause: int) -> None:
     """One less to wait for: when it was the last, admission is open again (waitForPodsReady)."""
     del state.not_ready[workload.key]
     if not state.not_ready:
         for name in sorted(state.pending.queues):
-            state.pending.wake(state.pending.queues[name])
+            state.pending.wake(state.pending.queues[name], cause)
 
 
 def _leave_lists(state: SchedulerState, workload: Workload) -> None:

@@ -95,6 +95,7 @@ class _Tree(_Part, frozen=True):
     freed: list[str]
     open: list[str]
     cause: int
+    fresh: bool
 
 
 class _State(_Part, frozen=True):
@@ -161,7 +162,7 @@ def _freeze(state: SchedulerState) -> _State:
             _freeze_waiting(queue.waiting[key]) for queue in queue_list for key in sorted(queue.waiting)
         ],
         trees=[
-            _Tree(tree.name, tree.is_cohort, tree.dirty, sorted(tree.freed), sorted(tree.open), tree.cause)
+            _freeze_tree(tree)
             for tree in sorted(pending.trees.values(), key=_tree_order)
             if tree.dirty or tree.open or tree.cause
         ],
@@ -226,6 +227,11 @@ def _freeze_waiting(waiting: Preemptor) -> _Waiting:
         peers.message,
         {name: dict(flavors) for name, flavors in waiting.flavors.items()},
     )
+
+
+def _freeze_tree(tree: CohortQueues) -> _Tree:
+    freed, still_open = sorted(tree.freed), sorted(tree.open)
+    return _Tree(tree.name, tree.is_cohort, tree.dirty, freed, still_open, tree.cause, tree.fresh)
 
 
 def _tree_order(tree: CohortQueues) -> tuple[str, bool]:
@@ -323,12 +329,12 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         pending.settled(tree, [])
     for part_tree in data.trees:
         tree = trees[part_tree.name, part_tree.is_cohort]
-        tree.cause = part_tree.cause
         pending.settled(tree, [pending.queues[name] for name in part_tree.open])
         if part_tree.dirty:
             for queue in pending.queues.values():
                 if queue.tree is tree:
                     pending.wake(queue, flavors=part_tree.freed)
+        tree.cause, tree.fresh = part_tree.cause, part_tree.fresh
 
 
 __all__ = ["dump", "load"]

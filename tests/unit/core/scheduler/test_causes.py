@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sluice.events.base import Event
-from sluice.events.scheduler import Admitted, Evicted, WorkloadDeactivated, WorkloadsParked
+from sluice.events.scheduler import Admitted, Evicted, Requeued, WorkloadDeactivated, WorkloadsParked
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, SECOND, Cell, admitted, evicted, key, parked
 
@@ -172,3 +172,69 @@ def test_who_has_run_for_too_long_ends_because_of_what_let_it_in_or_set_the_limi
             cause = cell.seq
         cell.settle()
         assert set(ends(cell, 100)) == {cause}
+
+
+@pytest.mark.parametrize("how", ["pods are ready", "it ends", "it is evicted"])
+def test_whom_blocked_admission_lets_in_is_admitted_because_of_what_has_opened_it(how: str) -> None:
+    """So are those of other trees, which wait for the same pods."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True})
+    cell.queue("a", cpu=2)
+    cell.queue("b", cpu=2)
+    cell.submit("first", "a")
+    cell.settle()
+    for name in ("a", "b"):
+        cell.submit(f"waits-{name}", name)
+    assert sorted(parked(cell.settle())) == ["waits-a", "waits-b"]
+    for name in ("a", "b"):
+        cell.submit(f"waits-too-{name}", name)
+        cell.settle()
+    if how == "pods are ready":
+        cell.put(WorkloadPodsReady(cause=0, workload=key("first"), ready=True))
+    elif how == "it ends":
+        cell.finish("first")
+    else:
+        cell.stopped("first")
+    events = cell.settle()
+    assert admitted(events)
+    assert {event.cause for event in events} == {cell.seq}
+
+
+def backing_off() -> Cell:
+    """Return a cell in which `w` waits for a backoff to end, and others have freed quota since it began."""
+    cell = Cell()
+    cell.settings(waitForPodsReady={"enable": True, "timeoutSeconds": 60})
+    cell.queue("a", cpu=2)
+    cell.submit("w", "a")
+    cell.submit("other", "a")
+    cell.settle()
+    cell.put(WorkloadPodsReady(cause=0, workload=key("other"), ready=True))
+    cell.now += 60 * SECOND
+    assert evicted(cell.settle()) == ["w"]
+    cell.stopped("w")
+    cell.settle()
+    cell.submit("waits", "a", cpu=2)
+    cell.settle()
+    cell.finish("other")
+    assert admitted(cell.settle()) == ["waits"]
+    cell.finish("waits")
+    cell.settle()
+    cell.now += 3600 * SECOND
+    return cell
+
+
+def test_who_comes_back_from_a_backoff_owes_nothing_to_what_was_freed_meanwhile() -> None:
+    cell = backing_off()
+    events = cell.settle()
+    assert admitted(events) == ["w"]
+    (requeued,) = (event.cause for event in events if isinstance(event, Requeued))
+    assert {event.cause for event in events} == {requeued}
+
+
+def test_who_was_let_in_by_an_older_state_names_the_same_causes() -> None:
+    """What has come to rest is known of a state that was read back, too."""
+    cell = backing_off()
+    cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
+    events = cell.settle()
+    (requeued,) = (event.cause for event in events if isinstance(event, Requeued))
+    assert {event.cause for event in events} == {requeued}

@@ -11,7 +11,7 @@ import dataclasses
 import operator
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
 import msgspec
@@ -46,19 +46,28 @@ def schema_of(types: object) -> str:
 
 
 class _Record[T]:
-    """How records of one dataclass are written: `instead` are fields with another type on the wire."""
+    """How records of one dataclass are written. *instead*: type and value of what is another on the wire."""
 
-    def __init__(self, kind: type[T], *, without: Iterable[str] = (), **instead: Any) -> None:
+    def __init__(
+        self, kind: type[T], *, without: Iterable[str] = (), **instead: tuple[Any, Callable[[T], Any]]
+    ) -> None:
         hints = get_type_hints(kind)
         self.names = [f.name for f in dataclasses.fields(kind) if f.name not in without]  # type: ignore[arg-type]
-        types = [(name, instead.get(name, hints[name])) for name in self.names]
+        types = [(name, instead[name][0] if name in instead else hints[name]) for name in self.names]
         self.part: Any = msgspec.defstruct(f"{kind.__name__}Part", types, array_like=True, gc=False)
         self.schema = schema_of(types)
         self.values = operator.attrgetter(*self.names)
+        self._instead = [(self.names.index(name), value) for name, (_, value) in instead.items()]
         self._decode = msgspec.msgpack.Decoder(self.part).decode
 
-    def row(self, found: T, **instead: Any) -> bytes:
-        values = [instead[n] if n in instead else getattr(found, n) for n in self.names]
+    def rows(self, found: dict[Any, T]) -> Rows:
+        """Return records as their rows; those that nobody has opened are left as they are."""
+        return {k: one if isinstance(one, bytes) else self._row(one) for k, one in as_stored(found)}
+
+    def _row(self, found: T) -> bytes:
+        values = list(self.values(found))
+        for index, value in self._instead:
+            values[index] = value(found)
         return _encode(self.part(*values))
 
     def read(self, row: bytes) -> Any:
@@ -73,22 +82,27 @@ class _Record[T]:
 
 _encode = msgspec.msgpack.Encoder().encode
 
+
+def _queue_name(found: WorkloadView | LocalQueueView) -> str | None:
+    return None if found.cluster_queue is None else found.cluster_queue.name
+
+
 _WORKLOAD = _Record(
     WorkloadView,
     without=("peers", "history"),
-    local_queue=str,
-    cluster_queue=str | None,
-    beside=str | None,
-    variants=list[str],
+    local_queue=(str, lambda w: w.local_queue.key),
+    cluster_queue=(str | None, _queue_name),
+    beside=(str | None, lambda w: None if w.beside is None else w.beside.key),
+    variants=(list[str], lambda w: list(w.variants)),
 )
-_LOCAL_QUEUE = _Record(LocalQueueView, cluster_queue=str | None)
+_LOCAL_QUEUE = _Record(LocalQueueView, cluster_queue=(str | None, _queue_name))
 _CLUSTER_QUEUE = _Record(
     ClusterQueueView,
     without=("order",),
-    local_queues=list[str],
-    verdicts=list[tuple[_Peers, PendingReason]],
+    local_queues=(list[str], lambda q: list(q.local_queues)),
+    verdicts=(list[tuple[_Peers, PendingReason]], lambda q: list(q.verdicts.items())),
 )
-_JOB = _Record(JobView, workloads=list[str])
+_JOB = _Record(JobView, workloads=(list[str], lambda j: list(j.workloads)))
 
 _HISTORIES = msgspec.msgpack.Decoder(_History)
 
@@ -175,52 +189,24 @@ def load(data: bytes | msgspec.Raw) -> View:
     return view
 
 
-# Writing
-
-
 def workload_rows(view: View) -> Rows:
     """Return the workloads as their rows."""
-
-    def row(workload: WorkloadView) -> bytes:
-        queue = workload.cluster_queue
-        return _WORKLOAD.row(
-            workload,
-            local_queue=workload.local_queue.key,
-            cluster_queue=None if queue is None else queue.name,
-            beside=None if workload.beside is None else workload.beside.key,
-            variants=list(workload.variants),
-        )
-
-    return {k: row(w) if isinstance(w, WorkloadView) else w for k, w in as_stored(view.workloads)}
+    return _WORKLOAD.rows(view.workloads)
 
 
 def job_rows(view: View) -> Rows:
     """Return the jobs as their rows."""
-    return {
-        key: _JOB.row(job, workloads=list(job.workloads)) if isinstance(job, JobView) else job
-        for key, job in as_stored(view.jobs)
-    }
+    return _JOB.rows(view.jobs)
 
 
 def local_queue_rows(view: View) -> Rows:
     """Return the local queues as their rows."""
-
-    def row(local: LocalQueueView) -> bytes:
-        queue = local.cluster_queue
-        return _LOCAL_QUEUE.row(local, cluster_queue=None if queue is None else queue.name)
-
-    return {k: row(q) if isinstance(q, LocalQueueView) else q for k, q in as_stored(view.local_queues)}
+    return _LOCAL_QUEUE.rows(view.local_queues)
 
 
 def cluster_queue_rows(view: View) -> Rows:
     """Return the cluster queues as their rows."""
-
-    def row(queue: ClusterQueueView) -> bytes:
-        return _CLUSTER_QUEUE.row(
-            queue, local_queues=list(queue.local_queues), verdicts=list(queue.verdicts.items())
-        )
-
-    return {k: row(q) if isinstance(q, ClusterQueueView) else q for k, q in as_stored(view.cluster_queues)}
+    return _CLUSTER_QUEUE.rows(view.cluster_queues)
 
 
 # Reading

@@ -19,7 +19,7 @@ from sluice.core.views import (
     to_manifest,
     why_pending,
 )
-from sluice.core.views.present.job import current, is_over
+from sluice.core.views.present.job import Phase, current, is_over
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.promises import to_make_way_for
 from sluice.core.views.present.queue import cohort_names
@@ -328,7 +328,7 @@ def _job_status(world: World, view: JobView, submitted: Submitted | None) -> Obj
         "pods": sum(pod_set.count for pod_set in workload.record.pod_sets),
         **(_growth(world, view, found) if is_slice(workload) else {}),
         "grantedPods": sum(assigned.count for assigned in workload.assignment or ()) or None,
-        "queuePosition": found.position,
+        "queuePosition": position(world.view, workload) if found.phase is Phase.QUEUED else None,
         "toBePreempted": _to_be_preempted(world, workload),
         "executor": (ended.executor if ended is not None else "") or view.executor,
         "exitCodes": ended.exit_codes if ended is not None and ended.exit_codes else None,

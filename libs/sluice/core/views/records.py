@@ -132,6 +132,17 @@ class WorkloadView:
     def holds_quota(self) -> bool:
         return self.assignment is not None and self.finished_at is None
 
+    @property
+    def queue(self) -> "ClusterQueueView | None":
+        """The cluster queue whose quota it has, else the one that it queues in."""
+        return self.cluster_queue or self.local_queue.cluster_queue
+
+    @property
+    def cluster_queue_name(self) -> str:
+        """The name of `queue`, "" where its local queue leads nowhere."""
+        queue = self.queue
+        return "" if queue is None else queue.name
+
 
 class Migration(NamedTuple):
     """A stop of a job that runs through variants, and how it went on. Times are microseconds."""

@@ -281,9 +281,8 @@ def _shown_as(cell: CellState, name: str) -> dict[str, None]:
     key = name if "/" in name else f"default/{name}"
     workload = view.workloads.get(key)  # type: ignore[call-overload]
     if workload is not None:
-        queue = workload.cluster_queue or workload.local_queue.cluster_queue
-        if queue is not None:
-            found[f"queue {queue.name}"] = None
+        if workload.queue is not None:
+            found[f"queue {workload.queue.name}"] = None
         parent = view.workloads.get(workload.record.parent) if workload.record.parent else None
         job = (parent or workload).record.job
         found[f"workload {key}" if job is None else f"job {job.key}"] = None

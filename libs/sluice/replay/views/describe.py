@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sluice.core.config.objects import manifest_of
 from sluice.core.views import JobView, WorkloadView, position
-from sluice.core.views.present.job import because, current, phase_and_why
+from sluice.core.views.present.job import because, current, job_status
 from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
@@ -42,11 +42,10 @@ _PHASES = {
 def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
     """Return what is known of a workload, but for its place in the queue, which others move."""
     record = workload.record
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
     found: Plain = {
         "phase": phase_of(workload),
         "localQueue": record.queue_name,
-        "clusterQueue": queue.name if queue is not None else "",
+        "clusterQueue": workload.cluster_queue_name,
         "priority": record.priority,
         "pods": pods_plain(workload),
     }
@@ -78,24 +77,21 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
 
 def job_plain(cell: CellState, job: JobView) -> Plain:
     """Return a job as its owner sees it."""
-    workload = current(job)
-    record = workload.record
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    phase, reason, message = phase_and_why(cell.view, job, workload)
+    workload, status = current(job), job_status(cell.view, job)
     found: Plain = {
-        "phase": str(phase),
-        "kind": job.reference.kind,
-        "localQueue": record.queue_name,
-        "clusterQueue": queue.name if queue is not None else "",
-        "priority": record.priority,
+        "phase": str(status.phase),
+        "kind": status.kind,
+        "localQueue": status.queue_name,
+        "clusterQueue": status.cluster_queue,
+        "priority": status.priority,
         "pods": pods_plain(workload),
-        "workload": workload.key,
-        "attempt": job.attempt,
+        "workload": status.workload,
+        "attempt": status.attempt,
         "executor": job.executor,
         "flavors": assigned_flavors(workload) if workload.holds_quota else (),
-        "evictions": sum(workload.evictions.values()),
-        "reason": reason,
-        "message": message,
+        "evictions": status.evictions,
+        "reason": status.reason,
+        "message": status.message,
     }
     return {name: value for name, value in found.items() if value or name == "priority"}
 

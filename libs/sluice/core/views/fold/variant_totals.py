@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.views.totals import (
     ADMITTED,
@@ -37,9 +36,9 @@ def _admitted(state: State, event: Admitted, _at: Micros) -> None:
     if workload is None:
         return
     if workload.record.parent is None:
-        count(state.totals, ADMITTED, _queue(workload))
+        count(state.totals, ADMITTED, workload.cluster_queue_name)
     else:
-        count(state.totals, VARIANTS_ADMITTED, _queue(workload), workload.variant)
+        count(state.totals, VARIANTS_ADMITTED, workload.cluster_queue_name, workload.variant)
 
 
 def _evicted(state: State, event: Evicted, _at: Micros) -> None:
@@ -47,9 +46,9 @@ def _evicted(state: State, event: Evicted, _at: Micros) -> None:
     if workload is None:
         return
     if workload.record.parent is None:
-        count(state.totals, EVICTED, _queue(workload), event.reason)
+        count(state.totals, EVICTED, workload.cluster_queue_name, event.reason)
     else:
-        count(state.totals, VARIANTS_EVICTED, _queue(workload), workload.variant, event.reason)
+        count(state.totals, VARIANTS_EVICTED, workload.cluster_queue_name, workload.variant, event.reason)
 
 
 def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
@@ -64,7 +63,7 @@ def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
 def _parent_evicted(state: State, event: ParentEvicted, _at: Micros) -> None:
     parent = state.workloads.get(event.workload)
     if parent is not None:
-        count(state.totals, EVICTED, _queue(parent), event.cause_reason or event.reason)
+        count(state.totals, EVICTED, parent.cluster_queue_name, event.cause_reason or event.reason)
 
 
 def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
@@ -73,7 +72,7 @@ def _ready(state: State, event: WorkloadPodsReady, at: Micros) -> None:
         return
     last = workload.migrations[-1]
     if last.ready_at is None and last.is_move:
-        count(state.totals, MIGRATION_LOST, _queue(workload), n=max(0, at - last.evicted_at))
+        count(state.totals, MIGRATION_LOST, workload.cluster_queue_name, n=max(0, at - last.evicted_at))
 
 
 _SWITCHED = {
@@ -87,7 +86,7 @@ _SWITCHED = {
 def _created(state: State, event: VariantCreated, _at: Micros) -> None:
     workload = state.workloads.get(event.workload.key)
     if workload is not None:
-        count(state.totals, VARIANTS_SWITCHED, _queue(workload), event.variant, "created")
+        count(state.totals, VARIANTS_SWITCHED, workload.cluster_queue_name, event.variant, "created")
 
 
 def _switched(
@@ -97,18 +96,13 @@ def _switched(
     variant = parent.variants.get(event.workload) if parent is not None else None
     if variant is not None:
         what = _SWITCHED[type(event)]
-        count(state.totals, VARIANTS_SWITCHED, _queue(variant), variant.variant, what)
+        count(state.totals, VARIANTS_SWITCHED, variant.cluster_queue_name, variant.variant, what)
 
 
 def _ungated(state: State, event: PreemptionGateOpened, _at: Micros) -> None:
     variant = state.workloads.get(event.workload)
     if variant is not None:
-        count(state.totals, VARIANTS_UNGATED, _queue(variant), variant.variant)
-
-
-def _queue(workload: WorkloadView) -> str:
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    return queue.name if queue is not None else ""
+        count(state.totals, VARIANTS_UNGATED, variant.cluster_queue_name, variant.variant)
 
 
 VARIANT_TOTAL_FOLDS: dict[type[Event], Callable[[State, Any, Micros], None]] = {

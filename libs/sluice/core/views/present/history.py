@@ -122,7 +122,7 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
             pending = f". {preemptions_text(len(event.pending_victims))}" if event.preemptions_pending else ""
             return Notice(seq, at, "Normal", "QuotaReserved", f"{message}{waited_s}s{pending}")
         case Admitted():
-            queue = reserved_in or _queue_of(workload)
+            queue = reserved_in or workload.cluster_queue_name
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited_s}s"
             return Notice(seq, at, "Normal", "Admitted", message)
         case Evicted():
@@ -202,12 +202,6 @@ _REASONS: Mapping[type[Event], str] = {
     VariantDeleted: "DeletedVariant",
 }
 """What Kueue calls events that speak for themselves; others have their own names."""
-
-
-def _queue_of(workload: WorkloadView) -> str:
-    """Return the queue that it has quota of, else the one that it queues in."""
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    return queue.name if queue is not None else ""
 
 
 def _suffix(message: str) -> str:

@@ -8,7 +8,7 @@ from sluice.core.views.state import State
 from sluice.core.world.inadmissible import Reason
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
-from .pending import position, why_pending
+from .pending import why_pending
 from .phase import WorkloadPhase, workload_phase
 from .unadmitted import told
 
@@ -45,31 +45,30 @@ class JobStatus(NamedTuple):
     started_at: Micros | None = None
     """Of the present start; a job that was resized since goes on (WS4)."""
     finished_at: Micros | None = None
-    position: int | None = None
     reason: str = ""
     message: str = ""
     evictions: int = 0
 
 
 def job_status(view: State, job: JobView) -> JobStatus:
-    """Return the job's status, from its current workload."""
+    """Return the job's status, from its current workload, but for its place in the queue (`position`)."""
     workload = current(job)
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
-    phase, reason, message = phase_and_why(view, job, workload)
+    phase = _phase(workload, job)
+    deleted = phase is Phase.STOPPING and not workload.evicted
+    reason, message = (job.reason, job.message) if deleted else because(view, workload)
     return JobStatus(
         key=job.key,
         kind=job.reference.kind,
         phase=phase,
         workload=workload.key,
         queue_name=workload.record.queue_name,
-        cluster_queue=queue.name if queue is not None else "",
+        cluster_queue=workload.cluster_queue_name,
         attempt=job.attempt,
         priority=workload.record.priority,
         created_at=workload.record.created_at,
         admitted_at=workload.admitted_at,
         started_at=workload.started_at,
         finished_at=workload.finished_at,
-        position=position(view, workload) if phase is Phase.QUEUED else None,
         reason=reason,
         message=message,
         evictions=sum(workload.evictions.values()),
@@ -100,14 +99,6 @@ def _rank(workload: WorkloadView) -> int:
 def phase_of(job: JobView) -> Phase:
     """Return the phase alone, which costs much less than all that is to be said of it."""
     return _phase(current(job), job)
-
-
-def phase_and_why(view: State, job: JobView, workload: WorkloadView) -> tuple[Phase, str, str]:
-    """Return phase, reason and message of a job with that current workload, not its place in the queue."""
-    phase = _phase(workload, job)
-    if phase is Phase.STOPPING and not workload.evicted:
-        return phase, job.reason, job.message
-    return (phase, *because(view, workload))
 
 
 def _phase(workload: WorkloadView, job: JobView) -> Phase:
@@ -154,4 +145,4 @@ def because(view: State, workload: WorkloadView) -> Reason:
     return said.reason, said.message
 
 
-__all__ = ["JobStatus", "Phase", "because", "current", "is_over", "job_status", "phase_and_why", "phase_of"]
+__all__ = ["JobStatus", "Phase", "because", "current", "is_over", "job_status", "phase_of"]

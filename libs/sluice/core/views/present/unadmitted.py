@@ -23,7 +23,7 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     """
     if workload.parent:
         return []  # its variants have them
-    queue = workload.cluster_queue or workload.local_queue.cluster_queue
+    queue = workload.queue
     spec = queue.spec if queue is not None else None
     if spec is None or workload.finished_at is not None:
         return sorted(workload.checks.values())

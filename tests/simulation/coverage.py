@@ -26,17 +26,18 @@ NEAR = 3
 OLD = frozenset({"PreemptionWaitEnded"})
 """Events that are read in logs of earlier versions only."""
 
-Branch = tuple[CodeType, int, int]
 Way = tuple[str, str, int, int]
 """File, function, place of the branch, and where it went."""
 
 
 class Branches:
-    """Notes each way that a branch of the core went, once."""
+    """Notes each way that a branch of the core went, once; a branch that went both ways is left alone."""
 
     def __init__(self) -> None:
-        self.taken: set[Branch] = set()
-        self._entered: list[CodeType] = []
+        self._entered: dict[int, CodeType] = {}
+        """By identity: a code object's own hash reads all of it."""
+        self._went: dict[tuple[int, int], tuple[int, ...]] = {}
+        """(identity of the code, place of the branch) -> where it went."""
 
     def __enter__(self) -> "Branches":
         monitoring = sys.monitoring
@@ -49,25 +50,30 @@ class Branches:
 
     def __exit__(self, *_: object) -> None:
         sys.monitoring.set_events(TOOL, 0)
-        for code in self._entered:
+        for code in self._entered.values():
             sys.monitoring.set_local_events(TOOL, code, 0)
         sys.monitoring.free_tool_id(TOOL)
 
     def _start(self, code: CodeType, _offset: int) -> Any:
         if code.co_filename.startswith(CORE):
-            self._entered.append(code)
+            self._entered[id(code)] = code
             sys.monitoring.set_local_events(TOOL, code, sys.monitoring.events.BRANCH)
         return sys.monitoring.DISABLE
 
     def _branch(self, code: CodeType, offset: int, destination: int) -> Any:
-        branch = (code, offset, destination)
-        if branch not in self.taken:
-            self.taken.add(branch)
-        return None
+        branch = (id(code), offset)
+        went = self._went.get(branch, ())
+        if destination not in went:
+            self._went[branch] = went = (*went, destination)
+        return sys.monitoring.DISABLE if len(went) > 1 else None
 
     def ways(self) -> set[Way]:
         """Return the ways taken, by names that hold in other processes, too."""
-        return {(c.co_filename, c.co_qualname, offset, to) for c, offset, to in self.taken}
+        found: set[Way] = set()
+        for (identity, offset), went in self._went.items():
+            code = self._entered[identity]
+            found.update((code.co_filename, code.co_qualname, offset, to) for to in went)
+        return found
 
 
 def _branches(code: CodeType) -> Iterator[tuple[str, int]]:

@@ -145,17 +145,17 @@ class Actions:
 
     def deliver(self) -> bool:
         """Let a replica have what comes next in the log, and decide if it leads."""
-        able = [r for r in self.cell.replicas if r.cursor < len(r.entries) and r.alive and not r.paused]
+        able = [r for r in self.cell.replicas if r.alive and not r.paused and r.cursor < len(r.entries)]
         if not able:
             return False
         replica = self.choices.pick(able)
         most = self.choices.pick((1, 2, 10, 1000))
         try:
-            if not replica.leading:
-                most = max(most, 20)
+            if not replica.machine.leads:
+                replica.take_in(max(most, 20))  # it may be fenced, but only comes to lead when it takes over
+                return True
             replica.take_in(most)
-            if replica.leading:
-                self._carry(replica)
+            self._carry(replica)
         except Fenced:
             self.fenced(replica)
         return True
@@ -176,7 +176,14 @@ class Actions:
 
     def store(self) -> bool:
         """Let a commit go on its way: sent, stored, answered; messages and answers may get lost."""
-        busy = [r for r in self.cell.replicas if r.machine.leads and r.alive and not r.paused and r.busy]
+        busy = [
+            r
+            for r in self.cell.replicas
+            if r.machine.leads
+            and r.alive
+            and not r.paused
+            and (r.flight is not None or r.unsent or r.machine.pending)
+        ]
         if not busy:
             return False
         replica = self.choices.pick(busy)
@@ -283,14 +290,9 @@ class Actions:
     def take_over(self) -> bool:
         for service in self.cell.services.values():
             holder = service.holder
-            if (
-                holder is not None
-                and (holder.machine.leads or holder.seeks)
-                and holder.alive
-                and not holder.paused
-            ):
-                if holder.machine.leads:
-                    continue
+            if holder is not None and holder.machine.leads and holder.alive and not holder.paused:
+                continue
+            if holder is not None and holder.seeks and holder.able:
                 replica = holder
             else:
                 able = [r for r in service.replicas if r.able and not r.leading]
@@ -420,9 +422,10 @@ class Actions:
 
     def question(self) -> bool:
         """Answer something that an executor asks."""
-        found = [(life, ask) for life in self._lives() for ask in life.asked]
-        if not found:
+        lives = [life for life in self._lives() if life.asked]
+        if not lives:
             return False
+        found = [(life, ask) for life in lives for ask in life.asked]
         life, ask = self.choices.pick(found)
         if self.choices.chance(0.5):
             life.answer(ask)

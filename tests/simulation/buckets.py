@@ -158,7 +158,8 @@ class Watcher[V]:
 
     @property
     def behind(self) -> bool:
-        return self.lost or self.position < len(self.bucket.changes)
+        bucket = self.bucket
+        return self.life != bucket.life or self.position < len(bucket.changes)
 
     def take(self, most: int) -> list[tuple[str, V | None]]:
         """Return the next changes."""

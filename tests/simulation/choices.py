@@ -64,16 +64,33 @@ class Choices:
         """Return True with a probability; False is the plain answer."""
         if probability <= 0.0:
             return False
-        return self.below(FINE) >= FINE * (1.0 - probability)
+        return self._fine() >= FINE * (1.0 - probability)
+
+    def _fine(self) -> int:
+        """Return a number below `FINE`: `below` for what is drawn most often."""
+        draw = self._random
+        if draw is None:
+            return self.below(FINE)
+        found = int(draw() * FINE)
+        self._now.append(found)
+        return found
 
     def pick[T](self, options: Sequence[T]) -> T:
         """Return one of the options; the first is the plainest."""
         count = len(options)
-        return options[self.below(count) if count > 1 else 0]
+        if count <= 1:
+            return options[0]
+        draw = self._random
+        if draw is None:
+            return options[self.below(count)]
+        found = int(draw() * count)
+        self._now.append(found)
+        return options[found]
 
     def weighted(self, weights: "Weights") -> int:
         """Return an index, as often as its weight says."""
-        return min(bisect_right(weights.bounds, self.below(FINE)), weights.last)
+        found, last = bisect_right(weights.bounds, self._fine()), weights.last
+        return found if found < last else last
 
 
 class Weights:

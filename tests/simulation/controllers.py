@@ -146,7 +146,7 @@ class Term:
 
     def follow(self, most: int) -> bool:
         """Take over, step by step; then hear what changes."""
-        if self.cell.now < self.begins:
+        if self.cell.log.now < self.begins:
             return False
         if self.read is not None:
             self._take_over(self.read)
@@ -260,6 +260,8 @@ class Term:
         """One thing happens."""
         things = [*self.calls.values(), *self.publishing.values(), *self.fates, *self.stops]
         due = self.machine.deadline
+        if due is None and not things:
+            return False
         if due is not None and due <= self.moment.now and (not things or choices.chance(0.7)):
             return self.tick()
         if not things:

@@ -53,7 +53,7 @@ class Life:
 
     @property
     def now(self) -> float:
-        return self.executor.cell.now / SECOND
+        return self.executor.cell.log.now / SECOND
 
     def begin(self) -> None:
         self.do(self.machine.begin(self.now))

@@ -30,15 +30,18 @@ def check(watchman: "Watchman", entry: Entry) -> None:
     answered: dict[JobKey, tuple[int, Any]] = {}
     now: set[int] = set()
     deleted: set[JobKey] = set()
+    before = watchman.answered
+    event: Any
     for step in steps_of(entry):
         for event in step.events:
-            if isinstance(event, WorkloadDeleted) and event.workload in watchman.jobs:
+            kind = type(event)
+            if kind is WorkloadDeleted and event.workload in watchman.jobs:
                 deleted.add(watchman.jobs[event.workload][0])
-            for seq in event.seqs if isinstance(event, InputsIgnored) else (event.cause,):
-                if seq in watchman.answered:
+            for seq in event.seqs if kind is InputsIgnored else (event.cause,):
+                if seq in before:
                     continue  # what comes later of what was taken
                 message = watchman.cell.log.entries[seq - 1]
-                if not message.suffix.startswith("job.") or isinstance(event, JobSuspended):
+                if not message.suffix.startswith("job.") or kind is JobSuspended:
                     continue
                 now.add(seq)
                 namespace, _, name = message.suffix.removeprefix("job.").partition(".")

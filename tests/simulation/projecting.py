@@ -189,7 +189,7 @@ class Publisher(Hooks[Any]):
 
     @property
     def now(self) -> float:
-        return self.cell.now / SECOND
+        return self.cell.log.now / SECOND
 
     # Hooks
 
@@ -228,8 +228,10 @@ class Publisher(Hooks[Any]):
         replica = self.replica
         if self.held or replica is None or not replica.machine.leads or not replica.able:
             return False
+        if self.todo:
+            return True
         deadline = self.machine.deadline
-        return bool(self.todo) or (deadline is not None and deadline <= self.now)
+        return deadline is not None and deadline <= self.now
 
     def step(self, *, quick: bool) -> bool:
         """Let a question come to the server, or the answer be heard, or both; tell if anything was done.

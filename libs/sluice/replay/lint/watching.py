@@ -46,6 +46,8 @@ class Watched:
         self.initial = self.inner.initial
         # Most deciders have nobody who wants to look at what stands still.
         self._patient = [o for o in self.observers if type(o).stood is not Observer.stood]
+        # Nor at what a step leads to: most want to hear of single events.
+        self._of_steps = [o for o in self.observers if type(o).settled is not Observer.settled]
         self._folded = self._seq = 0
         self._at = self._due = NEVER
         for observer in self.observers:
@@ -59,7 +61,10 @@ class Watched:
         if self._patient:
             self._folded += 1
             self._seq, self._at, self._due = seq, at, at + STOOD
-        for name, look in self._hear.get(type(event), ()):
+        hear = self._hear.get(type(event))
+        if hear is None:
+            return
+        for name, look in hear:
             for text in look(state, event):
                 own = writer_of(type(event)) == self.writer
                 self.found.append((name, 0 if own else seq, at, text))
@@ -72,7 +77,7 @@ class Watched:
 
     def settle(self, state: Any, seq: int, at: Micros) -> None:
         """Let the observers look at the state behind a step."""
-        for observer in self.observers:
+        for observer in self._of_steps:
             self.found += [(observer.name, seq, at, text) for text in observer.settled(state)]
 
     def end(self, state: Any, seq: int, at: Micros) -> None:

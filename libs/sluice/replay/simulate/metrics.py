@@ -79,6 +79,9 @@ class _Held:
     queue: str
     pod_sets: tuple[PodSetAssignment, ...]
 
+    def uses(self) -> dict[_Place, int]:
+        return {(self.queue, *fr): amount for fr, amount in usage_of(self.pod_sets, (), {}).items()}
+
 
 @dataclass
 class Collector:
@@ -105,6 +108,9 @@ class Collector:
     _variants: dict[str, list[str]] = field(default_factory=dict)
     """Parent -> its variants."""
     _parents: dict[str, str] = field(default_factory=dict)
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+    """Who counts as one with whom: the variants of a job, a slice and the one that is to replace it. What any
+    of them needs is charged once (WS3, CA10); one list for all of them."""
     _charges: defaultdict[_Place, list[tuple[Micros, int]]] = field(default_factory=lambda: defaultdict(list))
     """What was taken, and given back, when."""
     _used: dict[_Place, int] = field(default_factory=dict)
@@ -128,13 +134,21 @@ class Collector:
         if record.replaces is None:
             kind = record.priority_class or str(record.priority)
             self.lives[record.key] = Life(record.queue_name, kind, at)
+        else:
+            self._join_line(record.key, record.replaces)
 
     def _variant(self, event: VariantCreated, _at: Micros) -> None:
         record = event.workload
         if record.parent is not None:
             self._jobs[record.key] = f"{self.name(record.parent)}[{event.variant}]"
+            self._join_line(record.key, record.parent)
             self._variants.setdefault(record.parent, []).append(record.key)
             self._parents[record.key] = record.parent
+
+    def _join_line(self, workload: str, other: str) -> None:
+        line = self._lines.setdefault(other, [other])
+        line.append(workload)
+        self._lines[workload] = line
 
     def _admitted(self, event: Admitted | ParentAdmitted, at: Micros) -> None:
         life = self.lives.get(event.workload)
@@ -153,9 +167,11 @@ class Collector:
 
     def _over(self, event: WorkloadFinished | WorkloadDeleted, at: Micros) -> None:
         """A workload is gone, and its variants with it."""
-        self._release(event.workload, at)
-        for key in self._variants.pop(event.workload, ()):
+        for key in (event.workload, *self._variants.pop(event.workload, ())):
             self._release(key, at)
+            line = self._lines.pop(key, None)
+            if line is not None:
+                line.remove(key)
 
     def _released(self, event: QuotaReleased | VariantDeleted | WorkloadSliceReplaced, at: Micros) -> None:
         self._release(event.workload, at)
@@ -204,19 +220,33 @@ class Collector:
             self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
 
     def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
-        self._held[workload] = _Held(queue, tuple(pod_sets))
-        self._charge(queue, pod_sets, at, 1)
+        self._change(workload, _Held(queue, tuple(pod_sets)), at)
 
     def _release(self, workload: str, at: Micros) -> None:
         if self._promised:
             self._promised.pop(workload, None)
-        held = self._held.pop(workload, None)
-        if held is not None:
-            self._charge(held.queue, held.pod_sets, at, -1)
+        if workload in self._held:
+            self._change(workload, None, at)
 
-    def _charge(self, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros, sign: int) -> None:
-        for fr, amount in usage_of(pod_sets, (), {}).items():
-            self._charges[queue, *fr].append((at, sign * amount))
+    def _change(self, workload: str, held: _Held | None, at: Micros) -> None:
+        """Let the workload have another reservation, or none, and charge what that makes of it."""
+        line = self._lines.get(workload, (workload,))
+        before = self._used_by(line)
+        if held is None:
+            del self._held[workload]
+        else:
+            self._held[workload] = held
+        after = self._used_by(line)
+        for place in dict.fromkeys((*before, *after)):
+            if more := after.get(place, 0) - before.get(place, 0):
+                self._charges[place].append((at, more))
+
+    def _used_by(self, line: Sequence[str]) -> dict[_Place, int]:
+        """Return what those that count as one use: what any of them needs."""
+        found = [self._held[each].uses() for each in line if each in self._held]
+        if len(found) < 2:
+            return found[0] if found else {}
+        return {place: max(uses.get(place, 0) for uses in found) for place in chain(*found)}
 
     def close(self, now: Micros, nominal: Nominal) -> None:
         """Let nothing be held any longer, and settle what was borrowed: nothing more is to come."""
@@ -227,7 +257,7 @@ class Collector:
         _sum(self._lent, lent)
         self._charges.clear()
         self._waits.add(self.lives.values())
-        for table in (self.lives, self._jobs, self._promised, self._variants, self._parents):
+        for table in (self.lives, self._jobs, self._promised, self._variants, self._parents, self._lines):
             table.clear()
 
     def join(self, other: "Collector") -> None:
@@ -244,6 +274,7 @@ class Collector:
         self._promised.update(other._promised)
         self._variants.update(other._variants)
         self._parents.update(other._parents)
+        self._lines.update(other._lines)
         _sum(self._used, other._used)
         for place, charges in other._charges.items():
             self._charges[place] += charges

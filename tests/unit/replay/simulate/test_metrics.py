@@ -1,0 +1,69 @@
+"""What a run is said to have used is what was charged while it went."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sluice.core.views import View
+from sluice.events.codec import decode_commit
+from sluice.protocol.subjects import COMMITS
+from sluice.replay.simulate.inputs import inputs_of
+from sluice.replay.simulate.what_if import configured, recorded
+from sluice.replay.source.source import ListSource
+from tests.support.elastic_cell import Cell
+from tests.support.memory_log import World
+from tests.unit.core.scheduler.test_shared_quota import running_on_demand
+
+
+def shown_seconds(source: ListSource, queue: str, resource: str) -> float:
+    """Return how much of a resource people were shown as reserved in the queue, by seconds."""
+    view, total, level, since = View(), 0, 0, 0
+    for entry in (entry for entries in source.read(1) for entry in entries if entry.suffix in COMMITS):
+        for step in decode_commit(entry.payload, entry.suffix, entry.seq).steps:
+            total, since = total + level * (step.at - since), step.at
+            for event in step.events:
+                view.apply(event, entry.seq, step.at)
+            held = view.cluster_queues[queue].reservation if queue in view.cluster_queues else {}
+            level = sum(amount for (_, name), amount in held.items() if name == resource)
+    assert level == 0
+    return round(total / 1e6 / (1000 if resource == "cpu" else 1), 3)
+
+
+def growing() -> World:
+    """A job of two pods asks for four, and waits for a check; it is cut to three meanwhile."""
+    world = Cell()
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
+    world.queue("main", 4, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
+    world.submit("a", "main", 2).settle()
+    world.checks_say(ready=True)
+    world.settle(10)
+    for count in (4, 3):
+        world.scale("a", count).settle(20)
+    world.checks_say(ready=True)
+    world.settle(7)
+    world.scale("a", 4).settle()
+    world.scale("a", 1).settle(3)
+    world.report("a", "JobFinished", success=True).settle()
+    return world
+
+
+def moving() -> World:
+    """A variant has quota beside the one that runs, with a flavor in common, until that has stopped."""
+    world = running_on_demand(8)
+    world.report("first", "JobFinished", success=True).settle()
+    world.run_until(5)
+    world.settle_all()
+    world.run_until(3)
+    world.report("mover", "JobFinished", success=True).settle_all()
+    return world
+
+
+@pytest.mark.parametrize("play", [growing, moving])
+@pytest.mark.parametrize("resource", ["cpu", "gpu"])
+def test_what_is_used_is_what_was_charged(play: Callable[[], World], resource: str) -> None:
+    """A slice that is to replace another is charged for what it adds (WS3), variants together (CA10)."""
+    source = ListSource(play().log)
+    numbers = recorded(source, configured(inputs_of(source))).numbers
+    used = {name: amount for name, amount in numbers["useSeconds"].items() if name.endswith(f"/{resource}")}
+    assert round(sum(used.values()), 3) == shown_seconds(source, "main", resource)
+    assert numbers["borrowedSeconds"] == {}

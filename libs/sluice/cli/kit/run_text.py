@@ -5,10 +5,13 @@ from typing import Any
 
 import msgspec
 
-from sluice.replay.simulate.what_if import WhatIf
+from sluice.replay.simulate.what_if import STALLED_US, WhatIf
 from sluice.replay.verify.whole_log import Checked
 
+from .durations import human
 from .table import aligned
+
+SHOWN = 5
 
 
 def checked_lines(found: Checked) -> Iterator[str]:
@@ -50,7 +53,23 @@ def compared_lines(found: WhatIf) -> Iterator[str]:
         rows.append(("check verdicts assumed", [run.guessed for run in found.runs]))
     told = [(label, *map(_cell, values)) for label, values in rows if values != [None] * len(values)]
     yield from aligned(told, right=range(1, len(found.runs) + 1))
+    yield from _ended(found)
     yield from _likeness(found)
+
+
+def _ended(found: WhatIf) -> Iterator[str]:
+    """Say of each run that had no end what has not come to one."""
+    for run in found.runs:
+        if run.cut_off is None:
+            continue
+        jobs = [f"{job} ({where})" for job, where in run.cut_off.items()]
+        more = f" and {len(jobs) - SHOWN} more" if len(jobs) > SHOWN else ""
+        yield ""
+        yield (
+            f"`{run.name}` was cut off: nothing more came from outside, and no job had finished for "
+            f"{human(STALLED_US / 1e6)}; it would go on like that without end."
+        )
+        yield f"  Not ended: {', '.join(jobs[:SHOWN])}{more}"
 
 
 def _likeness(found: WhatIf) -> Iterator[str]:

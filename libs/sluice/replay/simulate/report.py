@@ -47,6 +47,7 @@ def compared(found: WhatIf) -> dict[str, Any]:
                 "coversSeconds": round(r.covers_s, 3),
                 "assumedRunTimes": r.assumed,
                 "assumedVerdicts": r.guessed,
+                "cutOff": None if r.cut_off is None else {"notEnded": dict(r.cut_off)},
                 **r.numbers,
             }
             for r in found.runs

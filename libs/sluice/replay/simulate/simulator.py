@@ -107,6 +107,8 @@ class VirtualCell:
     """Subject, or `job.` for those of all jobs -> who folds it."""
     reach: Part | None = None
     """Whose jobs run; others do nothing once no log is followed any more. None: all."""
+    cut_off: bool = False
+    """It ended for `STALLED_US` alone, and would go on."""
 
     def __post_init__(self) -> None:
         self._all = list(self.sides.values())
@@ -260,6 +262,7 @@ class VirtualCell:
             coming = self._coming()
             if progress is not None and not self._index % 64:
                 progress(item.seq)
+        self.cut_off = True
 
     def _coming(self) -> Position:
         """Return where the next input stands."""
@@ -478,4 +481,4 @@ def _reports_in(inputs: Inputs) -> dict[int, _Reported]:
     return found
 
 
-__all__ = ["LoopError", "Side", "VirtualCell"]
+__all__ = ["STALLED_US", "LoopError", "Side", "VirtualCell"]

@@ -22,7 +22,7 @@ another, and then put together.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
@@ -36,12 +36,13 @@ from sluice.log.runtime import process_pool
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, unhurried
 from sluice.replay.verify.whole_log import Checked
+from sluice.replay.views.queues import phase_of
 
 from .affected_trees import Part, Reach, reach_of
 from .changes import Changes, apply_changes
 from .inputs import Inputs, Kept, inputs_of
 from .metrics import Collector, Nominal, Parted
-from .simulator import VirtualCell
+from .simulator import STALLED_US, VirtualCell
 
 Decision = tuple[str, ...]
 
@@ -68,6 +69,9 @@ class Played:
     """Decisions of each part that was played anew, in order."""
     decisions: Sequence[Decision] = ()
     """Those of all parts in order of time, and at the same moment in the order of parts."""
+    cut_off: Mapping[str, str] | None = None
+    """It would have gone on without end, and was ended: job -> where it stood, of those that had not ended.
+    None: it came to an end."""
 
     def __post_init__(self) -> None:
         self.parts = self.parts or (self.collector.decisions,)
@@ -118,6 +122,7 @@ class _Portion:
     assumed: int
     guessed: int
     followed: list[Checked]
+    cut_off: Mapping[str, str] | None = None
 
 
 def play(
@@ -160,7 +165,23 @@ def _played(
     with unhurried():
         cell.run(progress=progress)
     collector = cell.collector.parts[number] if isinstance(cell.collector, Parted) else cell.collector
-    return _Portion(collector, cell.now, len(cell.assumed), len(cell.guessed), cell.followed())
+    waiting = _waiting(cell.state, part) if cell.cut_off else None
+    return _Portion(collector, cell.now, len(cell.assumed), len(cell.guessed), cell.followed(), waiting)
+
+
+def _waiting(state: SchedulerState, part: Part | None) -> dict[str, str]:
+    """Return job -> phase, and the reason of its status if it is pending, of all that have not ended."""
+    found: dict[str, str] = {}
+    for key, workload in sorted(state.world.workloads.items()):
+        job = workload.record.job
+        if workload.finished or workload.record.parent is not None:
+            continue
+        if part is not None and (job is None or not part.job(job.key)):
+            continue
+        phase = phase_of(workload)
+        reason = workload.peers.reason if phase == "Pending" and workload.peers is not None else ""
+        found[key if job is None else job.key] = f"{phase}: {reason}" if reason else phase
+    return found
 
 
 def _whole(
@@ -187,7 +208,14 @@ def _whole(
         now,
         [collector.decisions for collector in collectors],
         [decision for _, _, decision in merged],
+        _joined([portion.cut_off for portion in portions]),
     )
+
+
+def _joined(cut_off: Sequence[Mapping[str, str] | None]) -> dict[str, str] | None:
+    """Return what waits in any part that was ended; None if none was."""
+    ended = [waiting for waiting in cut_off if waiting is not None]
+    return {job: where for waiting in ended for job, where in waiting.items()} if ended else None
 
 
 def _moment(decided: tuple[Micros, int, Decision]) -> tuple[Micros, int]:
@@ -362,4 +390,15 @@ def _cut(given: Inputs, changed: Inputs | None) -> Cut | None:
     return Cut(seq, at) if index else None
 
 
-__all__ = ["Cut", "Decision", "Played", "WhatIf", "configured", "nominal_of", "play", "recorded", "what_if"]
+__all__ = [
+    "STALLED_US",
+    "Cut",
+    "Decision",
+    "Played",
+    "WhatIf",
+    "configured",
+    "nominal_of",
+    "play",
+    "recorded",
+    "what_if",
+]

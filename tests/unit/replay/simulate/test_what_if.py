@@ -16,6 +16,7 @@ from sluice.log.contract import Entry
 from sluice.replay.simulate.changes import ChangeError, Changes, parse_setting
 from sluice.replay.simulate.cluster_traces import TraceError, read_trace
 from sluice.replay.simulate.inputs import Inputs, inputs_of
+from sluice.replay.simulate.report import compared
 from sluice.replay.simulate.what_if import Played, configured, play, recorded, what_if
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
@@ -57,7 +58,25 @@ def test_what_goes_on_for_ever_ends() -> None:
         world.settle_all()
         world.run_until(301)
     found = what_if(ListSource(world.log), Changes())
-    assert 7 * 86_400 < found.runs[-1].covers_s < 8 * 86_400
+    replayed = found.runs[-1]
+    assert 7 * 86_400 < replayed.covers_s < 8 * 86_400
+    assert [run.cut_off is None for run in found.runs] == [True, False]
+    assert replayed.cut_off is not None
+    assert list(replayed.cut_off) == ["default/w"]
+    text = "\n".join(compared_lines(found))
+    assert "`replayed` was cut off: nothing more came from outside, and no job had finished for 7d" in text
+    assert f"Not ended: default/w ({replayed.cut_off['default/w']})" in text
+    assert compared(found)["runs"][1]["cutOff"] == {"notEnded": replayed.cut_off}
+
+
+def test_a_run_that_comes_to_an_end_is_not_cut_off() -> None:
+    """Though somebody waits: nothing would ever happen again."""
+    world = cell(cluster_queue({"res": 1}))
+    world.submit("fits").settle_all()
+    world.submit("large", 2).settle_all()
+    found = what_if(ListSource(world.log), Changes())
+    assert [run.cut_off for run in found.runs] == [None, None]
+    assert "cut off" not in "\n".join(compared_lines(found))
 
 
 def checked() -> list[Entry]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from unittest.mock import patch
 
-from sluice.cli.kit.columns import job_pods, object_age, waited, waiting
+from sluice.cli.kit.columns import job_pods, job_reason, object_age, waited, waiting
 from sluice.services.api.objects import render
 from sluice.services.api.world import World
 from tests.support.elastic_cell import Cell
@@ -17,7 +17,7 @@ def status_of(world: Cell) -> dict:
     (key,) = api.view.jobs
     found = render(api, "Job", key)
     assert found is not None
-    return {**found["status"], "PODS": job_pods(found)}
+    return {**found["status"], "PODS": job_pods(found), "REASON": job_reason(found)}
 
 
 def grown(quota: int, *sizes: int) -> Cell:
@@ -33,7 +33,7 @@ def test_a_job_that_waits_to_grow_says_so() -> None:
     """It runs with what it has; what it wants, and why it does not get it, stand beside that."""
     status = status_of(grown(6, 5, 8))
     assert status["PODS"] == "5/8"
-    assert status["reason"] == "ExceedsMaxQuota"
+    assert (status["reason"], status["REASON"]) == ("ExceedsMaxQuota", "growth: ExceedsMaxQuota")
     assert status["message"].startswith("growth to 8 x main: couldn't assign flavors")
     old, new = status["slices"]
     assert "reason" not in old
@@ -44,6 +44,7 @@ def test_a_job_that_has_grown_says_nothing_of_it() -> None:
     status = status_of(grown(8, 5, 8))
     assert status["PODS"] == "8"
     assert not status.get("reason")
+    assert not status["REASON"]
     assert not status.get("message")
 
 

@@ -143,7 +143,10 @@ def job_status(obj: Object) -> str:
 
 
 def job_reason(obj: Object) -> str:
-    return str(dig(obj, "status", "reason"))
+    """Return why the job is in its phase; of one that runs, and so marked, why it has not grown yet (WS3)."""
+    reason = str(dig(obj, "status", "reason"))
+    grows = job_status(obj) in ("Admitted", "Running") and dig(obj, "status", "wantedPods", default=None)
+    return f"growth: {reason}" if reason and grows else reason
 
 
 def job_flavors(obj: Object) -> str:

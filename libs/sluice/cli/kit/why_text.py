@@ -15,6 +15,8 @@ def plain_words(report: Report) -> Iterable[str]:
     yield f"  is {report.phase}{rule}"
     if report.message:
         yield f"  {report.message}"
+    if report.replaces:
+        yield f"  {report.meanwhile}"
     if report.position:
         yield f"  It is number {report.position} of {report.queue_size} in {report.cluster_queue}."
         if report.ahead:
@@ -25,8 +27,6 @@ def plain_words(report: Report) -> Iterable[str]:
     if report.numbers:
         beyond = f" beyond its slice {report.replaces}" if report.replaces else ""
         yield ""
-        if report.replaces:
-            yield f"  {report.meanwhile}"
         for name, count in report.not_needed.items():
             yield f"  {count} of its pods of {name} can never run, as no completion is left for them."
         yield f"  What it asks for{beyond}, and what there is:"

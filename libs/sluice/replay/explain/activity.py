@@ -22,16 +22,23 @@ def deactivated_words(workload: Workload) -> str:
         else "It was deactivated by people (or by its manifest)."
     )
     again = activate_command(workload)
+    if again and workload.record.replaces is not None:
+        return f"{said} It is tried again with {again}, or with any size ({_job_command(workload, 'scale')})."
     return f"{said} It is queued again with {again}." if again else said
 
 
 def activate_command(workload: Workload) -> str:
     """Return what people type to have it queued again, "" for what is no job of its own."""
+    return _job_command(workload, "activate")
+
+
+def _job_command(workload: Workload, verb: str) -> str:
     job = workload.record.job
     if job is None:
         return ""
     namespace, _, name = job.key.partition("/")
-    return f"`sluice job activate {name}{'' if namespace == 'default' else f' -n {namespace}'}`"
+    size = " COUNT" if verb == "scale" else ""
+    return f"`sluice job {verb} {name}{size}{'' if namespace == 'default' else f' -n {namespace}'}`"
 
 
 def queue_words(state: SchedulerState, record: WorkloadRecord) -> tuple[str, str] | None:

@@ -73,7 +73,7 @@ class Report:
     replaces: str = ""
     """The slice that it is to take the place of: numbers are what it asks for beyond that one (WS3)."""
     meanwhile: str = ""
-    """What becomes of that slice until then."""
+    """Which growth it is, and what becomes of that slice until then."""
     not_needed: dict[str, int] = field(default_factory=dict)
     """Pod set -> how many of its pods need no quota: no completion is left for them (WS3)."""
     note: VariantNote | None = None

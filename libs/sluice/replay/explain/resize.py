@@ -39,6 +39,17 @@ def is_resize(state: SchedulerState, running: Workload, record: WorkloadRecord) 
     )
 
 
+def growth_words(world: World, old: Workload, new: Workload) -> str:
+    """Say from what to what a waiting slice is to grow, and what becomes of the other one meanwhile."""
+    had = counts(old.record.pod_sets)
+    grown = [
+        f"{had.get(pods.name, 0)} to {pods.count} x {pods.name}"
+        for pods in new.record.pod_sets
+        if pods.count != had.get(pods.name, 0)
+    ]
+    return f"It is the growth of its job from {', '.join(grown)}. {running_words(world, old)}"
+
+
 def running_words(world: World, old: Workload) -> str:
     """Say what becomes of the slice that has quota while another one waits to take its place.
 
@@ -103,4 +114,12 @@ def growth(
     return grown, (*before, *made(cause, grown, remaining))
 
 
-__all__ = ["growth", "is_resize", "running_words", "taking_place", "until_then", "workload_of"]
+__all__ = [
+    "growth",
+    "growth_words",
+    "is_resize",
+    "running_words",
+    "taking_place",
+    "until_then",
+    "workload_of",
+]

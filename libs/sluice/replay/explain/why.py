@@ -49,7 +49,7 @@ from .candidates import add_candidates
 from .checks import checks_of
 from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
-from .resize import running_words
+from .resize import growth_words
 from .sandbox import Laboratory
 from .stopping import Stopping, job_of, not_running, unanswered
 from .suggestions import Remedy, remedies
@@ -261,7 +261,7 @@ def _single(
     report.constraints = imposed(state, record)
     old = replaced_slice(state.world, workload)
     if old is not None:
-        report.replaces, report.meanwhile = old.key, running_words(state.world, old)
+        report.replaces, report.meanwhile = old.key, growth_words(state.world, old, workload)
         report.not_needed = dict(given_back(state.world.config, workload.reclaimable))
     cq = state.world.cluster_queues.get(report.cluster_queue)
     queues = workload.active and workload.key not in state.world.families

@@ -116,3 +116,24 @@ def test_of_other_jobs_that_are_there_it_says_so(world: Cell, tmp_path: Path, ca
     assert out.startswith("default/plain is there already; this is about another job like it.\n")
     assert "would be admitted" in out
     assert "is there already" not in simulated(world, tmp_path, capsys, "new", 1)
+
+
+def test_a_rejected_growth_says_what_it_is_and_both_ways_out() -> None:
+    """The job runs on: only its growth is switched off."""
+    world = Cell()
+    world.configure("AdmissionCheck", "gpu", {"controllerName": "x"})
+    world.queue("q", 6, admissionChecksStrategy={"admissionChecks": [{"name": "gpu"}]})
+    world.submit("e", "q", 2).settle()
+    world.checks_say(ready=True)
+    world.settle()
+    world.scale("e", 4).settle()
+    world.checks_reject()
+    world.settle()
+    fold = scheduler_at(source := ListSource(world.log), len(world.log))
+    text = "\n".join(plain_words(explain(fold.state, "e", source.end, fold.at)))
+    old = next(key for key, w in fold.state.world.workloads.items() if w.admitted_at is not None)
+    assert "is Deactivated" in text
+    assert "tried again with `sluice job activate e`, or with any size (`sluice job scale e COUNT`)." in text
+    assert f"It is the growth of its job from 2 to 4 x main. Its slice {old} runs on meanwhile." in text
+    world.scale("e", 3).settle()
+    assert world.checks_asked() == [3], "the other way"

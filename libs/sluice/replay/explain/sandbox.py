@@ -1,5 +1,6 @@
 """Trying things out on a copy of a scheduler's state, by really deciding. Nothing is written anywhere."""
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -41,7 +42,15 @@ class Outcome:
     reserving: dict[str, QuotaReserved] = field(default_factory=dict)
     """Of a job that races: variant -> its reservation that waits for checks."""
 
+    @property
+    def preempting(self) -> str:
+        """Say whom it would preempt, to be put behind what brings that about; "" for nobody."""
+        names = [event.workload for event in self.preempted]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return f" (it would preempt {', '.join(names[:SHOWN])}{more})" if names else ""
 
+
+SHOWN = 3
 FEW = 200
 """Workloads up to which loading a copy of a state is quicker than a child process."""
 
@@ -58,6 +67,7 @@ class Laboratory:
         self.trials = 0
         self.state = state
         """What all copies are made of."""
+        self._given: tuple[Event, ...] = ()
         self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
         self._data = b"" if self._forks else self.scheduler.dump(state)
 
@@ -70,6 +80,12 @@ class Laboratory:
         if self._forks:
             return process_pool.in_copy(lambda: self._attempt(self.state, events, key))
         return self._attempt(self.scheduler.load(self._data), events, key)
+
+    def given(self, events: Iterable[Event]) -> "Laboratory":
+        """Return one that tries everything together with *events*: nothing is decided between."""
+        found = copy.copy(self)
+        found._given, found.trials = (*self._given, *events), 0
+        return found
 
     def after(self, events: Iterable[Event]) -> "tuple[SchedulerState, Laboratory]":
         """Return what is there when nothing more follows from *events*, and the laboratory of that."""
@@ -92,7 +108,7 @@ class Laboratory:
 
     def _attempt(self, state: SchedulerState, events: Iterable[Event], key: str) -> Outcome:
         scheduler, seq = self.scheduler, self.seq + 1
-        for event in events:
+        for event in (*self._given, *events):
             scheduler.apply(state, event, seq, self.at)
         found = Outcome()
         for _ in range(MOST_STEPS):

@@ -64,11 +64,12 @@ def remedies(
     stopping: Stopping = _NOBODY,
     *,
     combine: bool = True,
+    outside: bool = True,
 ) -> list[Remedy]:
     """Return the changes that were found to admit the workload, the smallest first.
 
     *stopping*: who was told to stop for good. *combine*: where no change alone does, all that keeps it out of
-    its queue is lifted at once.
+    its queue is lifted at once. *outside*: try to lift any of that alone.
     """
     key = workload.key
     now = laboratory.attempt((), key)
@@ -88,12 +89,13 @@ def remedies(
         if unseen:
             unseen[0].smallest = True
             return unseen
-    if not workload.active:
+    if not workload.active and outside:
         found += _activation(laboratory, state, workload)
     found += _constraints(laboratory, state, workload)
     # What is held back is in no queue, and waits for one all the same.
     meant = state.world.cluster_queues.get(queue_of(state, workload))
-    for kind, text, events in outside_changes(state, workload, meant, stopping.attendance):
+    lifting = outside_changes(state, workload, meant, stopping.attendance) if outside else ()
+    for kind, text, events in lifting:
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
         found += _if(laboratory, key, kind, text, *events)
@@ -138,19 +140,34 @@ def _together(
     lifted = [event for _, events in parts.values() for event in events]
     texts = [text for text, _ in parts.values()]
     outcome = laboratory.attempt(lifted, key)
-    preempts = len(outcome.preempted)
-    if outcome.reserved is None:
-        then, inner = laboratory.after(lifted)
-        more = remedies(inner, then, then.world.workloads[key], stopping, combine=False)
-        laboratory.trials += inner.trials
+    if outcome.reserved is not None:
+        suffix, preempts = outcome.preempting + then_checks(laboratory, outcome), len(outcome.preempted)
+    else:
+        more = _beside(laboratory, state, workload, stopping, lifted)
         if not more:
             return []
         texts.append(more[0].text)
-        preempts = 0
-    text = "all of these together: " + "; ".join(texts)
-    suffix = f" (it would preempt {preempts})" if preempts else ""
-    suffix += then_checks(laboratory, outcome)
-    return [Remedy("together", text + suffix, preempts=preempts, parts=len(texts))]
+        suffix, preempts = "", more[0].preempts
+    text = "all of these together: " + "; ".join(texts) + suffix
+    return [Remedy("together", text, preempts=preempts, parts=len(texts))]
+
+
+def _beside(
+    laboratory: Laboratory,
+    state: SchedulerState,
+    workload: Workload,
+    stopping: Stopping,
+    lifted: Sequence[Event],
+) -> list[Remedy]:
+    """Return what it takes beside *lifted*: at the same time, or when all has been decided that follows."""
+    at_once = laboratory.given(lifted)
+    found = remedies(at_once, state, workload, stopping, combine=False, outside=False)
+    laboratory.trials += at_once.trials
+    if not found:
+        then, later = laboratory.after(lifted)
+        found = remedies(later, then, then.world.workloads[workload.key], stopping, combine=False)
+        laboratory.trials += later.trials
+    return found
 
 
 def _admits(laboratory: Laboratory, key: str, parts: Sequence[tuple[str, tuple[Event, ...]]]) -> bool:
@@ -212,9 +229,8 @@ def _if(laboratory: Laboratory, key: str, kind: str, text: str, *events: Event) 
     outcome = laboratory.attempt(events, key)
     if outcome.reserved is None:
         return []
-    victims = len(outcome.preempted)
-    suffix = f" (it would preempt {victims})" if victims else ""
-    return [Remedy(kind, text + suffix + then_checks(laboratory, outcome), preempts=victims)]
+    text += outcome.preempting + then_checks(laboratory, outcome)
+    return [Remedy(kind, text, preempts=len(outcome.preempted))]
 
 
 def then_checks(laboratory: Laboratory, outcome: Outcome) -> str:
@@ -235,9 +251,7 @@ def _activation(laboratory: Laboratory, state: SchedulerState, workload: Workloa
     outcome = laboratory.attempt((_updated(workload.key, active=True),), workload.key)
     if outcome.reserved is None:
         return []
-    text = activate_command(workload) or "setting spec.active to true"
-    if outcome.preempted:
-        text += f" (it would preempt {len(outcome.preempted)})"
+    text = (activate_command(workload) or "setting spec.active to true") + outcome.preempting
     if names := _checks_of(state, outcome):
         text += f", and Ready from its checks ({', '.join(names)})"
     return [Remedy("active", text, preempts=len(outcome.preempted))]
@@ -313,9 +327,7 @@ def _quota(
         outcome = attempt(amounts)
         parts = [f"{format_value(r, a)} more {r} of {f}" for (f, r), a in amounts.items()]
         text = f"{' and '.join(parts)} in the nominal quota of {cq.name}"
-        if outcome.preempted:
-            text += f" (it would preempt {len(outcome.preempted)})"
-        text += then_checks(laboratory, outcome)
+        text += outcome.preempting + then_checks(laboratory, outcome)
         plain = {f"{f}/{r}": a for (f, r), a in amounts.items()}
         found.append(Remedy("quota", text, amounts=plain, preempts=len(outcome.preempted)))
     # Amounts of different resources cannot be compared; fewer kinds come first, then less.

@@ -1,6 +1,7 @@
 """Why is a workload pending (DB2): numbers, the blocking rule, who could be preempted, what would help."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from sluice.api.quantity import format_value
@@ -430,6 +431,10 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
         report.rule, it = said_reason or PENDING_EVALUATION, workload.key
         report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
     entry = Entry(workload, queue, cq)
+    # From the first flavor on. Where an earlier look stopped, another pod set may have had the next flavor
+    # already, and what is said from there on is the sum of both.
+    entry.peers = copy(entry.peers)
+    entry.peers.scan = None
     asked = nominate(state.world, entry, may_defer=False)
     found = entry.proposal.assignment if asked else None
     but = "" if asked else entry.message[:1].lower() + entry.message[1:]

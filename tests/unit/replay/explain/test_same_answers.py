@@ -10,12 +10,15 @@ from sluice.core.views import View, why_pending
 from sluice.core.views.present.times import timestamp
 from sluice.core.workload.pending_reasons import BEHIND
 from sluice.events.base import JobKey, WorkloadKey
+from sluice.events.scheduler import FlavorScanAdvanced
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.elastic_cell import Cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
+from tests.support.objects import kueue_object, resource_group
+from tests.support.objects import local_queue as kueue_local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
 from tests.unit.replay.lint.test_invariants import CLASSES
 
@@ -326,3 +329,26 @@ def test_what_a_job_behind_a_strict_head_lacks_is_said_of_it() -> None:
         assert f"is at its head. {report.workload} by itself: couldn't assign" in report.message
     world.report("runs", "JobFinished", success=True).settle_all()
     assert "is at its head" not in explained(world, "head").message
+
+
+def test_what_is_short_is_the_same_in_all_that_is_said_of_two_pod_sets() -> None:
+    """The search that the scheduler goes on with has the first one on the flavor that the other lacks."""
+    world = Cell()
+    groups = [resource_group({"tiny": 2, "big": 8})]
+    world.apply(
+        *(kueue_object("ResourceFlavor", name) for name in ("tiny", "big")),
+        kueue_object("ClusterQueue", "q", {"namespaceSelector": {}, "resourceGroups": groups}),
+        kueue_local_queue("q", "q"),
+    )
+    for name, sets in (("runs", {"main": 7}), ("w", {"a": 1, "b": 4})):
+        pods = [{"name": n, "command": ["true"], "resources": {"cpu": cpu}} for n, cpu in sets.items()]
+        world.submit(name, "q", 0, elastic=False, podSets=pods, replicas=None, resources=None, command=None)
+        world.settle()
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    report = explain(fold.state, "w", source.end, fold.at)
+    assert any(isinstance(event, FlavorScanAdvanced) for _, _, event in world.history)
+    (short,) = [n.short for n in report.numbers if (n.pod_set, n.flavor) == ("b", "big")]
+    assert short == "3"
+    assert "in flavor big, 3 more needed" in report.message
+    assert {"big/cpu": 3000} in [remedy.amounts for remedy in report.remedies]

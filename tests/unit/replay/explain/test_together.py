@@ -9,7 +9,15 @@ from sluice.replay.explain.report import Report
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, flavor, job, local_queue
+from tests.support.family_world import (
+    FamilyWorld,
+    cell,
+    cluster_queue,
+    configuration,
+    flavor,
+    job,
+    local_queue,
+)
 from tests.unit.replay.lint.test_invariants import CLASSES
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
@@ -151,3 +159,27 @@ def test_who_makes_room_for_others_is_not_waited_for() -> None:
         assert victim.phase == "Evicted"
         (remedy,) = explained(world, f"high-{name}").remedies
         assert remedy.text == f"nothing but time: {victim.workload} must stop first"
+
+
+def test_what_is_lifted_together_is_lifted_at_the_same_time() -> None:
+    """Beside the one whose pods are awaited there is room: nobody need come first, to be preempted."""
+    preempts = {"withinClusterQueue": "LowerPriority"}
+    world = cell(
+        cluster_queue({"res": 4}, {}, queueingStrategy="StrictFIFO", preemption=preempts),
+        configuration(waitForPodsReady={"enable": True, "blockAdmission": True}),
+    )
+    for name, cpu in (("a", 2), ("b", 2), ("c", 1)):
+        world.submit(name, cpu).settle_all()
+    (remedy,) = explained(world, "c").remedies
+    assert remedy.text.startswith("all of these together: the pods of ")
+    assert remedy.text.endswith("; priority 1 instead of 0")
+    assert remedy.preempts == 0
+
+
+def test_whom_a_change_would_preempt_is_named() -> None:
+    world = cell(cluster_queue({"res": 1}, {}, preemption={"withinClusterQueue": "LowerPriority"}))
+    for name in ("runs", "waits"):
+        world.submit(name).settle_all()
+    runs = explained(world, "runs").workload
+    texts = [remedy.text for remedy in explained(world, "waits").remedies]
+    assert f"priority 1 instead of 0 (it would preempt {runs})" in texts

@@ -97,6 +97,7 @@ class RetryObserver(Observer):
     def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
         return {
             ChecksRetry: self._retry,
+            ChecksReady: self._ready,
             Evicted: self._evicted,
             QuotaReserved: self._reserved,
             **dict.fromkeys(
@@ -110,6 +111,13 @@ class RetryObserver(Observer):
         workload = _current(state, event)
         if workload is not None and workload.active and workload.held_for in ("", ADMISSION_CHECK, PREEMPTED):
             self.until[event.workload] = max(event.requeue_at, self.until.get(event.workload, 0))
+        return ()
+
+    def _ready(self, state: SchedulerState, event: ChecksReady) -> Iterable[str]:
+        # Who asked for the delay was taken from the queue before anybody acted on it.
+        workload = _current(state, event)
+        if workload is not None and workload.assignment is not None and workload.evicted_at is None:
+            self.until.pop(event.workload, None)
         return ()
 
     def _evicted(self, _: SchedulerState, event: Evicted) -> Iterable[str]:

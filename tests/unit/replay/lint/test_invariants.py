@@ -45,7 +45,7 @@ from sluice.replay.lint.lint import INVARIANTS, first_violation, lint
 from sluice.replay.source.source import ListSource
 from tests.support.checked_cell import checked_cell
 from tests.support.elastic_cell import Cell
-from tests.support.family_world import SECOND, cell, cluster_queue, configuration, job, local_queue
+from tests.support.family_world import SECOND, cell, cluster_queue, configuration, flavor, job, local_queue
 from tests.support.log_check import wrong_with
 from tests.support.objects import applied, priority_class
 from tests.unit.replay.broken_decisions import BROKEN_DECISIONS, LATE_DECISIONS, promised
@@ -578,6 +578,18 @@ def test_a_scheduler_that_is_late_breaks_none():
     seq, _ = first(entries, PendingPreemptionsIssued)
     late = [_later(entry, 30 * SECOND) if entry.seq == seq else entry for entry in entries]
     assert first_violation(ListSource(late), "needed-promise") is None
+
+
+def test_a_check_that_the_queue_has_no_more_delays_nobody():
+    """It asked for a minute, and was taken away with the flavor before the scheduler heard of it."""
+    world = checked_cell("gpu")
+    world.submit("w").settle()
+    world.say("w", "gpu", "Retry", requeueAfterSeconds=60)
+    world.step("checks")
+    world.apply(flavor("other"), cluster_queue({"other": 10}, policy={})).step("checks")
+    world.settle()
+    assert len(world.events(QuotaReserved)) == 2
+    assert first_violation(ListSource(world.log), "retry-waits") is None
 
 
 def _later(entry: Entry, delay: int) -> Entry:

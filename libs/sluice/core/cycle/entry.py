@@ -90,9 +90,24 @@ class Proposal:
         return all(amount <= 0 for amount in lacking.values())
 
 
-_NONE: Final = Proposal(Assignment((), {}))
-"""Of an entry that was not nominated."""
-_NONE.mode = Mode.NO_FIT
+class _NotNominated(Proposal):
+    """Of an entry that was not nominated: nothing. All such entries share it, so it never changes."""
+
+    __slots__ = ("_is_made",)
+
+    def __init__(self) -> None:
+        nothing = Assignment((), {})
+        nothing.mode = Mode.NO_FIT
+        super().__init__(nothing)
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "_is_made"):
+            raise AttributeError(f"{name}: the entry was not nominated")
+        super().__setattr__(name, value)
+
+
+_NONE: Final = _NotNominated()
 
 
 class Entry:
@@ -121,7 +136,7 @@ class Entry:
         peers = workload.peers
         assert peers is not None, f"{workload.key} does not queue"
         self.peers: EquivalenceClass = peers
-        self.proposal = _NONE
+        self.proposal: Proposal = _NONE
         self.victims: Sequence[Workload] = ()
         """With PREEMPTING: all that it waits for."""
         self.barred = False

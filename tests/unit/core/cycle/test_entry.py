@@ -1,7 +1,10 @@
 """What an entry is when a cycle begins, and what it would get."""
 
+import pytest
+
 from sluice.core.cycle.entry import Entry
 from sluice.core.cycle.nomination import nominate
+from sluice.core.flavors.assignment import Mode
 from tests.support.scheduler_cell import Cell, admitted, parked
 
 
@@ -44,3 +47,13 @@ def test_a_second_look_leaves_nothing_of_the_first() -> None:
     assert entry.proposal is not first
     assert not entry.proposal.overdrawn
     assert not entry.proposal.circling
+
+
+def test_nothing_is_noted_of_an_entry_that_was_not_nominated() -> None:
+    """What such entries have is one object for all of them, in all cycles."""
+    cell = blocked()
+    entry = entry_of(cell, "blocker")
+    assert entry.proposal.mode is Mode.NO_FIT
+    with pytest.raises(AttributeError):
+        entry.proposal.overdrawn = True
+    assert not entry_of(cell, "blocker").proposal.overdrawn

@@ -1,9 +1,13 @@
 """What a change of configuration lets in, or has preempted, names that change as its cause (G10, DB1)."""
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from sluice import core
+from sluice.api.kueue import ConfigurationSpec
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, Evicted, Requeued, WorkloadDeactivated, WorkloadsParked
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
@@ -103,23 +107,55 @@ def test_a_cohort_is_of_no_concern_to_other_trees(how: str) -> None:
     assert again == {key("b-waits")}
 
 
-@pytest.mark.parametrize(
-    ("spec", "again"),
-    [
-        ({"retainFinishedJobsCount": 5, "preemptionGateTimeoutSeconds": 7}, []),
-        ({"quotaCheckStrategy": "IgnoreUndeclared"}, ["waits"]),
-        ({"fairSharing": {"enable": True}}, ["waits"]),
-        ({"featureGates": {"PartialAdmission": False}}, ["waits"]),
-    ],
-)
-def test_settings_that_no_verdict_rests_on_void_none(spec: dict[str, object], again: list[str]) -> None:
-    """A reason is told when it changes, or may have (G7)."""
-    cell = Cell()
-    cell.queue("a", cpu=1)
-    cell.submit("waits", "a", cpu=9)
-    assert parked(cell.settle()) == ["waits"]
-    cell.settings(**spec)
-    assert parked(cell.settle()) == again
+SETTINGS: dict[str, object] = {
+    "feature_gates": {"PartialAdmission": False},
+    "fair_sharing": {"enable": True},
+    "wait_for_pods_ready": {"enable": True},
+    "admission_checks": {"controllerGraceSeconds": 7},
+    "workload_slice_history_limit": 7,
+    "workload_slice_retention_seconds": 7,
+    "preemption_gate_timeout_seconds": 7,
+    "retain_finished_jobs_seconds": 7,
+    "retain_finished_jobs_count": 7,
+    "queue_visibility_max_count": 7,
+    "quota_check_strategy": "IgnoreUndeclared",
+}
+"""Each setting of a cell, changed."""
+OTHER_SERVICES = ("budgets", "checks", "slices", "variants", "views")
+"""Rooms of the core that the scheduler has no part in."""
+
+
+def read_by_scheduler() -> set[str]:
+    """Return the settings that rooms of the scheduler read, as `config.NAME` of whatever has a `config`."""
+    root = Path(core.__file__).parent
+    found = set()
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in OTHER_SERVICES:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in SETTINGS:
+                owner = node.value
+                name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+                if name.strip("_") == "config":
+                    found.add(node.attr)
+    return found
+
+
+def test_settings_that_no_verdict_rests_on_void_none() -> None:
+    """A reason is told when it changes, or may have (G7): whatever the scheduler reads may change it."""
+    assert SETTINGS.keys() == set(ConfigurationSpec.__struct_fields__)
+    read = read_by_scheduler()
+    assert "fair_sharing" in read
+    names = dict(
+        zip(ConfigurationSpec.__struct_fields__, ConfigurationSpec.__struct_encode_fields__, strict=True)
+    )
+    for name, changed in SETTINGS.items():
+        cell = Cell()
+        cell.queue("a", cpu=1)
+        cell.submit("waits", "a", cpu=9)
+        assert parked(cell.settle()) == ["waits"]
+        cell.settings(**{names[name]: changed})
+        assert (name, parked(cell.settle())) == (name, ["waits"] if name in read else [])
 
 
 def limited(cell: Cell, **spec: int) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.config.plan import status
 from sluice.core.views import notices, positions
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.protocol.query import (
@@ -17,7 +16,6 @@ from sluice.protocol.query import (
     ListRequest,
     Object,
     Reference,
-    Status,
     WatchAnswer,
     WatchRequest,
 )
@@ -255,8 +253,3 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
             )
     entries.sort(key=lambda entry: (entry["seq"], entry["at"]))
     return ListAnswer(seq=world.seq, items=entries[-request.limit :])
-
-
-def refusal(reason: str, message: str) -> Status:
-    """Return a Status for a request that makes no sense or cannot be served now."""
-    return status(reason, message)

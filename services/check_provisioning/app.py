@@ -42,7 +42,7 @@ class Provider:
         Raises:
             ProviderError: nobody knows.
         """
-        found = await self._get(asked.namespace, asked.name)
+        found = await self.look(asked.namespace, asked.name)
         if found is not None and found.workload_uid not in ("", asked.workload_uid):
             # Of a namesake that has gone: the name is wanted for another workload.
             await self.release(asked.namespace, asked.name)
@@ -51,19 +51,16 @@ class Provider:
             return found
         answer = await self._ask("POST", protocol.PATH, msgspec.json.encode(asked))
         if answer.status == 409:
-            found = await self._get(asked.namespace, asked.name)
+            found = await self.look(asked.namespace, asked.name)
             if found is None:
                 raise ProviderError("status 409, but the request does not exist")
             return found
         return _status(_expected(answer, 200, 201, 202))
 
-    async def _get(self, namespace: str, name: str) -> ProvisioningStatus | None:
-        answer = await self._ask("GET", _path(namespace, name))
-        return None if answer.status == 404 else _status(_expected(answer, 200))
-
     async def look(self, namespace: str, name: str) -> ProvisioningStatus | None:
         """Return the status of a request, None if there is none; raises as `want`."""
-        return await self._get(namespace, name)
+        answer = await self._ask("GET", _path(namespace, name))
+        return None if answer.status == 404 else _status(_expected(answer, 200))
 
     async def release(self, namespace: str, name: str) -> None:
         """Delete a request, if there is one; raises as `want`."""

@@ -81,11 +81,11 @@ def _parsed(data: bytes | bytearray | memoryview | msgspec.Raw | str) -> object:
         raise DecodeError((unreadable(f"not JSON: {error}"),)) from error
 
 
-def decode_object(value: object, *, numbers_in_strings: bool = False, custom: bool = False) -> Manifest:
+def decode_object(value: object, *, custom: bool = False) -> Manifest:
     """Decode one manifest from Python values (dict, list, str, int, float, bool, None).
 
-    *numbers_in_strings* takes "1" for 1, as some tools write. *custom*: kinds that teams have registered are
-    taken, too; whether one is, and fits its schema, is not known here.
+    *custom*: kinds that teams have registered are taken, too; whether one is, and fits its schema, is not
+    known here.
 
     Raises:
         DecodeError: not a known kind, or not of its shape.
@@ -103,7 +103,7 @@ def decode_object(value: object, *, numbers_in_strings: bool = False, custom: bo
     if kind.prepare is not None:
         manifest = kind.prepare(manifest, problems)
     try:
-        decoded = msgspec.convert(manifest, kind.type, strict=not numbers_in_strings)
+        decoded = msgspec.convert(manifest, kind.type)
     except msgspec.ValidationError as error:
         found = _walk.shape_errors(manifest, kind.type) or [unreadable(str(error))]
         raise DecodeError((*problems, *as_written(found, value)), describe(value)) from error

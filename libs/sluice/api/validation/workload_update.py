@@ -22,13 +22,8 @@ from .workload import check_any_workload, has_quota_reservation, is_elastic, mis
 IMMUTABLE = "field is immutable"
 
 
-def check_workload_update(
-    new: Workload, old: Workload, gates: Mapping[str, bool] = NONE, *, any_cluster: bool = False
-) -> list[FieldError]:
-    """Check a changed workload.
-
-    *any_cluster*: the dispatcher offers the workload to all clusters, so there are no nominations.
-    """
+def check_workload_update(new: Workload, old: Workload, gates: Mapping[str, bool] = NONE) -> list[FieldError]:
+    """Check a changed workload."""
     found = check_any_workload(new, gates, _tolerated_reclaimable(new, old, gates))
     had, has = has_quota_reservation(old), has_quota_reservation(new)
     if has and new.status.admission is None and not (had and old.status.admission is None):
@@ -41,8 +36,7 @@ def check_workload_update(
         found += _check_reclaimable(new, old, gates)
     found += _check_admission(new.status.admission, old.status.admission, gates)
     found += _check_pod_set_updates(new, old)
-    if not any_cluster:
-        found += _check_cluster_name(new, old, gates)
+    found += _check_cluster_name(new, old, gates)
     if enabled(gates, ADMISSION_GATED_BY):
         found += check_gated_by(new.metadata.annotations, before=old.metadata.annotations)
     return found

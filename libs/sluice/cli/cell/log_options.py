@@ -85,10 +85,10 @@ def sequence_of(source: Source, at: str | None) -> int:
     moment = time_of(at, _latest(source))
     seq = sequence_at(source, moment)
     if not seq:
-        begin = clock(moment_of(source, source.first))
+        begin = durations.utc(moment_of(source, source.first))
         raise RangeError(f"{source.name} begins at {begin} UTC, after {at}")
     if seq == source.end and isinstance(source, FileSource) and moment_of(source, seq) < moment:
-        echo(f"note: the log ends at {clock(moment_of(source, seq))} UTC, before {at}", err=True)
+        echo(f"note: the log ends at {durations.utc(moment_of(source, seq))} UTC, before {at}", err=True)
     return seq
 
 
@@ -232,11 +232,6 @@ def show_json(value: Any) -> None:
     from sluice.cli.kit.output import to_json
 
     echo(to_json(value).rstrip("\n"))
-
-
-def clock(at: Micros) -> str:
-    """Return a time as people read it, in UTC, to the millisecond."""
-    return durations.utc(at)
 
 
 def write_picture(path: Path, text: str) -> None:

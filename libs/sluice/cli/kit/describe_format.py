@@ -25,9 +25,9 @@ def mapping(label: str, pairs: dict[str, str]) -> Lines:
     return [field(label, first), *(" " * _LABEL + line for line in rest)]
 
 
-def indented(text: str, by: int = 2) -> Lines:
+def indented(text: str) -> Lines:
     """Return the lines of *text*, moved to the right."""
-    return [" " * by + line for line in text.rstrip("\n").splitlines()]
+    return [f"  {line}" for line in text.rstrip("\n").splitlines()]
 
 
 def conditions(obj: Object) -> Lines:

@@ -67,11 +67,10 @@ def table_lines(
     all_namespaces: bool = False,
     labels: bool = False,
     header: bool = True,
-    minimum: Sequence[int] = (),
 ) -> list[str]:
     """Return the lines of a resource's table."""
     columns = columns_of(resource, all_namespaces=all_namespaces, labels=labels)
-    return render(items, columns, wide=wide, header=header, minimum=minimum)
+    return render(items, columns, wide=wide, header=header)
 
 
 def prefixed(resource: Resource) -> Resource:

@@ -114,14 +114,6 @@ def without_pods(pod_sets: Sequence[PodSet]) -> tuple[FieldError, ...]:
     return (invalid("podSets", 0, "an elastic job keeps at least one pod: delete or deactivate it instead"),)
 
 
-def named(record: WorkloadRecord) -> WorkloadRecord:
-    """Return the first slice of a job, with its lineage (WS2)."""
-    if record.annotations.get(labels.ELASTIC_JOB) != "true":
-        return record
-    annotations = {**record.annotations, labels.WORKLOAD_SLICE_NAME: record.name}
-    return msgspec.structs.replace(record, annotations=annotations)
-
-
 _LINEAGE = (labels.WORKLOAD_SLICE_NAME, labels.SLICE_REPLACEMENT_FOR)
 
 

@@ -42,9 +42,7 @@ def stream_config(cell: Cell, replicas: int = 1) -> dict[str, Any]:
     }
 
 
-def bucket_config(
-    bucket: str, replicas: int = 1, *, history: int = 1, memory: bool = False
-) -> dict[str, Any]:
+def bucket_config(bucket: str, replicas: int = 1, *, memory: bool = False) -> dict[str, Any]:
     """Return the settings of a key-value bucket whose entries may have a TTL of their own."""
     return {
         "name": f"KV_{bucket}",
@@ -56,7 +54,7 @@ def bucket_config(
         "max_msgs": -1,
         "max_bytes": -1,
         "max_age": 0,
-        "max_msgs_per_subject": history,
+        "max_msgs_per_subject": 1,
         "max_msg_size": -1,
         # Message ids chain a projection's entries; repeating one is not what they are for.
         "duplicate_window": 1 * NANOS,

@@ -67,9 +67,9 @@ class Block(msgspec.Struct, frozen=True):
     last_at: Micros
 
 
-def write(file: BinaryIO, header: Header, batches: Iterable[Iterable[Entry]], level: int = 3) -> Trailer:
+def write(file: BinaryIO, header: Header, batches: Iterable[Iterable[Entry]]) -> Trailer:
     """Write a whole log; *batches* come in order of sequence."""
-    writer = Writer(file, header, level)
+    writer = Writer(file, header)
     for batch in batches:
         writer.add(batch)
     return writer.finish()

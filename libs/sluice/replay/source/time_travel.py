@@ -64,10 +64,6 @@ def deciders() -> list[Decider[Any]]:
     return [decider() for decider in DECIDERS]
 
 
-def decider_of(writer: str) -> Decider[Any] | None:
-    return next((decider for decider in deciders() if decider.writer == writer), None)
-
-
 def patterns_of(decider: Decider[Any]) -> tuple[str, ...]:
     """Return the subjects that the decider reads or writes."""
     return (*sorted(decider.reads), decider.writer)
@@ -129,10 +125,8 @@ def steps(
             progress(entries[-1].seq)
 
 
-def scheduler_at(
-    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> Fold[SchedulerState]:
-    return fold_at(source, Scheduler(), seq, snapshots=snapshots, progress=progress)
+def scheduler_at(source: Source, seq: int, progress: Progress | None = None) -> Fold[SchedulerState]:
+    return fold_at(source, Scheduler(), seq, progress=progress)
 
 
 def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Progress | None = None) -> S:
@@ -147,25 +141,19 @@ def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Pr
     return fold.state
 
 
-def variants_at(
-    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> Fold[VariantState]:
-    return fold_at(source, VariantController(), seq, snapshots=snapshots, progress=progress)
+def variants_at(source: Source, seq: int, progress: Progress | None = None) -> Fold[VariantState]:
+    return fold_at(source, VariantController(), seq, progress=progress)
 
 
-def checks_at(
-    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> Fold[ChecksState]:
-    return fold_at(source, AdmissionChecks(), seq, snapshots=snapshots, progress=progress)
+def checks_at(source: Source, seq: int, progress: Progress | None = None) -> Fold[ChecksState]:
+    return fold_at(source, AdmissionChecks(), seq, progress=progress)
 
 
-def cell_at(
-    source: Source, seq: int, *, snapshots: bool = True, progress: Progress | None = None
-) -> "Fold[CellState]":
+def cell_at(source: Source, seq: int) -> "Fold[CellState]":
     """Return what people saw of the cell after *seq*."""
     from sluice.log.cell import CellFold
 
-    return fold_at(source, CellFold(), seq, snapshots=snapshots, progress=progress)
+    return fold_at(source, CellFold(), seq)
 
 
 def index(source: FileSource, every: int, progress: Progress | None = None) -> int:

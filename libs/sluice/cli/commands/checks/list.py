@@ -137,14 +137,13 @@ def used_by(queue: Object) -> list[tuple[str, list[str]]]:
     return [(str(rule.get("name", "")), list(rule.get("onFlavors") or ())) for rule in rules]
 
 
-async def read_requests(target: Target, controller: str = "") -> Requests | None:
+async def read_requests(target: Target) -> Requests | None:
     """Return what stands in the bucket of requests by key; None where it cannot be read."""
     log = JetStreamLog(target.url, target.cell, name="sluice-cli")
     found: dict[str, CheckRequest] = {}
     try:
         async with asyncio.timeout(READ_S):
-            pattern = f"{key_token(controller)}.>" if controller else ">"
-            for key, value in (await Bucket(log, "checks").everything(pattern)).items():
+            for key, value in (await Bucket(log, "checks").everything()).items():
                 with contextlib.suppress(*UNREADABLE):
                     found[key] = _REQUESTS.decode(value)
     except (EventLogError, ConnectionError, TimeoutError):

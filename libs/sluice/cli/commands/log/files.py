@@ -15,7 +15,6 @@ import click
 from sluice.cli.cell.client import find_target
 from sluice.cli.cell.log_options import (
     bar,
-    clock,
     log_option,
     output_option,
     plain_errors,
@@ -24,6 +23,7 @@ from sluice.cli.cell.log_options import (
     show_json,
     source_of,
 )
+from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError, plural
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.suggest import did_you_mean
@@ -259,7 +259,7 @@ def lint(ctx: click.Context, file: Path | None, output: str) -> None:
     else:
         for word, found in (("error", wrong), ("warning", warned)):
             for v in found:
-                echo(f"{word}: {v.invariant}: at {v.seq}, {clock(v.at)}: {v.text}")
+                echo(f"{word}: {v.invariant}: at {v.seq}, {utc(v.at)}: {v.text}")
         echo(f"{plural(len(wrong), 'violation')}, {plural(len(warned), 'warning')}")
     if wrong:
         sys.exit(1)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from sluice.cli.cell.log_options import at_option, clock, log_option, plain_errors, sequence_of, source_of
+from sluice.cli.cell.log_options import at_option, log_option, plain_errors, sequence_of, source_of
+from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.output import to_yaml
 from sluice.cli.kit.state_tables import state_lines
@@ -171,7 +172,7 @@ class Shell:
             seen = of_scheduler(fold.state)
         else:
             seen = counts(self.film.cell(self.place)) | {"clusterQueues": queues_of(fold.state)}
-        echo("\n".join(state_lines(seen, self.place.seq, clock(fold.at))))
+        echo("\n".join(state_lines(seen, self.place.seq, utc(fold.at))))
 
     def _why(self, words: list[str]) -> None:
         fold = self._scheduler()

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from sluice.cli.cell.log_options import (
-    clock,
     log_option,
     output_option,
     plain_errors,
@@ -15,6 +14,7 @@ from sluice.cli.cell.log_options import (
     source_of,
 )
 from sluice.cli.kit import run_text
+from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
@@ -90,6 +90,6 @@ def bisect(ctx: click.Context, name: str, file: Path | None, output: str) -> Non
     elif found is None:
         echo(f"{name} held throughout {source.first} to {source.end}.")
     else:
-        echo(f"{name} was broken by {found.seq}, {clock(found.at)}: {found.text}")
+        echo(f"{name} was broken by {found.seq}, {utc(found.at)}: {found.text}")
     if found is not None:
         sys.exit(1)

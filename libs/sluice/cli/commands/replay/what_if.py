@@ -8,7 +8,6 @@ import click
 
 from sluice.api.yaml import YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
-    clock,
     log_option,
     moment_of,
     output_option,
@@ -21,6 +20,7 @@ from sluice.cli.cell.log_options import (
     write_picture,
 )
 from sluice.cli.kit import run_text
+from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.files import read_file
 from sluice.cli.kit.terminal import echo
@@ -115,7 +115,7 @@ def _moment(source: Source, text: str) -> int:
         latest = moment_of(source, source.end)
         since = time_of(text, latest)
         if since > latest:
-            end = f"{source.name} ends at {clock(latest)} UTC"
+            end = f"{source.name} ends at {utc(latest)} UTC"
             raise RangeError(f"{end}, before {text}: nothing would change")
         return since
     seq = sequence_of(source, text)

@@ -11,7 +11,6 @@ from sluice.api.errors import FieldError
 from sluice.api.yaml import MAX_BYTES, YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     at_option,
-    clock,
     log_option,
     output_option,
     plain_errors,
@@ -21,6 +20,7 @@ from sluice.cli.cell.log_options import (
     source_of,
 )
 from sluice.cli.cell.selectors import namespace_option
+from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
 from sluice.cli.kit.files import read_file
@@ -136,7 +136,7 @@ def who_preempted(ctx: click.Context, workload: str, namespace: str, file: Path 
         echo(f"{key} was not preempted.")
     for h in found if output == "text" else ():
         d = h.data
-        echo(f"{h.seq:>8}  {clock(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
+        echo(f"{h.seq:>8}  {utc(h.at)}  {d['workload']} by {d['preemptor']}: {d['rule']}")
         echo(f"          {d['message']}")
         if h.cause:
             echo(f"          brought about by {h.cause} (`sluice trace {h.cause}`)")
@@ -193,7 +193,7 @@ def happening_line(h: causes.Happening, *, indent: int = 0, mark: str = " ") -> 
         text = str(h.data.get("job") or h.data.get("subject", ""))
         text += "".join(f" {h.data[k]}" for k in ("workload", "check", "state") if k in h.data)
     cause = f" ={h.cause}" if h.cause else ""
-    return f"{mark}{h.seq:>7} {clock(h.at)} {'  ' * indent}{h.writer:<9} {h.type} {text}{cause}"
+    return f"{mark}{h.seq:>7} {utc(h.at)} {'  ' * indent}{h.writer:<9} {h.type} {text}{cause}"
 
 
 @click.command()

@@ -37,9 +37,10 @@ def needs_nobody(world: World, claimant: Workload) -> bool:
     """May it be that nobody has to go any more for what *claimant* has reserved with preemptions pending?
 
     All of its victims have gone by themselves, or what is charged fits without anybody's going, as quota was
-    freed or raised meanwhile. Whether it keeps to what is promised to others, a trial has to tell.
+    freed or raised meanwhile. Whether it keeps to what is promised to others, a trial has to tell. Victims
+    that were told already stop all the same, but nobody waits for them.
     """
-    if claimant.preemptions != PENDING:
+    if not claimant.preemptions:
         return False
     queue = world.cluster_queues.get(claimant.cluster_queue)
     if queue is None:

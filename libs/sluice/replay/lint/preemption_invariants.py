@@ -15,7 +15,6 @@ from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.world.model import ClusterQueue, World
-from sluice.core.world.pending_preemptions import PENDING
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, WorkloadKey
@@ -231,7 +230,7 @@ class PromiseObserver(Observer):
 
 
 def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
-    """Yield whose preemptions are pending, and need nobody to go, each with what is wrong about it.
+    """Yield who waits with a reservation for others to go and needs nobody to, each with what is wrong.
 
     Judged where nobody waits in the queues of the tree for what is kept for him.
     """
@@ -242,9 +241,9 @@ def unneeded(state: SchedulerState) -> Iterator[tuple[WorkloadKey, str]]:
             continue
         for claimant in claimants.values():
             overdrawn = any(queue.node.available(fr) < 0 for fr in claimant.usage)
-            if claimant.preemptions == PENDING and not claimant.record.cannot_borrow and not overdrawn:
+            if not claimant.record.cannot_borrow and not overdrawn:
                 victims = ", ".join(claimant.victims) or "nobody"
-                text = f"{claimant.key} is to preempt {victims}, and all that is reserved fits beside it"
+                text = f"{claimant.key} waits for {victims} to go, and all that is reserved fits beside it"
                 yield claimant.key, text
 
 

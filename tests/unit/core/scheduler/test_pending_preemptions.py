@@ -192,13 +192,20 @@ def settled_without(events: Sequence[Event]) -> list[str]:
     return [names(e.workload) for e in events if isinstance(e, PendingPreemptionsIssued) and not e.victims]
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("change", ["the victim ends", "another ends", "more quota", "fewer pods"])
-def test_a_promise_that_needs_nobody_is_a_reservation_like_others(change: str, restart: bool) -> None:
-    """AC6: preemptions wait for leave. Where nobody is left to preempt there is nothing to wait with."""
+def test_a_promise_that_needs_nobody_is_a_reservation_like_others(
+    change: str, restart: bool, told: bool
+) -> None:
+    """AC6: preemptions wait for leave. Where nobody is left to preempt there is nothing to wait with; a
+    victim that was told and takes its time is waited for by nobody.
+    """
     cell = cell_with({"low": 6, "other": 4})
     cell.submit("high", "q", 4, priority=5)
     (victim,) = reserved(cell.settle())["high"]
+    if told:
+        assert evicted(cell.allow("high")) == [victim]
     other = {"low": "other", "other": "low"}[victim]
     match change:
         case "the victim ends":
@@ -211,7 +218,8 @@ def test_a_promise_that_needs_nobody_is_a_reservation_like_others(change: str, r
             cell.put(ReclaimablePodsUpdated(cause=0, workload=key(other), pods={"main": 1}))
     if restart:
         cell.state = cell.scheduler.load(cell.scheduler.dump(cell.state))
-    assert settled_without(cell.settle()) == ["high"]
+    said = settled_without(cell.settle())
+    assert said == ([] if told and change == "the victim ends" else ["high"])
     assert cell.pending() == {}
     assert admitted(cell.ready("high")) == ["high"]
 

@@ -57,9 +57,6 @@ class Stander:
 
     def take(self, entry: Entry) -> Iterable[tuple[str, str]]:
         watched, fold = self.watched, self.fold
-        if entry.suffix != watched.writer:
-            fold.held.append(entry)  # as `take_in` does with what is new
-            return ()
         for seq, step in fold.take_in((entry,)):
             self.steps += 1
             watched.settle(fold.state, seq, step.at)

@@ -182,7 +182,7 @@ def _fits(
 def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
     """Return what siblings of a variant are charged for in its queue: only one of them will run (CA10).
 
-    What one that is leaving still holds may be promised to a preemptor.
+    What one that is leaving, or is to go for somebody, still holds may be promised to a preemptor.
     """
     parent = workload.record.parent
     if parent is None:
@@ -195,6 +195,7 @@ def _of_siblings(world: World, workload: Workload, fr: FlavorResource) -> int:
         and other.cluster_queue == workload.cluster_queue
         and not other.preemptions
         and other.evicted_at is None
+        and not world.claims.claimants_of(other.key)
     )
 
 

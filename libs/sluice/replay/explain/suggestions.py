@@ -27,8 +27,9 @@ from sluice.replay.views.pending_preemptions import at_hand, imposed
 from sluice.replay.views.queues import queue_of
 
 from .activity import activate_command
+from .executors import Executors
 from .sandbox import Laboratory, Outcome, applied_queue, with_quota
-from .stopping import Stopping, gone, job_of, must_stop
+from .stopping import gone, must_stop, told_to_stop
 from .suggestions_outside import LOCAL_QUEUE, outside_changes, pods_ready
 
 PROBES = 24
@@ -38,9 +39,6 @@ MOST_TIMES = 1 << 12
 SHOWN = 3
 HOLDERS = 8
 """Workloads whose end is tried."""
-
-
-_NOBODY = Stopping()
 
 
 @dataclass
@@ -61,15 +59,15 @@ def remedies(
     laboratory: Laboratory,
     state: SchedulerState,
     workload: Workload,
-    stopping: Stopping = _NOBODY,
+    executors: Executors | None = None,
     *,
     combine: bool = True,
     outside: bool = True,
 ) -> list[Remedy]:
     """Return the changes that were found to admit the workload, the smallest first.
 
-    *stopping*: who was told to stop for good. *combine*: where no change alone does, all that keeps it out of
-    its queue is lifted at once. *outside*: try to lift any of that alone.
+    *executors*: who there is, and who was told to stop for good. *combine*: where no change alone does, all
+    that keeps it out of its queue is lifted at once. *outside*: try to lift any of that alone.
     """
     key = workload.key
     now = laboratory.attempt((), key)
@@ -78,7 +76,7 @@ def remedies(
         text = f"nothing: it gets quota in the next decisions{f', preempting {names}' if names else ''}"
         text += then_checks(laboratory, now)
         return [Remedy("none", text, smallest=True, preempts=len(now.preempted))]
-    if waiting := _stops(laboratory, state, workload, stopping):
+    if waiting := _stops(laboratory, state, workload, executors):
         return waiting
     found: list[Remedy] = []
     cq = state.world.cluster_queues.get(workload.cluster_queue)
@@ -94,7 +92,7 @@ def remedies(
     found += _constraints(laboratory, state, workload)
     # What is held back is in no queue, and waits for one all the same.
     meant = state.world.cluster_queues.get(queue_of(state, workload))
-    lifting = outside_changes(state, workload, meant, stopping.attendance) if outside else ()
+    lifting = outside_changes(state, workload, meant, executors) if outside else ()
     for kind, text, events in lifting:
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
@@ -109,7 +107,7 @@ def remedies(
         ):
             found += more
     if not found and combine:
-        found = _together(laboratory, state, workload, stopping, meant)
+        found = _together(laboratory, state, workload, executors, meant)
     if found:
         found[0].smallest = True
     return found
@@ -119,7 +117,7 @@ def _together(
     laboratory: Laboratory,
     state: SchedulerState,
     workload: Workload,
-    stopping: Stopping,
+    executors: Executors | None,
     meant: ClusterQueue | None,
 ) -> list[Remedy]:
     """Lift all that keeps it out at once, and try what it takes beyond that."""
@@ -128,7 +126,7 @@ def _together(
     if not workload.active:
         text = activate_command(workload) or "setting spec.active to true"
         parts["active"] = (text, (_updated(key, active=True),))
-    for kind, text, events in outside_changes(state, workload, meant, stopping.attendance):
+    for kind, text, events in outside_changes(state, workload, meant, executors):
         if kind != "turn":  # of variants in an open queue
             parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
     if not parts:
@@ -143,7 +141,7 @@ def _together(
     if outcome.reserved is not None:
         suffix, preempts = outcome.preempting + then_checks(laboratory, outcome), len(outcome.preempted)
     else:
-        more = _beside(laboratory, state, workload, stopping, lifted)
+        more = _beside(laboratory, state, workload, executors, lifted)
         if not more:
             return []
         texts.append(more[0].text)
@@ -156,16 +154,16 @@ def _beside(
     laboratory: Laboratory,
     state: SchedulerState,
     workload: Workload,
-    stopping: Stopping,
+    executors: Executors | None,
     lifted: Sequence[Event],
 ) -> list[Remedy]:
     """Return what it takes beside *lifted*: at the same time, or when all has been decided that follows."""
     at_once = laboratory.given(lifted)
-    found = remedies(at_once, state, workload, stopping, combine=False, outside=False)
+    found = remedies(at_once, state, workload, executors, combine=False, outside=False)
     laboratory.trials += at_once.trials
     if not found:
         then, later = laboratory.after(lifted)
-        found = remedies(later, then, then.world.workloads[workload.key], stopping, combine=False)
+        found = remedies(later, then, then.world.workloads[workload.key], executors, combine=False)
         laboratory.trials += later.trials
     return found
 
@@ -176,21 +174,21 @@ def _admits(laboratory: Laboratory, key: str, parts: Sequence[tuple[str, tuple[E
 
 
 def _stops(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, stopping: Stopping
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, executors: Executors | None
 ) -> list[Remedy]:
     """Return that it has to wait for some who leave, and for whom: not for those who make room for others.
 
     With waitForPodsReady the pods of others may have to be ready besides.
     """
-    leaving = _leaving(state, workload, stopping)
+    leaving = _leaving(state, workload, executors)
     if not leaving:
         return []
 
     def waiting(holders: Sequence[Workload], *, ready: bool = False) -> list[Remedy]:
         names = ", ".join(holder.key for holder in holders[:SHOWN])
         rest = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
-        events = [_stop(holder, stopping) for holder in holders]
-        text = must_stop(state, stopping, holders, names + rest)
+        events = [_stop(holder, executors) for holder in holders]
+        text = must_stop(state, executors, holders, names + rest)
         for _, then, more in pods_ready(state, holders) if ready else ():
             text += f"; then {then}"
             events += more
@@ -209,18 +207,18 @@ def _stops(
     return found
 
 
-def _leaving(state: SchedulerState, workload: Workload, stopping: Stopping) -> list[Workload]:
+def _leaving(state: SchedulerState, workload: Workload, executors: Executors | None) -> list[Workload]:
     """Return who must stop and has not stopped yet, in the workload's tree."""
     cq = state.world.cluster_queues.get(workload.cluster_queue)
     if cq is None:
         return []
     holders = (w for queue in _tree(state, cq) for w in queue.workloads.values())
-    return [w for w in holders if (w.evicted_at is not None or job_of(w) in stopping.told) and not w.stopped]
+    return [w for w in holders if not w.stopped and (w.evicted_at is not None or told_to_stop(executors, w))]
 
 
-def _stop(holder: Workload, stopping: Stopping) -> Event:
+def _stop(holder: Workload, executors: Executors | None) -> Event:
     """Return what is said of it when it has stopped."""
-    if job_of(holder) in stopping.told:
+    if told_to_stop(executors, holder):
         return gone(holder)
     return WorkloadStopped(cause=0, workload=holder.key)
 

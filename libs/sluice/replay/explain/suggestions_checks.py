@@ -7,8 +7,9 @@ from sluice.events.checks import ChecksReady, ChecksRejected
 from sluice.events.slices import WorkloadStopped
 from sluice.replay.views.pending_preemptions import checks_wait, claims_in, leaving_sibling
 
+from .executors import Executors
 from .sandbox import Laboratory
-from .stopping import Stopping, must_stop
+from .stopping import must_stop
 from .suggestions import Remedy
 
 TRIED = 3
@@ -16,7 +17,7 @@ TRIED = 3
 
 
 def passing(
-    laboratory: Laboratory, state: SchedulerState, workload: Workload, stopping: Stopping
+    laboratory: Laboratory, state: SchedulerState, workload: Workload, executors: Executors | None
 ) -> list[Remedy]:
     """Return what its admission takes, decided on a copy; [] when not even that would admit it.
 
@@ -43,7 +44,7 @@ def passing(
         return []
     if not waits:
         leavers = [world.workloads[one] for one in leaving if not world.workloads[one].stopped]
-        text = must_stop(state, stopping, leavers, victims) if victims else "nothing but the next decisions"
+        text = must_stop(state, executors, leavers, victims) if victims else "nothing but the next decisions"
         return [Remedy("stop", text, smallest=True, preempts=len(outcome.preempted))]
     after = f"; then {victims} must stop" if victims else ""
     return [Remedy("check", f"Ready from its checks{after}", smallest=True, preempts=len(outcome.preempted))]

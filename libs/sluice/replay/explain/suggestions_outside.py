@@ -20,7 +20,7 @@ from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.slices import WorkloadFinished, WorkloadPodsReady, WorkloadStopped, WorkloadUpdated
 from sluice.events.variants import PreemptionGateOpened
 
-from .attendance import CONTROLLER, Attendance
+from .executors import Executors
 from .sandbox import applied_queue
 
 Change = tuple[str, str, tuple[Event, ...]]
@@ -36,7 +36,7 @@ def outside_changes(
     state: SchedulerState,
     workload: Workload,
     cq: ClusterQueue | None,
-    attendance: Attendance | None = None,
+    executors: Executors | None = None,
 ) -> Iterator[Change]:
     """Yield the changes that are worth a trial, beside those of quota and rank."""
     closed = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
@@ -78,7 +78,7 @@ def outside_changes(
     if missing:
         events = tuple(_applied("ResourceFlavor", name, kueue.ResourceFlavorSpec()) for name in missing)
         yield "flavors", f"a ResourceFlavor {', '.join(missing)}", events
-    yield from _checks(state, cq, attendance)
+    yield from _checks(state, cq, executors)
 
 
 def pods_ready(state: SchedulerState, leaving: Sequence[Workload] = ()) -> Iterator[Change]:
@@ -136,7 +136,7 @@ def _made_again(workload: Workload, cq: ClusterQueue) -> Iterator[Change]:
     yield "clusterQueue", text, (*ends, ObjectDeleted(cause=0, kind="ClusterQueue", name=cq.name), made)
 
 
-def _checks(state: SchedulerState, cq: ClusterQueue, attendance: Attendance | None) -> Iterator[Change]:
+def _checks(state: SchedulerState, cq: ClusterQueue, executors: Executors | None) -> Iterator[Change]:
     """A check whose controller is away keeps its queue from admitting anybody (AC8)."""
     strategy = cq.spec.admission_checks_strategy
     names = [] if strategy is None else [rule.name for rule in strategy.admission_checks]
@@ -146,8 +146,8 @@ def _checks(state: SchedulerState, cq: ClusterQueue, attendance: Attendance | No
         events = tuple(
             AdmissionCheckStatusChanged(cause=0, check=name, active=True, reason="Active") for name in away
         )
-        never = attendance is not None and not any(
-            attendance.ever(CONTROLLER, state.world.checks[n].controller_name) for n in away
+        never = executors is not None and not any(
+            executors.controller_was_there(state.world.checks[n].controller_name) for n in away
         )
         comes = "appearing" if never else "coming back"
         yield "controller", f"the controller of its admission check {who} {comes}", events

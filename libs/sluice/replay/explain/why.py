@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sluice.api.quantity import format_value
 from sluice.core.checks.state import State as ChecksState
@@ -48,11 +48,12 @@ from sluice.replay.views.queues import phase_of, queue_of, waiting_in
 from .activity import deactivated_words, queue_words
 from .candidates import add_candidates
 from .checks import checks_of
+from .executors import Executors
 from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
 from .resize import growth_words
 from .sandbox import Laboratory
-from .stopping import Stopping, job_of, not_running, unanswered
+from .stopping import not_running, told_to_stop, unanswered
 from .suggestions import Remedy, remedies
 from .suggestions_checks import giving_up, passing
 from .suggestions_outside import pods_ready, waits_until
@@ -89,8 +90,8 @@ class Others:
 
     families: VariantState | None = None
     checks: ChecksState | None = None
-    stopping: Stopping = field(default_factory=Stopping)
-    """Who was told to stop for good, and who is there to answer (`stopping.stopping_at`)."""
+    executors: Executors | None = None
+    """Who is there, who has claimed what, and who was told to stop for good."""
 
 
 def explain(
@@ -127,7 +128,7 @@ def explain(
     said = notes(others.families, of, at) if others.families is not None else {}
     members = state.world.families.get(workload.key)
     if not members:
-        report = _single(state, workload, seq, at, others.stopping, help_=help_, note=said.get(workload.key))
+        report = _single(state, workload, seq, at, others.executors, help_=help_, note=said.get(workload.key))
         _add_checks(report, others)
         return report
     report = _blank(state, workload, seq, at)
@@ -136,9 +137,9 @@ def explain(
         # The better ones matter most, and each trial takes time.
         helped = help_ and number < HELPED
         note = said.get(variant.key)
-        report.variants.append(_single(state, variant, seq, at, others.stopping, help_=helped, note=note))
+        report.variants.append(_single(state, variant, seq, at, others.executors, help_=helped, note=note))
         _add_checks(report.variants[-1], others)
-    _family(state, workload, report, others.stopping)
+    _family(state, workload, report, others.executors)
     return report
 
 
@@ -160,7 +161,7 @@ def _add_checks(report: Report, others: Others) -> None:
             remedy.text = remedy.text.replace("its checks", who, 1)
 
 
-def _family(state: SchedulerState, parent: Workload, report: Report, stopping: Stopping) -> None:
+def _family(state: SchedulerState, parent: Workload, report: Report, executors: Executors | None) -> None:
     """Sum up what its variants say: the parent is what the one is that got furthest (CA7)."""
     report.trials = sum(variant.trials for variant in report.variants)
     if parent.finished or not parent.active:
@@ -175,7 +176,7 @@ def _family(state: SchedulerState, parent: Workload, report: Report, stopping: S
                 report.message += f" {best.message}"
                 return
             if phase == "Admitted" and (
-                note := not_running(state, stopping, state.world.workloads[WorkloadKey(best.workload)])
+                note := not_running(state, executors, state.world.workloads[WorkloadKey(best.workload)])
             ):
                 report.message += f" {note}"
             if phase != "Admitted":
@@ -240,7 +241,7 @@ def _single(
     workload: Workload,
     seq: int,
     at: Micros,
-    stopping: Stopping,
+    executors: Executors | None,
     *,
     help_: bool,
     note: VariantNote | None,
@@ -249,13 +250,13 @@ def _single(
     report = _blank(state, workload, seq, at)
     report.note = note
     report.rule, report.message = _outside(state, workload, at)
-    if report.rule == "Admitted" and (why := stopping.told.get(job_of(workload))):
+    if report.rule == "Admitted" and (why := told_to_stop(executors, workload)):
         report.rule = "Stopping"
         report.message = f"It is not pending: it was admitted, and is told to stop, as {why}. It has not yet."
     elif report.rule == "Admitted":
-        more = (not_running(state, stopping, workload), victim_words(state.world, workload))
+        more = (not_running(state, executors, workload), victim_words(state.world, workload))
         report.message = " ".join(filter(None, (report.message, *more)))
-    if report.rule in ("Stopping", "Evicted") and (missing := unanswered(state, stopping, [workload])):
+    if report.rule in ("Stopping", "Evicted") and (missing := unanswered(state, executors, [workload])):
         report.message += f" {missing[:1].upper()}{missing[1:]}."
     if note is not None and note.inactive_because and report.rule == "Deactivated":
         report.message = f"It is not active: {note.inactive_because}."
@@ -282,11 +283,11 @@ def _single(
         report.message = without_other_flavors(report.message)
     if help_ and _reserved(workload):
         laboratory = Laboratory(state, seq, at)
-        report.remedies = passing(laboratory, state, workload, stopping)
+        report.remedies = passing(laboratory, state, workload, executors)
         report.trials = laboratory.trials
     if help_ and workload.assignment is None and not workload.finished and (note is None or note.active):
         laboratory = Laboratory(state, seq, at)
-        report.remedies = remedies(laboratory, state, workload, stopping)
+        report.remedies = remedies(laboratory, state, workload, executors)
         if report.claims and not any(r.kind in ("none", "stop") for r in report.remedies):
             report.remedies += giving_up(laboratory, state, workload)
         report.trials = laboratory.trials

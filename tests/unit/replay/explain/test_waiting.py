@@ -11,7 +11,7 @@ import yaml
 from sluice.cli.kit.why_text import plain_words
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import QuotaReserved
-from sluice.replay.explain.stopping import stopping_at
+from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
@@ -26,7 +26,7 @@ from tests.unit.replay.test_tutorial import run
 def why(world: FamilyWorld, name: str) -> str:
     source = ListSource(world.log)
     fold = scheduler_at(source, source.end)
-    others = Others(stopping=stopping_at(source, source.end, fold.state))
+    others = Others(executors=Executors(source, source.end))
     return "\n".join(plain_words(explain(fold.state, name, source.end, fold.at, others=others)))
 
 

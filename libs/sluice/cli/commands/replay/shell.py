@@ -16,7 +16,7 @@ from sluice.cli.kit.terminal import echo, style
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.scheduler.state import SchedulerState
 from sluice.log.fold import Fold
-from sluice.replay.explain.stopping import stopping_at
+from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.history.stepper import Film, Frame, Line, Place
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError
@@ -178,7 +178,7 @@ class Shell:
         fold = self._scheduler()
         seq = self.place.seq
         families, checks = variants_at(self.source, seq).state, checks_at(self.source, seq).state
-        others = Others(families, checks, stopping_at(self.source, seq, fold.state))
+        others = Others(families, checks, Executors(self.source, seq))
         report = explain(fold.state, words[0], seq, fold.at, others=others)
         echo("\n".join(plain_words(report)))
 

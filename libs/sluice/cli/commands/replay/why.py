@@ -44,8 +44,8 @@ from sluice.log.fold import Fold
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.explain import racing_sandbox, resize
 from sluice.replay.explain.activity import queue_words
+from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.sandbox import Laboratory, Outcome
-from sluice.replay.explain.stopping import stopping_at
 from sluice.replay.explain.why import Others, explain, find
 from sluice.replay.history import causes
 from sluice.replay.history import trace as tracing
@@ -110,7 +110,7 @@ def _others(source: Source, seq: int, fold: Fold[SchedulerState], name: str, sho
     return Others(
         variants_at(source, seq, progress=show).state if family else None,
         checks_at(source, seq, progress=show).state if checked else None,
-        stopping_at(source, seq, fold.state),
+        Executors(source, seq),
     )
 
 

@@ -1,5 +1,6 @@
 """Limit ranges under any history: who waits is what they make of it now, who has quota is left alone."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given, settings
@@ -43,12 +44,11 @@ def job(name: str, resources: dict[str, Any], elastic: bool) -> dict[str, Any]:
     return found
 
 
+@dataclass
 class Limited(World):
-    """Remembers the manifests in force, and checks what waits against them."""
+    """Remembers the manifests by sequence, and checks what waits against the one in force."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: dict[str, dict[str, Any]] = {}
+    written: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def do(self, what: str, name: str, given: Any) -> None:
         if what == "limit":
@@ -66,9 +66,8 @@ class Limited(World):
 
     def _submit(self, name: str, resources: dict[str, Any]) -> None:
         wanted = job(name, resources, elastic=name == "a")
-        events = self.job("JobSubmitted", wanted, name)
-        if not any(type(event).__name__ == "Rejected" for event in events):
-            self.written[name] = wanted
+        self.job("JobSubmitted", wanted, name)
+        self.written[self.seq] = wanted
 
     def _happens(self, what: str, name: str, count: Any) -> None:
         found = self.state_of(name)
@@ -97,10 +96,10 @@ class Limited(World):
             ]
         )
         assert not self.state.adjusting
-        for name, wanted in self.written.items():
-            found = self.state.jobs.get(JobKey(f"default/{name}"))
-            if found is None or found.phase is not Phase.PENDING or found.reserved:
+        for found in self.state.jobs.values():
+            if found.phase is not Phase.PENDING or found.reserved:
                 continue
+            wanted = self.written[found.manifest_seq]
             judged = fresh.judged(resources_of(decode_object(wanted)))
             assert judged == rules.judged(resources_of(decode_object(wanted)))
             assert tuple(pods.requests for pods in found.record.pod_sets) == judged.requests
@@ -124,4 +123,4 @@ def test_what_waits_is_what_limit_ranges_make_of_its_manifest(steps: list[tuple[
         world.waits_as_limited()
         for key, pod_sets in had.items():
             assert world.state.jobs[key].record.pod_sets == pod_sets, f"{key} has quota, and was changed"
-    world.check()
+    world.verify()

@@ -89,7 +89,7 @@ def test_small_messages_about_large_jobs() -> None:
         large["spec"]["template"]["spec"]["tolerations"] = tolerations(NEARLY)
         world.job("JobSubmitted", large, f"j{n}")
     for n in range(12):
-        world.receive(f"job.default.j{n}", "JobScaled", {"podSets": {"main": 3}})
+        world.message(f"job.default.j{n}", "JobScaled", {"podSets": {"main": 3}})
     changed = world.settle()
     assert sum(isinstance(event, WorkloadUpdated) for event in changed) == 12
     most = {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]}

@@ -22,6 +22,7 @@ from sluice.events.config import ObjectDeleted
 from sluice.events.envelope import Message
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
+from sluice.log.fold import replay
 from sluice.protocol.dispatch import DispatchEntry
 from sluice.protocol.subjects import matches_any, presence_suffix
 from sluice.replay.verify.steps import entries_for, verify
@@ -110,12 +111,12 @@ class World:
         self.tell("config", ObjectDeleted(cause=0, kind=kind, name=name, namespace=namespace))
         return self
 
-    def message(self, subject: str, event_type: str, data: Any) -> Self:
+    def message(self, subject: str, event_type: str, data: Any, message_id: str = "") -> Self:
         """Let a message come in; *subject* may be the name of a job."""
         subject = subject if "." in subject else f"job.default.{subject}"
         self.ids += 1
         payload = encode_message(
-            message_id=f"m{self.ids}",
+            message_id=message_id or f"m{self.ids}",
             source="test",
             event_type=event_type,
             subject=subject,
@@ -229,10 +230,12 @@ class World:
         """Decide the log again: every decider says the same (law 6), and a snapshot goes on as it was."""
         for service in self.services.values():
             decider = type(service.decider)()
-            verdict = verify(decider, list(entries_for(decider, self.log)))
+            entries = list(entries_for(decider, self.log))
+            verdict = verify(decider, entries)
             assert verdict.divergence is None, str(verdict.divergence)
             data = decider.dump(verdict.fold.state)
             assert decider.dump(decider.load(data)) == data
+            assert decider.dump(replay(decider, entries).state) == data, "as a stand-by folds it"
             if service.seen == len(self.log):
                 assert decider.dump(service.state) == data, decider.writer
         if {"slices", "scheduler"} <= self.services.keys():

@@ -1,84 +1,95 @@
-"""A slice-aggregator under test: messages and events in, decisions out, the log kept for re-deciding."""
+"""A slice-aggregator under test, that folds what comes in at once: messages and events in, decisions out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sluice.core.slices.decider import SliceAggregator
-from sluice.core.slices.dispatch import dispatch_entry
 from sluice.core.slices.state import Job, State
 from sluice.events.base import Event, JobKey, Micros, PodSetAssignment, WorkloadKey
-from sluice.events.codec import decode_commit, encode_commit, encode_message
+from sluice.events.catalogue import writer_of
+from sluice.events.codec import decode_commit
 from sluice.events.commit import Step
-from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved
 from sluice.events.slices import Rejected, WorkloadCreated
 from sluice.protocol.dispatch import DispatchEntry
 
-from .memory_log import START
+from . import memory_log
+from .memory_log import SECOND, START
 from .objects import CLASS, QUEUE, applied, kueue_object
 from .objects import job_manifest as manifest
 
 
-class World:
-    """Folds and decides as the runner does, and checks what must always hold."""
+@dataclass
+class World(memory_log.World):
+    def __post_init__(self) -> None:
+        self.serve(SliceAggregator())
 
-    def __init__(self) -> None:
-        self.decider = SliceAggregator()
-        self.state: State = self.decider.initial()
-        self.seq = 0
-        self.at = START
-        self.inputs: list[tuple[Event, int, Micros]] = []
-        self.steps: list[Step] = []
-        self.ids = 0
+    @property
+    def service(self) -> memory_log.Service:
+        return self.services["slices"]
 
-    def fold(self, event: Event) -> int:
-        self.seq += 1
-        self.inputs.append((event, self.seq, self.at))
-        self.decider.apply(self.state, event, self.seq, self.at)
-        return self.seq
+    @property
+    def state(self) -> State:
+        found: State = self.service.state
+        return found
 
-    def settle(self) -> list[Event]:
+    @property
+    def seq(self) -> int:
+        """Return the sequence of the last message that it has folded."""
+        return self.service.upto
+
+    @property
+    def steps(self) -> list[Step]:
+        """Return all that it has decided."""
+        own = [entry for entry in self.log if entry.suffix == "slices"]
+        return [step for entry in own for step in decode_commit(entry.payload).steps]
+
+    def deadline(self) -> Micros | None:
+        """Return when it wakes by itself."""
+        return self.service.decider.deadline(self.state)
+
+    def append(self, suffix: str, payload: bytes) -> int:
+        seq = super().append(suffix, payload)
+        if suffix != "slices":
+            self.service.fold(self.log)
+            assert self.seq == seq, f"{suffix} is not read"
+        return seq
+
+    def fold(self, *events: Event) -> None:
+        """Let another service say something, and decide nothing yet."""
+        for event in events:
+            self.tell(writer_of(type(event)), event)
+
+    def settle(self, seconds: float = 0) -> list[Event]:
         """Decide until nothing follows; returns all events."""
-        events: list[Event] = []
-        for _ in range(10_000):
-            decided = tuple(self.decider.decide(self.state, self.at))
-            if not decided:
-                assert not self.decider.decide(self.state, self.at)
-                return events
-            assert tuple(self.decider.decide(self.state, self.at)) == decided, "deciding has side effects"
-            step = Step(upto=self.seq, at=self.at, events=decided)
-            self.steps.append(step)
-            for event in decided:
-                self.decider.apply(self.state, event, self.seq, self.at)
-            events += decided
-        raise AssertionError("never settles")
+        self.now += int(seconds * SECOND)
+        return self.step("slices")
+
+    def successor(self) -> "World":
+        """Return a world that goes on from here with a snapshot."""
+        other = World(log=[*self.log], now=self.now, ids=self.ids)
+        other.services["slices"] = memory_log.Service(
+            self.service.decider, self.state, self.service.seen, self.service.upto
+        )
+        other.service.restart()
+        return other
 
     def job(
         self, event_type: str, data: Any, name: str = "a", *, namespace: str = "default", message_id: str = ""
     ) -> list[Event]:
         """A message about a job comes in; returns what is decided."""
-        self.receive(f"job.{namespace}.{name}", event_type, data, message_id)
+        self.message(f"job.{namespace}.{name}", event_type, data, message_id)
         return self.settle()
 
-    def receive(self, subject: str, event_type: str, data: Any, message_id: str = "") -> None:
-        """Fold a message, and decide nothing yet."""
-        self.ids += 1
-        payload = encode_message(
-            message_id=message_id or f"m{self.ids}",
-            source="test",
-            event_type=event_type,
-            subject=subject,
-            at=self.at,
-            data=data,
-        )
-        self.fold(Message(subject=subject, payload=payload))
-
-    def message(self, subject: str, payload: bytes) -> list[Event]:
-        self.fold(Message(subject=subject, payload=payload))
+    def envelope(self, subject: str, payload: bytes) -> list[Event]:
+        """A message comes in as it is."""
+        self.append(subject, payload)
         return self.settle()
 
-    def presence(self, event_type: str, name: str) -> list[Event]:
-        self.receive(f"presence.agent.{name}", event_type, {})
+    def agent(self, event_type: str, name: str) -> list[Event]:
+        """The presence of an agent changes."""
+        self.message(f"presence.agent.{name}", event_type, {})
         return self.settle()
 
     def submit(self, name: str = "a", message_id: str = "", **fields: Any) -> list[Event]:
@@ -125,38 +136,7 @@ class World:
         return self.settle()
 
     def dispatch(self, name: str = "a") -> DispatchEntry | None:
-        return dispatch_entry(self.state, JobKey(f"default/{name}"))
-
-    def check(self) -> None:
-        """Rebuilding from what the log holds gives the same state and the same decisions, byte for byte.
-
-        Whether all of it is decided again, or most is only folded, as a stand-by does before it takes over.
-        """
-        dumped = self.decider.dump(self.state)
-        for every in (1, 3):
-            assert self.decider.dump(self.rebuilt(every)) == dumped
-        loaded = self.decider.load(dumped)
-        assert self.decider.dump(loaded) == dumped
-
-    def rebuilt(self, every: int) -> State:
-        """Fold all inputs and steps; each *every*-th step is decided again before, and must be the same."""
-        fresh = self.decider.initial()
-        inputs = list(self.inputs)
-        for number, recorded in enumerate(self.steps, 1):
-            while inputs and inputs[0][1] <= recorded.upto:
-                self.decider.apply(fresh, *inputs.pop(0))
-            # As the log keeps them: lists where the live events have tuples.
-            encoded = encode_commit("main", "slices", "x", [recorded])
-            step = decode_commit(encoded).steps[0]
-            if number % every == 0:
-                again = tuple(self.decider.decide(fresh, recorded.at))
-                found = Step(upto=step.upto, at=step.at, events=again)
-                assert encode_commit("main", "slices", "x", [found]) == encoded
-            for event in step.events:
-                self.decider.apply(fresh, event, step.upto, step.at)
-        for entry in inputs:
-            self.decider.apply(fresh, *entry)
-        return fresh
+        return super().dispatch(name)
 
 
 def names(events: Sequence[Event]) -> list[str]:

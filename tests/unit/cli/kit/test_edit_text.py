@@ -21,7 +21,7 @@ def submitted(world: World, *, elastic: bool = False, team: str = "", **fields: 
     job = manifest(**fields)
     job["metadata"]["labels"] |= {"team": team} if team else {}
     job["metadata"]["annotations"] = ELASTIC if elastic else {}
-    world.receive("job.default.a", "JobSubmitted", job)
+    world.message("job.default.a", "JobSubmitted", job)
     seq = world.seq
     return what_changed(world.settle(), seq)
 

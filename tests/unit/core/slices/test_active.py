@@ -14,7 +14,7 @@ from tests.support.slices_world import World, names, refused
 def world() -> Iterator[World]:
     world = World()
     yield world
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("state", ["pending", "reserved", "running"])

@@ -49,14 +49,14 @@ def test_growth_beyond_what_is_left_to_do(world: Elastic, ask: Callable[..., lis
     assert world.pods() == {"main": (3, 3, 0)}
     assert world.state_of().reclaimable == {"main": 2}
     assert names(done(world, 2, {"main": 2})) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_growth_within_what_is_left_to_do(world: Elastic) -> None:
     running(world, 1, completions=9)
     done(world, 4)
     assert names(world.scale(main=5)) == ["WorkloadCreated"]
-    world.check()
+    world.verify()
 
 
 def test_what_is_left_falls_and_the_size_changes_while_the_growth_waits(world: Elastic) -> None:
@@ -75,7 +75,7 @@ def test_what_is_left_falls_and_the_size_changes_while_the_growth_waits(world: E
     assert world.state_of().pending_reclaimable == {"main": 1}
     assert not_needed(world.scale(main=3)) == [(second, {})]
     assert names(done(world, 6)) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_a_size_that_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
@@ -89,7 +89,7 @@ def test_a_size_that_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
     events = world.settle()
     assert names(events) == ["WorkloadDeleted", "WorkloadCreated", "ReclaimablePodsUpdated"]
     assert not_needed(events)[0][1] == {"main": 2}
-    world.check()
+    world.verify()
 
 
 def test_an_admission_that_was_decided_before_the_growth_of_a_growth(world: Elastic) -> None:
@@ -102,7 +102,7 @@ def test_an_admission_that_was_decided_before_the_growth_of_a_growth(world: Elas
     assert names(events)[:2] == ["JobResized", "WorkloadUpdated"]
     assert [each["main"] for each in world.sizes()] == [5, 8]
     assert world.state_of().pending_reclaimable == {"main": 4}
-    world.check()
+    world.verify()
 
 
 def test_the_next_attempt_has_everything_to_do_again(world: Elastic) -> None:
@@ -121,7 +121,7 @@ def test_the_next_attempt_has_everything_to_do_again(world: Elastic) -> None:
     world.admit()
     assert world.state_of().reclaimable == {}
     assert names(world.scale(main=3)) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_an_admission_beside_the_loss_of_the_executor(world: Elastic) -> None:
@@ -133,7 +133,7 @@ def test_an_admission_beside_the_loss_of_the_executor(world: Elastic) -> None:
     events = world.grow()
     assert names(events) == ["WorkloadCreated", "WorkloadDeleted"]
     assert world.state_of().phase is Phase.PENDING
-    world.check()
+    world.verify()
 
 
 def test_other_completions(world: Elastic) -> None:
@@ -144,9 +144,9 @@ def test_other_completions(world: Elastic) -> None:
     world.grow()
     assert not_needed(world.elastic(parallelism=7, completions=7)) == []
     assert world.state_of().remaining == {}
-    world.check()
+    world.verify()
     assert not_needed(done(world, 2))[0][1] == {"main": 2}
-    world.check()
+    world.verify()
 
 
 def test_a_manifest_with_neither_parallelism_nor_completions(world: Elastic) -> None:
@@ -156,14 +156,14 @@ def test_a_manifest_with_neither_parallelism_nor_completions(world: Elastic) -> 
     world.job("JobSubmitted", made)
     world.admit()
     assert names(world.scale(main=3)) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_who_does_not_say_what_is_done(world: Elastic) -> None:
     """An older executor: all pods are taken to be needed, until it says what has ended."""
     running(world, 1, completions=3)
     assert names(world.scale(main=3)) == ["WorkloadCreated"]
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("completions", [None, 3])
@@ -176,7 +176,7 @@ def test_nothing_follows_for_other_jobs(world: Elastic, completions: int | None)
     assert names(done(world, 1)) == ["InputsIgnored"]
     if elastic == "true":
         assert names(world.scale(main=4)) == ["WorkloadCreated"]
-    world.check()
+    world.verify()
 
 
 def test_reports_that_cannot_be(world: Elastic) -> None:

@@ -63,7 +63,7 @@ def test_what_checks_add_is_dispatched() -> None:
     assert pods.labels == {"team": "x"}
     assert pods.annotations == {"provisioned": "yes"}
     assert list(pods.tolerations) == [RESERVED]
-    world.check()
+    world.verify()
 
 
 def test_what_a_check_takes_back_is_not_dispatched() -> None:
@@ -76,7 +76,7 @@ def test_what_a_check_takes_back_is_not_dispatched() -> None:
     world.admit()
 
     assert placed(world).labels == {"zone": "z"}
-    world.check()
+    world.verify()
 
 
 def test_another_attempt_begins_without_what_was_added() -> None:
@@ -93,7 +93,7 @@ def test_another_attempt_begins_without_what_was_added() -> None:
     assert entry is not None
     assert entry.attempt == 2
     assert placed(world).node_selector == {"pool": "any", "zone": "a"}
-    world.check()
+    world.verify()
 
 
 def test_what_was_added_when_the_job_was_admitted_stays() -> None:
@@ -104,7 +104,7 @@ def test_what_was_added_when_the_job_was_admitted_stays() -> None:
     said(world, "a", "Pending")
 
     assert placed(world).node_selector == {"pool": "any", "zone": "a", "rack": "r1"}
-    world.check()
+    world.verify()
 
 
 def test_a_check_that_does_not_count_any_more_adds_nothing() -> None:
@@ -116,7 +116,7 @@ def test_a_check_that_does_not_count_any_more_adds_nothing() -> None:
     world.admit()
 
     assert placed(world).labels == {"zone": "z"}
-    world.check()
+    world.verify()
 
 
 def test_what_is_said_of_an_earlier_reservation_adds_nothing() -> None:
@@ -132,4 +132,4 @@ def test_what_is_said_of_an_earlier_reservation_adds_nothing() -> None:
     world.admit()
 
     assert placed(world).labels == {"zone": "z"}
-    world.check()
+    world.verify()

@@ -18,7 +18,7 @@ from tests.support.slices_world import QUEUE, World, created, manifest, names, r
 def world() -> Iterator[World]:
     world = World()
     yield world
-    world.check()
+    world.verify()
 
 
 def running(world: World, **fields: Any) -> World:
@@ -175,7 +175,7 @@ def test_several_edits_while_stopping(world: World) -> None:
     assert world.submit(parallelism=2) == []
     assert world.submit(parallelism=3) == []
     assert world.job("JobScaled", {"podSets": {"main": 4}}) == []
-    world.check()
+    world.verify()
     world.job("JobStopped", {"attempt": 1})
     assert world.state_of().record.pod_sets[0].count == 4
     assert not world.state.inbox

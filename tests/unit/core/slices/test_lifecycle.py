@@ -7,7 +7,6 @@ import pytest
 
 from sluice.events.base import Event, JobKey
 from sluice.events.codec import encode_message
-from sluice.events.envelope import Message
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import (
     InputsIgnored,
@@ -24,7 +23,7 @@ from tests.support.slices_world import START, World, created, manifest, names
 def world() -> Iterator[World]:
     world = World()
     yield world
-    world.check()
+    world.verify()
 
 
 def running(world: World, name: str = "a", **fields: Any) -> World:
@@ -68,7 +67,7 @@ def test_manifest_can_be_found_from_the_entry(world: World) -> None:
     running(world)
     entry = world.dispatch()
     assert entry is not None
-    assert entry.manifest_seq == 2
+    assert world.log[entry.manifest_seq - 1].suffix == "job.default.a"
 
 
 def test_finish(world: World) -> None:
@@ -174,12 +173,12 @@ def test_reclaimable_pods_only_grow(world: World) -> None:
 
 def test_lost_agent_ends_its_attempts(world: World) -> None:
     """Its jobs are stopped with NodeFailures, others are not, and what it says later is stale."""
-    assert names(world.presence("Seen", "x")) == ["ExecutorSeen"]
+    assert names(world.agent("Seen", "x")) == ["ExecutorSeen"]
     for name in ("a", "b", "c"):
         running(world, name)
         executor = "y" if name == "c" else "x"
         world.job("JobPodsReady", {"attempt": 1, "executor": executor}, name)
-    events = world.presence("Lost", "x")
+    events = world.agent("Lost", "x")
     assert names(events) == ["WorkloadStopped", "WorkloadStopped", "ExecutorLost"]
     assert {e.reason for e in events if isinstance(e, WorkloadStopped)} == {"NodeFailures"}
     (late,) = world.job("JobFinished", {"attempt": 1})
@@ -207,7 +206,7 @@ def test_an_attempt_is_whose_claim_is_the_first_in_the_log(
     """What another executor says of it, condition or none, is refused and told; its owner's loss ends it."""
     running(world)
     other = {"attempt": 1, "executor": "c", **said}
-    world.receive("job.default.a", "JobPodsReady", {"attempt": 1, "executor": "b", "ready": False})
+    world.message("job.default.a", "JobPodsReady", {"attempt": 1, "executor": "b", "ready": False})
     if stopping:
         world.evict()
     elif not together:
@@ -216,8 +215,8 @@ def test_an_attempt_is_whose_claim_is_the_first_in_the_log(
     assert [error.field for error in refused.errors] == ["executor"]
     assert 'taken by "b"' in refused.errors[0].detail
     assert world.state_of().executor == "b"
-    assert names(world.presence("Lost", "c"))[:1] != ["WorkloadStopped"]
-    assert names(world.presence("Lost", "b")) == ["WorkloadStopped", "ExecutorLost"]
+    assert names(world.agent("Lost", "c"))[:1] != ["WorkloadStopped"]
+    assert names(world.agent("Lost", "b")) == ["WorkloadStopped", "ExecutorLost"]
     world.release()
     assert names(world.admit()) == ["JobResumed"]
     taken_over = {**other, "attempt": 2}
@@ -250,14 +249,14 @@ def test_claim_and_loss_in_one_batch(world: World, together: bool) -> None:
         ("job.default.b", "JobPodsReady", claim),
         ("presence.agent.x", "Seen", {}),
     ):
-        world.receive(subject, kind, data)
+        world.message(subject, kind, data)
         if not together:
             events += world.settle()
     events += world.settle()
     said = ["JobClaimed", "WorkloadPodsReady"]
     assert names(events) == [*said, "WorkloadStopped", "ExecutorLost", *said, "ExecutorSeen"]
     assert [world.state_of(name).executor for name in ("a", "b")] == ["", "x"]
-    world.check()
+    world.verify()
 
 
 def test_delete_in_every_phase(world: World) -> None:
@@ -364,14 +363,14 @@ def test_retention(world: World) -> None:
     assert list(world.state.finished) == ["default/b", "default/c"]
     running(world, "d", ttlSecondsAfterFinished=5)
     world.job("JobFinished", {}, "d")
-    assert world.decider.deadline(world.state) == START + 5_000_000
-    world.at = START + 5_000_000
+    assert world.deadline() == START + 5_000_000
+    world.now = START + 5_000_000
     assert names(world.settle()) == ["WorkloadDeleted"]
     assert list(world.state.finished) == ["default/c"]
-    assert world.decider.deadline(world.state) == START + 60_000_000
-    world.at = START + 60_000_000
+    assert world.deadline() == START + 60_000_000
+    world.now = START + 60_000_000
     assert names(world.settle()) == ["WorkloadDeleted"]
-    assert world.decider.deadline(world.state) is None
+    assert world.deadline() is None
 
 
 def test_many_messages_are_decided_together(world: World) -> None:
@@ -385,6 +384,6 @@ def test_many_messages_are_decided_together(world: World) -> None:
             at=START,
             data=manifest(f"j{number}"),
         )
-        world.fold(Message(subject=f"job.default.j{number}", payload=payload))
+        world.append(f"job.default.j{number}", payload)
     world.settle()
     assert len(world.steps) == 1

@@ -41,7 +41,7 @@ class Limited(World):
 def world() -> Iterator[Limited]:
     world = Limited()
     yield world
-    world.check()
+    world.verify()
 
 
 def bare(name: str = "a", **more: Any) -> dict[str, Any]:

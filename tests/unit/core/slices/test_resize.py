@@ -142,7 +142,7 @@ def test_growth_makes_a_slice_of_the_same_lineage(world: Elastic) -> None:
     assert second.replaces == record.key
     assert second.annotations[SLICE_NAME] == first.partition("/")[2]
     assert world.state_of().attempt == 1
-    world.check()
+    world.verify()
 
 
 def test_shrinking_is_in_place(world: Elastic) -> None:
@@ -151,7 +151,7 @@ def test_shrinking_is_in_place(world: Elastic) -> None:
     assert updates(world.scale(main=1)) == [(first, {"main": 1})]
     assert world.pods() == {"main": (1, 1, 0)}
     assert world.state_of().pending is None
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_several_pod_sets(
         world.grow()
         assert world.sizes() == sizes[1:]
         assert {name: found[1] for name, found in world.pods().items()} == sizes[1]
-    world.check()
+    world.verify()
 
 
 def test_a_waiting_slice_is_changed_not_added_to(world: Elastic) -> None:
@@ -194,7 +194,7 @@ def test_a_waiting_slice_is_changed_not_added_to(world: Elastic) -> None:
     assert world.pods() == {"main": (2, 2, 4)}
     world.grow()
     assert world.pods() == {"main": (6, 6, 0)}
-    world.check()
+    world.verify()
 
 
 def withdraw(world: Elastic) -> WorkloadKey:
@@ -219,7 +219,7 @@ def test_a_growth_taken_back_is_deleted_when_the_scheduler_has_withdrawn_it(worl
     third = created(world.scale(main=4)).workload
     assert third.replaces == first
     assert third.key not in (first, second)
-    world.check()
+    world.verify()
 
 
 def test_a_growth_after_the_scheduler_has_withdrawn_the_last(world: Elastic) -> None:
@@ -236,7 +236,7 @@ def test_a_growth_after_the_scheduler_has_withdrawn_the_last(world: Elastic) -> 
     assert world.sizes() == [{"main": 3}, {"main": 7}]
     world.grow()
     assert world.pods() == {"main": (7, 7, 0)}
-    world.check()
+    world.verify()
 
 
 def test_a_growth_that_was_admitted_before_it_was_taken_back(world: Elastic) -> None:
@@ -248,7 +248,7 @@ def test_a_growth_that_was_admitted_before_it_was_taken_back(world: Elastic) -> 
     world.grow(main=5)
     assert world.workload() == second
     assert world.sizes() == [{"main": 3}, {"main": 6}]
-    world.check()
+    world.verify()
 
 
 def test_what_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
@@ -263,7 +263,7 @@ def test_what_comes_while_a_growth_is_withdrawn(world: Elastic) -> None:
     world.settle()
     assert world.sizes() == [{"main": 3}, {"main": 6}]
     assert not world.state_of().record.active
-    world.check()
+    world.verify()
 
 
 def test_a_deletion_while_a_growth_is_withdrawn(world: Elastic) -> None:
@@ -272,7 +272,7 @@ def test_a_deletion_while_a_growth_is_withdrawn(world: Elastic) -> None:
     world.scale(main=3)
     world.scale(main=6)
     assert names(world.job("JobDeleted", {})) == ["InputsIgnored", "JobSuspended"]
-    world.check()
+    world.verify()
 
 
 def test_a_flood_of_sizes_while_a_growth_is_withdrawn(world: Elastic) -> None:
@@ -285,7 +285,7 @@ def test_a_flood_of_sizes_while_a_growth_is_withdrawn(world: Elastic) -> None:
     withdraw(world)
     world.settle()
     assert world.sizes() == [{"main": 3}, {"main": 5 + MAX_HELD}]
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("size", [3, 6])
@@ -307,7 +307,7 @@ def test_a_job_that_stops_with_a_withdrawn_growth(world: Elastic, size: int) -> 
     assert job.record.key == first if size == 3 else job.record.key != first
     world.admit()
     assert world.pods() == {"main": (size, size, 0)}
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("size", [7, 4, 2])
@@ -329,14 +329,14 @@ def test_a_size_that_is_asked_for_when_the_quota_goes(
         withdraw(world)
     world.fold(QuotaReleased(cause=0, workload=first))
     if how == "scale":
-        world.receive("job.default.a", "JobScaled", {"podSets": {"main": size}})
+        world.message("job.default.a", "JobScaled", {"podSets": {"main": size}})
     else:
-        world.receive("job.default.a", "JobSubmitted", elastic_manifest(parallelism=size))
+        world.message("job.default.a", "JobSubmitted", elastic_manifest(parallelism=size))
     world.settle()
     assert world.sizes() == [{"main": size}]
     world.admit()
     assert world.pods() == {"main": (size, size, 0)}
-    world.check()
+    world.verify()
 
 
 def test_a_withdrawal_that_comes_too_late(world: Elastic) -> None:
@@ -352,7 +352,7 @@ def test_a_withdrawal_that_comes_too_late(world: Elastic) -> None:
     assert names(world.settle()) == ["WorkloadCreated", "WorkloadDeleted"]
     assert world.workload() != second
     assert world.sizes() == [{"main": 3}]
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("size", [3, 2])
@@ -366,7 +366,7 @@ def test_a_growth_that_is_admitted_while_it_is_taken_back(world: Elastic, size: 
     ready = [event for event in events if isinstance(event, WorkloadPodsReady)]
     assert [(event.workload, event.ready) for event in ready] == [(world.workload(), True)]
     assert world.pods() == {"main": (size, size, 0)}
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_reclaimable_pods_of_a_smaller_slice(world: Elastic, size: int, left: in
     late = world.job("JobPodsReclaimable", {"attempt": 1, "pods": {"main": 2}, "counts": {"main": 5}})
     assert not [e for e in late if isinstance(e, ReclaimablePodsUpdated)]
     assert world.state_of().reclaimable == {"main": left}
-    world.check()
+    world.verify()
 
 
 def test_nothing_is_said_of_a_slice_that_stays_as_it_is(world: Elastic) -> None:
@@ -428,7 +428,7 @@ def test_who_asks_again_for_a_rejected_growth_means_it(world: Elastic, size: int
     assert activated(world.settle()) == []
     world.grow()
     assert world.pods() == {"main": (size, size, 0)}
-    world.check()
+    world.verify()
 
 
 def test_the_same_manifest_again_after_a_rejection(world: Elastic) -> None:
@@ -437,7 +437,7 @@ def test_the_same_manifest_again_after_a_rejection(world: Elastic) -> None:
     world.give()
     refuse(world)
     assert activated(world.elastic(parallelism=5)) == [second]
-    world.check()
+    world.verify()
 
 
 def test_a_rejection_of_another_size_than_is_asked_for_by_now(world: Elastic) -> None:
@@ -450,7 +450,7 @@ def test_a_rejection_of_another_size_than_is_asked_for_by_now(world: Elastic) ->
     assert activated(world.settle()) == [second]
     refuse(world)
     assert world.settle() == [], "whatever was reserved for it last is not known any more"
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_a_rejection_of_growth_that_had_shrunk(world: Elastic, heard: bool, agai
     refuse(world)
     assert activated(world.settle()) == ([second] if again else [])
     assert activated(world.scale(main=4)) == ([] if again else [second])
-    world.check()
+    world.verify()
 
 
 def test_a_rejected_growth_taken_back(world: Elastic) -> None:
@@ -489,7 +489,7 @@ def test_a_rejected_growth_taken_back(world: Elastic) -> None:
     assert names(world.settle()) == ["WorkloadDeleted"]
     assert world.sizes() == [{"main": 2}]
     assert world.workload() == first
-    world.check()
+    world.verify()
 
 
 def test_a_job_with_a_rejected_growth_is_evicted(world: Elastic) -> None:
@@ -504,7 +504,7 @@ def test_a_job_with_a_rejected_growth_is_evicted(world: Elastic) -> None:
     assert (world.workload(), world.sizes()) == (first, [{"main": 3}])
     world.admit()
     assert world.pods() == {"main": (3, 3, 0)}
-    world.check()
+    world.verify()
 
 
 def test_without_quota_the_size_changes_in_place(world: Elastic) -> None:
@@ -524,7 +524,7 @@ def test_without_quota_the_size_changes_in_place(world: Elastic) -> None:
     world.admit()
     assert world.pods() == {"main": (7, 7, 0)}
     assert world.state_of().attempt == 2
-    world.check()
+    world.verify()
 
 
 def test_a_reservation_of_an_older_size_grants_what_is_left_of_it(world: Elastic) -> None:
@@ -536,7 +536,7 @@ def test_a_reservation_of_an_older_size_grants_what_is_left_of_it(world: Elastic
     assert names(events)[0] == "JobResized"
     assert world.pods() == {"main": (6, 6, 2)}
     assert world.sizes() == [{"main": 6}, {"main": 8}]
-    world.check()
+    world.verify()
 
 
 def test_a_resize_while_the_slice_is_admitted_is_not_lost(world: Elastic) -> None:
@@ -548,7 +548,7 @@ def test_a_resize_while_the_slice_is_admitted_is_not_lost(world: Elastic) -> Non
     world.grow(main=6)
     assert world.pods()["main"][1] == 4
     assert world.sizes()[-1] == {"main": 9}
-    world.check()
+    world.verify()
 
 
 def test_changes_that_are_no_resize_stop_the_job(world: Elastic) -> None:
@@ -568,7 +568,7 @@ def test_changes_that_are_no_resize_stop_the_job(world: Elastic) -> None:
     assert refused(world.job("JobSubmitted", other)) == [
         "spec.template: Forbidden: field is immutable while the job is running"
     ]
-    world.check()
+    world.verify()
 
 
 # Ends
@@ -589,7 +589,7 @@ def test_deletion_takes_all_slices(world: Elastic, pending: bool) -> None:
     assert {event.workload for event in events} == keys  # type: ignore[attr-defined]
     assert not world.state.aging
     assert not world.state.by_workload
-    world.check()
+    world.verify()
 
 
 def test_a_finished_job_ends_its_pending_slice(world: Elastic) -> None:
@@ -601,7 +601,7 @@ def test_a_finished_job_ends_its_pending_slice(world: Elastic) -> None:
     assert names(world.scale(main=7)) == ["InputsIgnored"]
     world.job("JobDeleted", {})
     assert refused(world.scale(main=7)) == ['subject: Not found: "default/a"']
-    world.check()
+    world.verify()
 
 
 def test_what_is_decided_of_slices_does_not_reach_a_job_that_stops(world: Elastic) -> None:
@@ -614,7 +614,7 @@ def test_what_is_decided_of_slices_does_not_reach_a_job_that_stops(world: Elasti
     told = world.dispatch()
     assert world.grow() == []
     assert world.dispatch() == told
-    world.check()
+    world.verify()
 
 
 def test_the_job_stops_as_a_whole(world: Elastic) -> None:
@@ -631,7 +631,7 @@ def test_the_job_stops_as_a_whole(world: Elastic) -> None:
     events = world.release()
     assert [(names([e])[0], e.workload) for e in events] == [("WorkloadFinished", first)]  # type: ignore[attr-defined]
     assert world.workload() == second
-    world.check()
+    world.verify()
 
 
 def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
@@ -664,7 +664,7 @@ def test_a_slice_waits_for_its_checks(world: Elastic) -> None:
     assert world.pods() == {"main": (3, 3, 2)}
     world.grow()
     assert world.pods() == {"main": (5, 5, 0)}
-    world.check()
+    world.verify()
 
 
 # History (WS8)
@@ -676,7 +676,7 @@ def history(world: Elastic, sizes: int, step_s: int = 10) -> list[WorkloadKey]:
     keys = []
     for count in range(2, sizes + 2):
         keys.append(world.workload())
-        world.at += step_s * 1_000_000
+        world.now += step_s * 1_000_000
         world.scale(main=count)
         world.grow()
     return keys
@@ -694,30 +694,31 @@ def test_history_is_kept_to_a_number(world: Elastic) -> None:
     world.scale(main=9)
     world.grow()
     assert world.state_of().history == []
-    world.check()
+    world.verify()
 
 
 def test_history_is_kept_for_a_time(world: Elastic) -> None:
     """By age too, of live and of finished jobs; the deadline follows from the state, also after a restart."""
     keys = history(world, 3)
-    assert world.decider.deadline(world.state) is None
+    assert world.deadline() is None
     world.apply_object("Configuration", "default", spec={"workloadSliceRetentionSeconds": 25})
     due = START + (10 + 25) * 1_000_000
-    assert world.decider.deadline(world.state) == due
-    assert world.decider.deadline(world.decider.load(world.decider.dump(world.state))) == due
-    world.at = due - 1
+    assert world.deadline() == due
+    world.service.restart()
+    assert world.deadline() == due
+    world.now = due - 1
     assert world.settle() == []
-    world.at = due
+    world.now = due
     assert [event.workload for event in world.settle()] == keys[:1]  # type: ignore[attr-defined]
     assert world.state_of().history == keys[1:]
     world.job("JobFinished", {"attempt": 1})
-    assert world.decider.deadline(world.state) == due + 10_000_000
-    world.at = due + 15_000_000
+    assert world.deadline() == due + 10_000_000
+    world.now = due + 15_000_000
     assert [event.workload for event in world.settle()] == keys[1:2]  # type: ignore[attr-defined]
     world.elastic(parallelism=2)  # the same name again: what is left of the old job goes
     assert not world.state.aging
-    assert world.decider.deadline(world.state) is None
-    world.check()
+    assert world.deadline() is None
+    world.verify()
 
 
 # Bad input
@@ -738,7 +739,7 @@ def test_sizes_that_cannot_be(world: Elastic, counts: dict[str, Any]) -> None:
     }
     assert refused(world.scale(**counts)) == [expected[str(counts)]]
     assert world.pods() == {"a": (1, 1, 0), "b": (1, 1, 0)}
-    world.check()
+    world.verify()
 
 
 def test_a_manifest_without_pods_is_refused(world: Elastic) -> None:
@@ -801,7 +802,7 @@ def test_sizes_out_of_order(world: Elastic) -> None:
     assert updates(world.scale(generation=7, main=6)) == [(second, {"main": 6})]
     assert names(world.scale(generation=7, main=6)) == ["InputsIgnored"]
     assert world.sizes() == [{"main": 3}, {"main": 6}]
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("state", ["pending", "reserved", "running", "stopping"])
@@ -827,7 +828,7 @@ def test_no_more_pods_than_must_complete(
         world.settle()
     assert world.sizes()[-1] == {"main": had}
     assert names(world.scale(main=had + 9 if had == 3 else had)) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_completions_that_follow_the_size_bound_nothing(world: Elastic) -> None:
@@ -845,18 +846,18 @@ def test_another_manifest_has_other_completions(world: Elastic) -> None:
     world.elastic(parallelism=2, completions=6)
     world.scale(main=4)
     assert world.sizes() == [{"main": 2}, {"main": 4}]
-    world.check()
+    world.verify()
 
 
 def test_sizes_in_quick_succession(world: Elastic) -> None:
     """Fifty in one batch leave one admitted and one pending slice, of the last size."""
     running(world)
     for count in range(4, 54):
-        world.receive("job.default.a", "JobScaled", {"podSets": {"main": count}})
+        world.message("job.default.a", "JobScaled", {"podSets": {"main": count}})
     events = world.settle()
     assert sum(isinstance(event, WorkloadCreated) for event in events) == 1
     assert world.sizes() == [{"main": 3}, {"main": 53}]
-    world.check()
+    world.verify()
 
 
 def test_without_the_feature_a_resize_stops_the_job(world: Elastic) -> None:
@@ -900,7 +901,7 @@ def test_constraints_are_immutable_once_quota_is_reserved(world: Elastic, name: 
     world.release()
     world.job("JobSubmitted", made("true", 6))
     assert getattr(world.state_of().record, word)
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("field", ["preemption", "borrowing"])
@@ -946,7 +947,7 @@ def test_a_queue_with_variants_takes_no_elastic_job(world: Elastic) -> None:
     assert names(world.elastic("other", queue="elsewhere")) == ["WorkloadCreated"]
     (error,) = refused(world.elastic("other", queue="main"))
     assert error.startswith("metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden")
-    world.check()
+    world.verify()
 
 
 @pytest.mark.parametrize("gate", ["ConcurrentAdmission", "ElasticJobsViaWorkloadSlices"])
@@ -959,7 +960,7 @@ def test_without_one_of_the_features_there_is_no_conflict(world: Elastic, gate: 
 def test_a_queue_without_variants_takes_elastic_jobs_again(world: Elastic) -> None:
     """The refusal follows the configuration, also after a restart."""
     concurrent(world)
-    world.state = world.decider.load(world.decider.dump(world.state))
+    world.service.restart()
     assert names(world.elastic()) == ["Rejected"]
     world.apply_object("ClusterQueue", "cq", spec={})
     assert names(world.elastic()) == ["WorkloadCreated"]
@@ -975,7 +976,7 @@ def test_a_job_that_is_deleted_does_not_grow(world: Elastic) -> None:
     world.fold(WorkloadSliceWithdrawn(cause=world.seq, workload=second, running=first, message=""))
     assert names(world.settle()) == ["WorkloadDeleted"]
     assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted"]
-    world.check()
+    world.verify()
 
 
 def test_what_was_done_goes_with_the_growth_of_a_job_that_is_deleted(world: Elastic) -> None:
@@ -989,7 +990,7 @@ def test_what_was_done_goes_with_the_growth_of_a_job_that_is_deleted(world: Elas
     assert updates(events) == [(second, {"main": 3})]
     assert world.state_of().pending_reclaimable == {}
     assert names(world.job("JobDeleted", {})) == ["InputsIgnored"]
-    world.check()
+    world.verify()
 
 
 def test_growth_that_was_admitted_as_its_job_was_deleted(world: Elastic) -> None:
@@ -1003,7 +1004,7 @@ def test_growth_that_was_admitted_as_its_job_was_deleted(world: Elastic) -> None
     assert not world.settle()
     assert names(world.job("JobStopped", {"attempt": 1})) == ["WorkloadDeleted", "WorkloadDeleted"]
     assert not world.state.jobs
-    world.check()
+    world.verify()
 
 
 def test_what_was_assigned_in_part_has_seen_every_change_since(world: Elastic) -> None:
@@ -1022,4 +1023,4 @@ def test_what_was_assigned_in_part_has_seen_every_change_since(world: Elastic) -
     entry = world.dispatch()
     assert entry is not None
     assert [pods.count for pods in entry.pod_sets] == [2]
-    world.check()
+    world.verify()

@@ -21,7 +21,7 @@ def world() -> Iterator[World]:
     world.admit()
     claim(world, 1)
     yield world
-    world.check()
+    world.verify()
 
 
 def claim(world: World, attempt: int) -> None:
@@ -42,7 +42,7 @@ def test_who_takes_a_job_and_never_beats_is_lost(world: World) -> None:
     assert tells(found, world, 100) == []
     assert tells(found, world, 100 + FIRST_BEAT_S + LOST_AFTER_S - 0.1) == []
     assert tells(found, world, 100 + FIRST_BEAT_S + LOST_AFTER_S) == LOST
-    world.presence("Lost", "x")
+    world.agent("Lost", "x")
     assert world.state_of().executor == ""
     assert tells(found, world, 109) == []
 
@@ -59,7 +59,7 @@ def test_who_beats_late_is_seen_and_then_as_any_other(world: World) -> None:
     found = watcher()
     assert tells(found, world, 100) == []
     assert tells(found, world, 107.5, "x") == [("x", "Seen")]
-    world.presence("Seen", "x")
+    world.agent("Seen", "x")
     assert tells(found, world, 120, "x") == []
     assert tells(found, world, 121) == []
     assert tells(found, world, 121 + LOST_AFTER_S) == LOST
@@ -70,7 +70,7 @@ def test_who_was_lost_and_claims_again_has_its_time_again(world: World) -> None:
     found = watcher()
     tells(found, world, 100)
     assert tells(found, world, 110) == LOST
-    world.presence("Lost", "x")
+    world.agent("Lost", "x")
     world.release()
     world.admit()
     claim(world, 2)

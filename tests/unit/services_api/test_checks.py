@@ -223,6 +223,17 @@ def test_a_job_says_by_whom_it_is_to_be_preempted_and_when() -> None:
     assert "toBePreempted" not in job_shown(cell, "other")["status"]
 
 
+def test_who_waits_for_victims_to_stop_says_so() -> None:
+    """With its checks Ready a reservation is not about to be used as long as those who have it run."""
+    cell = promised_cell()
+    cell.say("high", "gpu", "Ready").settle()
+    status = job_shown(cell, "high")["status"]
+    assert (status["reason"], status["message"]) == (
+        "WaitingForPreemptedWorkloads",
+        "Pending the preemption of 2 workload(s)",
+    )
+
+
 def test_who_has_nobody_left_to_preempt_waits_for_its_checks_only() -> None:
     """AC6: quota that nobody uses is not promised, but reserved; no list of victims is empty."""
     cell = promised_cell()

@@ -57,7 +57,12 @@ def waits_for_victims(state: State, queue: ClusterQueueView, workload: WorkloadV
     """Is its quota only promised: are those that have it to be preempted, or have not stopped yet (AC6)?"""
     if workload.key not in queue.claimants or workload.evicted:
         return False
-    return workload.preemptions_pending or any(_stays(state, victim) for victim in workload.victims)
+    return workload.preemptions_pending or bool(leaving_victims(state, workload))
+
+
+def leaving_victims(state: State, workload: WorkloadView) -> list[WorkloadKey]:
+    """Return those who were told to go for the workload, and have not stopped yet."""
+    return [victim for victim in workload.victims if _stays(state, victim)]
 
 
 def _gone(state: State, victim: WorkloadView) -> None:

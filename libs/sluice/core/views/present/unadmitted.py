@@ -1,5 +1,6 @@
 """Why a workload with quota is not admitted: its checks, and preemptions that wait for them (G6)."""
 
+from sluice.core.views.holding import leaving_victims
 from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.admission_checks import (
@@ -98,6 +99,8 @@ def _why(view: State, workload: WorkloadView, checks: str) -> Reason:
     reserved = workload.assignment is not None
     missing = why_not_admitted(check_states(workload) if reserved else (), has_quota=reserved)
     if missing is None:
+        if victims := leaving_victims(view, workload):
+            return (WAITING_FOR_PREEMPTED, f"Pending the preemption of {len(victims)} workload(s)")
         # Else the scheduler just has not said so yet.
         return _migrating(view, workload) or ("Pending", "The workload is about to be admitted")
     reason, message = missing

@@ -14,7 +14,7 @@ from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress
+from sluice.replay.source.time_travel import Progress, tracked
 
 _TOLD = frozenset((WorkloadCreated, VariantCreated, WorkloadUpdated, WorkloadFinished, ObjectApplied))
 
@@ -38,11 +38,9 @@ class Closure:
         self._locals: dict[str, dict[str, None]] = {}
         """Local queue -> the cluster queues that it has led to."""
         self._links: dict[str, dict[str, None]] = {}
-        for entries in source.read(1, None, ("config", "slices", "variants")):
+        for entries in tracked(source.read(1, None, ("config", "slices", "variants")), progress):
             for entry in entries:
                 self._look(entry)
-            if progress is not None and entries:
-                progress(entries[-1].seq)
         queues = self.jobs.get(self.key) or self.workloads.get(self.key)
         self.found = queues is not None
         self.job = self.key if self.key in self.jobs else self.job_of.get(self.key, "")

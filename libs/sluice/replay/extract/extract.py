@@ -19,7 +19,7 @@ from sluice.log.runtime import process_pool
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.partial_decode import Bare
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, unhurried
+from sluice.replay.source.time_travel import Progress, tracked, unhurried
 
 from .dependency_closure import Closure
 from .excerpt import (
@@ -94,12 +94,10 @@ class Extract:
     def read(self, progress: Progress | None = None) -> None:
         """Read what lies in the tree, up to the end of a workload that is over; a live one depends on all."""
         with unhurried():
-            for entries in self.source.read():
+            for entries in tracked(self.source.read(), progress):
                 self.messages += len(entries)
                 for entry in entries:
                     self._read(entry)
-                if progress is not None and entries:
-                    progress(entries[-1].seq)
         last = self._life.end
         self._lines = [line for line in self._lines if line.seq <= last]
         self.tree = max(1, sum(len(line.units) for line in self._lines))

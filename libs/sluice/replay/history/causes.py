@@ -18,7 +18,7 @@ from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress
+from sluice.replay.source.time_travel import Progress, tracked
 
 __all__ = [
     "Happening",
@@ -100,7 +100,7 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
     """Return the Preempted events of a workload, or of any workload of a job, in order."""
     keys = {key}
     found = []
-    for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+    for entries in tracked(source.read(1, None, ("slices", "variants", "scheduler")), progress):
         for entry in entries:
             if key.encode() not in entry.payload and not any(k.encode() in entry.payload for k in keys):
                 continue
@@ -112,8 +112,6 @@ def preemptions_of(source: Source, key: str, progress: Progress | None = None) -
                             keys.add(event.workload.key)
                     elif isinstance(event, Preempted) and event.workload in keys:
                         found.append(of_event(entry.seq, entry.suffix, step.at, event))
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     return found
 
 
@@ -121,7 +119,7 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
     """Return all that happened to jobs, workloads or queues; a job's workloads are found on the way."""
     wanted = set(keys)
     found = []
-    for entries in source.read():
+    for entries in tracked(source.read(), progress):
         marks = [key.encode() for key in wanted]
         for entry in entries:
             if entry.suffix in COMMITS:
@@ -136,8 +134,6 @@ def history(source: Source, keys: Iterable[str], progress: Progress | None = Non
                     if happening.type in ("WorkloadCreated", "VariantCreated"):
                         wanted |= {key for key in about if "/" in key}
                         marks = [key.encode() for key in wanted]
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     return found
 
 
@@ -163,7 +159,7 @@ def history_of_queues(
     """
     names, wanted = frozenset(locals_), set(queues)
     found = []
-    for entries in source.read():
+    for entries in tracked(source.read(), progress):
         for entry in entries:
             if entry.suffix not in COMMITS:
                 if job_of(entry.suffix) in wanted:
@@ -173,8 +169,6 @@ def history_of_queues(
                 for step in steps_of(entry):
                     about = (event for event in step.events if _of_queues(event, names, wanted))
                     found += [of_event(entry.seq, entry.suffix, step.at, event) for event in about]
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     return found
 
 

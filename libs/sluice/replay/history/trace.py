@@ -13,7 +13,7 @@ from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.simulate.executors import KINDS
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress
+from sluice.replay.source.time_travel import Progress, tracked
 
 from .causes import Happening, happenings
 
@@ -82,7 +82,7 @@ def trace(
             asked.hear(happening)
     depth = {seq: 0}
     found: list[tuple[int, Happening]] = []
-    for entries in source.read(seq + 1):
+    for entries in tracked(source.read(seq + 1), progress):
         for each in happenings(e for e in entries if _may_follow(e, depth, asked)):
             happening = asked.linked(each)
             if happening.cause in depth and speaks(happening, about):
@@ -92,8 +92,6 @@ def trace(
                 found.append((level, happening))
                 if len(found) >= limit:
                     return Trace(causes, found, cut)
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     return Trace(causes, found, cut)
 
 

@@ -27,7 +27,7 @@ from sluice.log.fold import Fold, FoldError
 from sluice.log.runtime import process_pool
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, is_long, unhurried
+from sluice.replay.source.time_travel import Progress, is_long, tracked, unhurried
 
 from . import preemption_loops
 from .invariants import OBSERVERS, broken, watch
@@ -40,12 +40,10 @@ def _chain(source: Source, progress: Progress | None) -> Iterator[Violation]:
     """Commits can be read, their steps go forward in time and in the log, causes lie in the past."""
     upto: dict[str, int] = {}
     times: dict[str, Micros] = {}
-    for entries in source.read():
+    for entries in tracked(source.read(), progress):
         for entry in entries:
             if entry.suffix in COMMITS:
                 yield from _commit(entry, upto, times)
-        if progress is not None and entries:
-            progress(entries[-1].seq)
 
 
 def _commit(entry: Entry, upto: dict[str, int], times: dict[str, Micros]) -> Iterator[Violation]:

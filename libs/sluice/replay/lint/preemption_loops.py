@@ -13,7 +13,7 @@ from sluice.events.slices import JobResumed, WorkloadCreated, WorkloadDeleted, W
 from sluice.events.variants import VariantCreated
 from sluice.log.fold import steps_of
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress
+from sluice.replay.source.time_travel import Progress, tracked
 
 from .watching import Violation
 
@@ -162,13 +162,11 @@ def _advice(reasons: dict[str, int]) -> str:
 def find(source: Source, progress: Progress | None = None) -> Iterator[Violation]:
     """Yield loops and thrashing, in the order in which they could be told."""
     finder = _Finder()
-    for entries in source.read(1, None, ("slices", "variants", "scheduler")):
+    for entries in tracked(source.read(1, None, ("slices", "variants", "scheduler")), progress):
         for entry in entries:
             for step in steps_of(entry):
                 for event in step.events:
                     finder.take(event, entry.seq, step.at)
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     yield from sorted([*finder.loops(), *finder.thrashing()], key=lambda found: (found.seq, found.text))
 
 

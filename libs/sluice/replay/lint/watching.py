@@ -11,7 +11,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress, patterns_of
+from sluice.replay.source.time_travel import Progress, patterns_of, tracked
 
 from .observer import STOOD, Observer
 
@@ -103,15 +103,13 @@ def violations_in(
     source: Source, watched: Watched, listener: Listener, progress: Progress | None
 ) -> Iterator[Violation]:
     fold: Fold[Any] = Fold(watched)  # type: ignore[arg-type]
-    for entries in source.read(1, None, patterns_of(watched.inner)):
+    for entries in tracked(source.read(1, None, patterns_of(watched.inner)), progress):
         listener.came(entries)
         for seq, step in fold.take_in(entries):
             listener.decided(seq, step)
             watched.settle(fold.state, seq, step.at)
             if watched.found:
                 yield from _taken(watched, seq)
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     listener.ended(fold)
     fold.release()
     watched.end(fold.state, source.end, fold.at)

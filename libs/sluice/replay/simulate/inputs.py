@@ -16,7 +16,7 @@ from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.partial_decode import process_of, read_times, read_turns
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import Progress
+from sluice.replay.source.time_travel import Progress, tracked
 
 from .controllers import Verdicts
 from .executors import KINDS, Run, Runs
@@ -148,7 +148,7 @@ def inputs_of(
     found.runs = runs
     verdicts = found.verdicts
     tempos = found.tempos = {writer: Tempo() for writer in ("slices", "variants", "scheduler", "checks")}
-    for entries in source.read(1, until):
+    for entries in tracked(source.read(1, until), progress):
         clock.note(entries)
         for entry in entries:
             seq, suffix, at, payload, _ = entry
@@ -181,8 +181,6 @@ def inputs_of(
                     found.items.append(Input(step.at, "config", b"", step.events, seq))
             elif suffix not in COMMITS and not verdicts.heard(entry):
                 found.items.append(Input(at, suffix, payload, (), seq))
-        if progress is not None and entries:
-            progress(entries[-1].seq)
     found.end = runs.end = clock.end
     clock.set_limits(tempos.values())
     return found

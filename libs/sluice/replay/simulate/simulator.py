@@ -20,7 +20,7 @@ from sluice.events.slices import JobResumed, JobSuspended
 from sluice.log.contract import Entry
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import Source
-from sluice.replay.source.time_travel import deciders
+from sluice.replay.source.time_travel import deciders, tracked
 from sluice.replay.verify.steps import Divergence, decided_as
 from sluice.replay.verify.whole_log import Checked
 
@@ -138,15 +138,13 @@ class VirtualCell:
         Returns the first step that is decided otherwise now; then nothing behind it was followed.
         """
         self._follows = True
-        for entries in source.read(1, until):
+        for entries in tracked(source.read(1, until), progress):
             for entry in entries:
                 if before is not None and entry.at >= before:
                     return None
                 found = self._entry(entry)
                 if found is not None:
                     return found
-            if progress is not None and entries:
-                progress(entries[-1].seq)
         return None
 
     def take_over(self, inputs: Inputs, reach: Part | None) -> None:

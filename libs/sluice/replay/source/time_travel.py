@@ -1,7 +1,7 @@
 """The state at any point of a log: folded from the nearest snapshot, or from the start."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ __all__ = [
     "patterns_of",
     "scheduler_at",
     "steps",
+    "tracked",
     "unhurried",
     "variants_at",
 ]
@@ -57,6 +58,14 @@ class RangeError(ValueError):
 
 def is_long(source: Source) -> bool:
     return source.end - source.first > LONG
+
+
+def tracked(batches: Iterable[Sequence[Entry]], progress: Progress | None) -> Iterator[Sequence[Entry]]:
+    """Yield batches of a log; *progress* hears the last sequence of each when it has been worked on."""
+    for entries in batches:
+        yield entries
+        if progress is not None and entries:
+            progress(entries[-1].seq)
 
 
 def deciders() -> list[Decider[Any]]:
@@ -117,12 +126,10 @@ def steps(
     """Fold on to *until*; yields own steps with their commit's seq, inputs after the last one held back."""
     start = min(fold.upto, fold.own or fold.upto) + 1 if fold.upto else 1
     decides = fold.decider.writer in COMMITS
-    for entries in source.read(start, until, patterns_of(fold.decider)):
+    for entries in tracked(source.read(start, until, patterns_of(fold.decider)), progress):
         yield from fold.take_in(entries)
         if not decides:
             fold.release()
-        if progress is not None and entries:
-            progress(entries[-1].seq)
 
 
 def scheduler_at(source: Source, seq: int, progress: Progress | None = None) -> Fold[SchedulerState]:
@@ -133,11 +140,9 @@ def configured_at[S](source: Source, decider: Decider[S], seq: int, progress: Pr
     """Return a state that knows the configuration as of *seq*, and nothing else."""
     fold = Fold(decider)
     with unhurried():
-        for entries in source.read(1, seq, ("config",)):
+        for entries in tracked(source.read(1, seq, ("config",)), progress):
             for entry in entries:
                 fold.fold(entry)
-            if progress is not None and entries:
-                progress(entries[-1].seq)
     return fold.state
 
 
@@ -180,7 +185,7 @@ def _index(source: FileSource, decider: Decider[Any], every: int, progress: Prog
     distance = every * _spacing(decider)
     count, due = 0, distance
     with unhurried():
-        for entries in source.read(1, None, patterns_of(decider)):
+        for entries in tracked(source.read(1, None, patterns_of(decider)), progress):
             for part in _commits(entries, decider.writer):
                 for _ in fold.take_in(part):
                     pass
@@ -200,8 +205,6 @@ def _index(source: FileSource, decider: Decider[Any], every: int, progress: Prog
                         gc.collect()
                     count += 1
                     due = fold.folded + distance
-            if progress is not None and entries:
-                progress(entries[-1].seq)
     return count
 
 

@@ -18,7 +18,7 @@ from sluice.log.fold import Fold, steps_of
 from sluice.log.runtime import process_pool
 from sluice.log.runtime.snapshot_info import SnapshotInfo
 from sluice.replay.source.source import FileSource, Source
-from sluice.replay.source.time_travel import Progress, is_long, patterns_of, unhurried
+from sluice.replay.source.time_travel import Progress, is_long, patterns_of, tracked, unhurried
 
 from .steps import Divergence, check_step
 
@@ -71,7 +71,7 @@ def check(
         # It has decided nothing, so there is nothing to compare; its inputs would all be held back in vain.
         return found
     with unhurried():
-        for entries in source.read(first, None, patterns_of(decider)):
+        for entries in tracked(source.read(first, None, patterns_of(decider)), progress):
             for entry in entries:
                 if entry.suffix != decider.writer:
                     if entry.seq > fold.upto:
@@ -91,8 +91,6 @@ def check(
                 if entry.seq == until:
                     found.ended = _digest(fold)
                     return found
-            if progress is not None and entries:
-                progress(entries[-1].seq)
     return found
 
 

@@ -46,7 +46,11 @@ def constraints_in(message: str) -> tuple[str, ...]:
 
 def without_other_flavors(message: str) -> str:
     """Return a variant's message without what it says of the flavors that it was not made for."""
-    return _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
+    text = _OTHER_FLAVOR.sub("", message).replace(": , ", ": ")
+    return f"{text}{NO_FLAVOR_OF_GROUP}" if text.endswith(": ") and text != message else text
+
+
+NO_FLAVOR_OF_GROUP: Final = "it may use none of the flavors of a resource that it asks for"
 
 
 _OTHER_FLAVOR: Final = re.compile(

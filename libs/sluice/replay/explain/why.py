@@ -400,6 +400,8 @@ def _kept_out(state: SchedulerState, workload: Workload) -> str:
         return f"{workload.record.parent} has quota of its own, and gives it back first"
     if backs_off(state.world, workload):
         return "the pods of another variant were not ready in time, and the job is held back"
+    if not state.world.families.get(workload.key):
+        return "variants are queued in its place, and none may use any of the flavors that it allows"
     return "it has variants, which are queued in its place"
 
 

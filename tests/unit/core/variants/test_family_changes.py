@@ -295,7 +295,7 @@ def test_a_job_that_allows_no_flavor_of_its_queue_says_so() -> None:
     (parent,) = (view.workloads[key] for key in view.parents)
     message = (
         "no variant may use any of the flavors that the job allows (other, spot): "
-        "those of ClusterQueue main are res, od"
+        "those of the variants of ClusterQueue main are res, od"
     )
     assert why_pending(view, parent) == ("NoMatchingFlavor", message)
     world.apply(flavor("spot"), cluster_queue({"res": 1, "spot": 1})).settle_all()

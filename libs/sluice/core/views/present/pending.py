@@ -97,7 +97,7 @@ def _no_variant(parent: WorkloadView) -> Reason | None:
         return None
     known = ", ".join(dict.fromkeys(name for wanted in policy.wanted for name in wanted.flavors))
     message = f"no variant may use any of the flavors that the job allows ({', '.join(allowed)})"
-    return (NO_MATCHING_FLAVOR, f"{message}: those of ClusterQueue {queue.name} are {known}")
+    return (NO_MATCHING_FLAVOR, f"{message}: those of the variants of ClusterQueue {queue.name} are {known}")
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:

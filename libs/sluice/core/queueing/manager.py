@@ -112,9 +112,10 @@ class QueueManager:
     def _open_behind(self, queue: PendingQueue, blocker: EquivalenceClass | None) -> None:
         """Let another class than *blocker* be looked at, if a StrictFIFO queue waits behind that one now.
 
-        What was freed meanwhile was of no concern to those behind the blocker, so nobody has asked them.
+        What was freed meanwhile was of no concern to those behind the blocker, so nobody has asked them; nor
+        has anybody if there was none, as somebody came before all of them who has left again.
         """
-        if blocker is not None and queue.blocker() not in (None, blocker):
+        if queue.blocker() not in (None, blocker):
             self.open(queue)
 
     def _rerank(self, peers: EquivalenceClass, rank: Rank) -> None:

@@ -1,5 +1,8 @@
 """Queues of equal workloads: one verdict for all, and who is looked at when (SC2)."""
 
+import pytest
+
+from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled, WorkloadsParked
 from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadUpdated
 from tests.support.scheduler_cell import RECLAIMS, Cell, admitted, key, parked
@@ -56,6 +59,34 @@ def test_strict_fifo_blocks_behind_its_head() -> None:
     assert admitted(cell.submit("small", "a", cpu=1).settle()) == []
     assert admitted(cell.submit("urgent", "a", cpu=1, priority=10).settle()) == ["urgent"]
     assert admitted(cell.finish("running", "urgent").settle()) == ["big"]
+
+
+@pytest.mark.parametrize("ahead", ["active", "none"])
+def test_who_comes_to_the_head_of_a_strict_queue_is_asked_anew(ahead: str) -> None:
+    """What was freed while others were at the head has concerned nobody behind them."""
+    cell = Cell()
+    cell.queue("a", cpu=2, queueingStrategy="StrictFIFO")
+    cell.submit("running", "a", cpu=2).settle()
+    cell.submit("small", "a", cpu=1).settle()
+    assert cell.reason("small")[0] == "WaitingForQuota"
+    cell.submit("large", "a", cpu=3, priority=1).settle()
+    cell.finish("running").settle()
+    assert cell.workload("small").assignment is None
+    if ahead == "active":
+        # Behind the large one, and never looked at.
+        cell.submit("other", "a", cpu=2, priority=0, created_at=1).settle()
+
+    cell.put(
+        WorkloadUpdated(
+            cause=0,
+            workload=key("large"),
+            priority=0,
+            pod_sets=(PodSet(name="main", count=1, requests={"cpu": 1000}),),
+        )
+    )
+    if ahead == "active":
+        cell.put(WorkloadDeleted(cause=0, workload=key("other")))
+    assert set(admitted(cell.settle())) == {"small", "large"}
 
 
 def test_strict_fifo_does_not_wait_for_a_wrong_namespace() -> None:

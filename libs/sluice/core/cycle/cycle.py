@@ -184,7 +184,7 @@ class Cycle:
             if due and is_short and (one.victims or not self._gets_promised(entry, one)):
                 self._taken.add(queue.name)
                 again.append(entry)
-            elif due or self._fits_already(entry):
+            elif due or (not self.blocks and self._fits_already(entry)):
                 self._take(entry)
             else:
                 self._process.keep(one, queue.node)

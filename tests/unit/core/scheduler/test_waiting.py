@@ -503,3 +503,16 @@ def test_a_search_that_ends_with_more_to_say_than_a_step_holds(
     cell.stopped("runs")
     cell.finish("runs")
     assert admitted(cell.settle()) == ["blocker"]
+
+
+def test_a_preemptor_waits_on_while_the_pods_of_others_are_not_ready() -> None:
+    """It fits before its victims have gone, but nobody is admitted for now. If it gave up waiting for that,
+    it could have to preempt again at once, as others keep what is free from newcomers: for ever.
+    """
+    cell = preempting_cell(two=4)
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 600}).settle()
+    cell.finish("low-two")
+    events = cell.settle()
+    assert (admitted(events), parked(events), cell.waits_for("a")) == ([], [], ["low"])
+    cell.put(WorkloadPodsReady(cause=0, workload=key("low")))
+    assert admitted(cell.settle()) == ["m"]

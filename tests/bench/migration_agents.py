@@ -33,9 +33,10 @@ _SCENARIO = Scenario(
     "migration", 1, 1, (_CLASS,), 0.0, nominal_cpu=2, flavors=(BEST, REST), policy="TryPreferredFlavors"
 )
 _SCRIPT = """date +%s%N >> {here}/started-{name}
-while [ ! -e {here}/end-{name} ]; do sleep 0.005; done
-date +%s%N > {here}/ended-{name}"""
-"""Each start adds a line of its time; told by a file, it ends, and says when."""
+while [ -d {here} ] && [ ! -e {here}/end-{name} ]; do sleep 0.005; done
+[ ! -d {here} ] || date +%s%N > {here}/ended-{name}"""
+"""Each start adds a line of its time; told by a file, it ends, and says when.
+The last one ends when the directory is gone."""
 
 
 def run(moves: int = MOVES) -> dict[str, object]:

@@ -257,7 +257,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
-        seed=31,
+        seed=168,
     ),
     Mutant(
         "B9",
@@ -539,7 +539,7 @@ MENDED: tuple[Mutant, ...] = (
         (("libs/sluice/core/queueing/overcommit.py", "        later = (", "        later = False and ("),),
         theme="checks",
         scene="borrowers",
-        seed=37,
+        seed=261,
     ),
     Mutant(
         "NEW-6",
@@ -712,7 +712,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
-        seed=98,
+        seed=106,
     ),
     Mutant(
         "REFUSE-scheduler",
@@ -903,7 +903,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="preemption",
-        seed=403,
+        seed=124,
     ),
     Mutant(
         "LATE-part",
@@ -963,7 +963,7 @@ MENDED: tuple[Mutant, ...] = (
         return list(there)""",
             ),
         ),
-        seed=59,
+        seed=67,
     ),
 )
 

@@ -200,11 +200,13 @@ class Cycle:
         queue, process = preemptor.queue, self._process
         if queue.strict or queue.stopped:
             return False
+        seen = {entry.workload.key for entry in self.entries}
         for peers in self._woken.candidates(queue):
             head = peers.head()
             if head.rank > preemptor.workload.rank:
                 break
-            if not could_preempt(self._world, head, preemptor.workload):
+            # One may have been served in the place of another preemptor of the queue already.
+            if head.key in seen or not could_preempt(self._world, head, preemptor.workload):
                 continue
             entry = Entry(head, queue, preemptor.cq)
             process.keep(one, queue.node)

@@ -516,3 +516,20 @@ def test_a_preemptor_waits_on_while_the_pods_of_others_are_not_ready() -> None:
     assert (admitted(events), parked(events), cell.waits_for("a")) == ([], [], ["low"])
     cell.put(WorkloadPodsReady(cause=0, workload=key("low")))
     assert admitted(cell.settle()) == ["m"]
+
+
+def test_who_comes_before_two_preemptors_is_served_once() -> None:
+    """What was kept for either of them would do; it gets quota in the place of one."""
+    cell = Cell()
+    cell.queue("a", cpu={"one": 2, "two": 2}, preemption=RECLAIMS)
+    for name in ("low", "lower"):
+        cell.submit(name, "a", cpu=2)
+    cell.settle()
+    for name in ("m", "n"):
+        cell.submit(name, "a", cpu=2, priority=10).settle()
+    assert sorted(cell.waits_for("a")) == ["low", "lower"]
+    cell.submit("urgent", "a", cpu=2, priority=20).settle()
+    cell.stopped("low", "lower")
+    first, other = admitted(cell.settle())
+    assert first == "urgent"
+    assert other in ("m", "n")

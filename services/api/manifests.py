@@ -8,6 +8,7 @@ import msgspec
 from sluice.api.decode import decode_object
 from sluice.api.errors import UNREADABLE
 from sluice.core.slices.job_request import job_request
+from sluice.core.workload import charges
 from sluice.events.codec import decode_message
 from sluice.log.nats import jetstream_api
 from sluice.log.nats.jetstream import JetStreamLog
@@ -50,7 +51,7 @@ def resized(manifest: Mapping[str, Any], counts: Mapping[str, int]) -> Any:
         request = job_request(decode_object(dict(manifest)))
     except (TypeError, ValueError):
         return spec
-    before = {pods.name: pods.count for pods in request.pod_sets}
+    before = charges.counts(request.pod_sets)
     new = {name: count for name, count in counts.items() if before.get(name, count) != count}
     if not new:
         return spec

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from sluice.events.base import PodSet
+from sluice.core.workload.charges import counts, size_text
 from sluice.events.ids import uid
 from sluice.events.slices import JobSuspended, WorkloadCreated, WorkloadUpdated
 
@@ -19,7 +19,7 @@ def what_changed(events: Sequence[object], seq: int) -> str:
                 said.update(dict.fromkeys(_updated(event)))
             case WorkloadCreated(cause=cause, workload=record) if cause == seq:
                 if record.replaces is not None:
-                    said[f"growth to {_pods(record.pod_sets)} asks for quota"] = None
+                    said[f"growth to {size_text(counts(record.pod_sets))} asks for quota"] = None
                 elif record.job is not None and record.job.uid != uid(seq):
                     said[f"a new workload, {record.name}, queues in the place of the one before"] = None
             case JobSuspended(cause=cause, reason=reason) if cause == seq:
@@ -44,13 +44,9 @@ def _updated(event: WorkloadUpdated) -> Iterator[str]:
     if event.maximum_execution_time_s is not None:
         yield f"at most {event.maximum_execution_time_s} s of execution"
     if event.pod_sets is not None:
-        yield _pods(event.pod_sets)
+        yield size_text(counts(event.pod_sets))
     # Labels say queue, class and execution time, too.
     if event.labels is not None and event.queue_name is event.priority_class is None:
         yield "labels"
     if event.annotations is not None:
         yield "annotations"
-
-
-def _pods(pod_sets: Sequence[PodSet]) -> str:
-    return ", ".join(f"{pods.count} x {pods.name}" for pods in pod_sets)

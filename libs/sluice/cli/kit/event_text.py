@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluice.api.quantity import format_value
+from sluice.core.workload.charges import size_text
 from sluice.events.codec import rfc3339
 
 Fields = Mapping[str, Any]
@@ -159,7 +160,7 @@ def _verdict(event: Fields) -> str:
 
 
 def _sizes(event: Fields) -> str:
-    return ", ".join(f"{count} x {name}" for name, count in event.get("pods", {}).items()) or "none"
+    return size_text(event.get("pods", {})) or "none"
 
 
 def _names(event: Fields) -> str:

@@ -9,6 +9,7 @@ from sluice.api.constraints import ANNOTATIONS, BORROWING, FLAVORS, PREEMPTION, 
 from sluice.api.errors import FieldError, forbidden, invalid
 from sluice.api.features import CONCURRENT_ADMISSION, ELASTIC_JOBS_VIA_WORKLOAD_SLICES, enabled
 from sluice.api.labels import ELASTIC_JOB, PREEMPTION_GATES
+from sluice.core.workload.charges import counts
 from sluice.core.workload.inputs import merged
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.ids import uid
@@ -296,7 +297,7 @@ def turn(state: State, job: Job, at: Micros) -> Events:
         case Todo.FORGET_SLICE:
             return _without_old(job)
         case Todo.RESIZE:
-            pods = {placed.name: placed.count for placed in job.placement}
+            pods = counts(job.placement)
             said = JobResized(cause=job.cause, job=job.key, workload=workload, attempt=job.attempt, pods=pods)
             if not job.pods_ready:
                 return (said,)

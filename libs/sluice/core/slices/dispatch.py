@@ -7,6 +7,7 @@ import msgspec
 from sluice.api.core_v1 import Toleration
 from sluice.api.kueue import PodSetUpdate, ResourceFlavorSpec
 from sluice.core.workload.additions import by_check
+from sluice.core.workload.charges import counts
 from sluice.events.base import JobKey, PodSetAssignment
 from sluice.protocol.dispatch import DispatchEntry, DispatchPodSet
 
@@ -66,7 +67,7 @@ def _gated(job: Job) -> Sequence[DispatchPodSet]:
     """Return what was dispatched, with how many pods more wait for a slice to be admitted (WS7)."""
     if job.pending is None:
         return job.placement
-    wanted = {pods.name: pods.count for pods in job.pending.pod_sets}
+    wanted = counts(job.pending.pod_sets)
     return tuple(
         msgspec.structs.replace(pods, gated=max(0, wanted.get(pods.name, 0) - pods.count))
         for pods in job.placement

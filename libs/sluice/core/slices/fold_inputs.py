@@ -159,9 +159,9 @@ def _slice_replaced(state: State, event: WorkloadSliceReplaced, seq: int, at: Mi
     prune(state, job, seq)
     job.reserved = True
     if job.phase is not Phase.PENDING:
-        before = {pods.name: pods.count for pods in job.placement}
+        before = counts(job.placement)
         job.placement = cut(placement(state, job), had)
-        if grows(before, {pods.name: pods.count for pods in job.placement}):
+        if grows(before, counts(job.placement)):
             job.pods_ready = False
         if job.phase is Phase.RUNNING:
             state.set_todo(job, Todo.RESIZE, seq)
@@ -235,7 +235,7 @@ def _deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, s
         job.record = msgspec.structs.replace(job.record, active=False)
     elif job.pending is not None:
         job.pending = msgspec.structs.replace(job.pending, active=False)
-        asked = {pods.name: pods.count for pods in job.pending_assignment}
+        asked = counts(job.pending_assignment)
         if asked and asked != counts(job.pending.pod_sets) and job.pending_todo is Todo.NONE:
             state.set_pending_todo(job, Todo.REACTIVATE, seq)
 

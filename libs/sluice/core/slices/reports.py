@@ -4,6 +4,7 @@ import msgspec
 
 from sluice.api.errors import forbidden, invalid
 from sluice.core.naming import NAME_LENGTH
+from sluice.core.workload.charges import counts
 from sluice.core.workload.reasons import NODE_FAILURES
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.job import JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
@@ -83,15 +84,15 @@ def _pods_ready(job: Job, inbound: Inbound, data: JobPodsReady) -> Events:
 
 
 def _reclaimable(state: State, job: Job, inbound: Inbound, data: JobPodsReclaimable) -> Events:
-    counts = {pods.name: pods.count for pods in job.record.pod_sets}
+    there = counts(job.record.pod_sets)
     # Only of a job that shrinks as it runs can it be out of more than there are by now.
     sizes = data.counts if is_elastic(state, job.record) else {}
     ended = {
-        name: out_of(n, sizes.get(name, 0), counts[name]) if name in counts and n >= 0 else n
+        name: out_of(n, sizes.get(name, 0), there[name]) if name in there and n >= 0 else n
         for name, n in data.pods.items()
     }
-    errors = wrong_counts("pods", ended, counts)
-    errors += wrong_counts("succeeded", data.succeeded, dict.fromkeys(counts, MAX_COUNT))
+    errors = wrong_counts("pods", ended, there)
+    errors += wrong_counts("succeeded", data.succeeded, dict.fromkeys(there, MAX_COUNT))
     if errors:
         return rejected(inbound, errors)
     events = _completions(state, job, inbound, data)

@@ -242,7 +242,7 @@ def note_size(job: Job, size: Mapping[str, int]) -> None:
 
 def low_since(job: Job, assignment: Sequence[PodSetAssignment]) -> dict[str, int]:
     """Return what is left of an assignment, per pod set, after all changes since it may have been decided."""
-    assigned = {pods.name: pods.count for pods in assignment}
+    assigned = counts(assignment)
     # In part it may have been for any larger size: the oldest of those has seen all that came since.
     in_part = any(pods.min_count is not None for pods in job.record.pod_sets)
     sizes = (low for size, low in job.sizes if size == assigned or (in_part and not grows(size, assigned)))
@@ -266,8 +266,8 @@ def granted(job: Job, assignment: Sequence[PodSetAssignment], pod_sets: Sequence
 
 def placed(job: Job) -> list[int]:
     """Return how many pods of each set were dispatched."""
-    counts_of = {pods.name: pods.count for pods in job.placement}
-    return [min(pods.count, counts_of.get(pods.name, pods.count)) for pods in job.record.pod_sets]
+    given = counts(job.placement)
+    return [min(pods.count, given.get(pods.name, pods.count)) for pods in job.record.pod_sets]
 
 
 def grow(state: State, job: Job, cause: int, at: Micros) -> Events:

@@ -4,6 +4,7 @@ The scheduler, what people see, and what budgets count all take it from here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -73,9 +74,24 @@ def scaled(assigned: PodSetAssignment, count: int) -> PodSetAssignment:
     return msgspec.structs.replace(assigned, count=count, usage=usage)
 
 
-def counts(pod_sets: Iterable[PodSet]) -> dict[str, int]:
+class _Counted(Protocol):
+    """Pods of a set: asked for, assigned or dispatched."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def count(self) -> int: ...
+
+
+def counts(pod_sets: Iterable[_Counted]) -> dict[str, int]:
     """Return pod set -> pods."""
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
+
+
+def size_text(pods: Mapping[str, int]) -> str:
+    """Return pods by set (`counts`) for people: `1 x driver, 3 x worker`."""
+    return ", ".join(f"{count} x {name}" for name, count in pods.items())
 
 
 def grows(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
@@ -127,6 +143,7 @@ __all__ = [
     "left",
     "scaled",
     "shrunk",
+    "size_text",
     "subtract",
     "usage_of",
 ]

@@ -78,7 +78,7 @@ def grants_more(workload: Workload, old: Workload) -> bool:
     """
     assert workload.assignment is not None
     assert old.assignment is not None
-    had = {pods.name: pods.count for pods in old.assignment}
+    had = counts(old.assignment)
     if any(pods.count > had.get(pods.name, 0) for pods in workload.assignment):
         return True
     before = {pods.name: pods.requests for pods in old.record.pod_sets}

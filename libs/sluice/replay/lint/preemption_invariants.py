@@ -14,6 +14,7 @@ from sluice.core.quota.tree import FlavorResource, Node
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_constraints import may_borrow
+from sluice.core.workload.charges import counts
 from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import without
 from sluice.core.world.workload import Workload
@@ -164,7 +165,7 @@ class PartialObserver(Observer):
         workload = world.workloads.get(event.workload)
         if workload is None or not (workload.record.cannot_borrow or workload.record.cannot_preempt):
             return
-        given = {pods.name: pods.count for pods in event.pod_sets}
+        given = counts(event.pod_sets)
         asked = {
             pods.name: pods.count - workload.reclaimable.get(pods.name, 0)
             for pods in workload.record.pod_sets

@@ -12,7 +12,7 @@ from sluice.core.slices.responses import DELETED
 from sluice.core.slices.state import State
 from sluice.core.workload.charges import asks_for_more, counts, given_back, gives_back
 from sluice.core.world.workload_slices import grants_more, replaced_slice
-from sluice.events.base import Event, JobKey, PodSet, PodSetAssignment, WorkloadKey
+from sluice.events.base import Event, JobKey, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
     PendingPreemptionsIssued,
@@ -381,7 +381,7 @@ class UngatedObserver(Observer):
         }
 
     def _reserved(self, _: State, event: QuotaReserved | ParentAdmitted) -> Iterable[str]:
-        self.granted[event.workload] = _counts(event.pod_sets)
+        self.granted[event.workload] = counts(event.pod_sets)
         return ()
 
     def _taken_back(self, _: State, event: QuotaReleased | WorkloadFinished) -> Iterable[str]:
@@ -391,7 +391,7 @@ class UngatedObserver(Observer):
     def _updated(self, state: State, event: WorkloadUpdated) -> Iterable[str]:
         granted = self.granted.get(event.workload)
         if granted is not None and event.pod_sets is not None:
-            for name, count in _counts(event.pod_sets).items():
+            for name, count in counts(event.pod_sets).items():
                 granted[name] = min(granted.get(name, 0), count)
             if (job := state.by_workload.get(event.workload)) is not None:
                 self.due[job.key] = None
@@ -415,10 +415,6 @@ class UngatedObserver(Observer):
                     most = granted.get(pods.name, 0)
                     yield f"{job} may run {pods.ungated} pods of {pods.name}, {most} were granted"
         self.due.clear()
-
-
-def _counts(pod_sets: Iterable[PodSet | PodSetAssignment]) -> dict[str, int]:
-    return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
 SLICE_OBSERVERS: tuple[type[Observer], ...] = (

@@ -14,6 +14,7 @@ from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
 from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, waiting_for
+from sluice.core.workload.charges import counts
 from sluice.events.codec import rfc3339
 from sluice.log.cell import CellState
 
@@ -47,7 +48,7 @@ def workload_plain(cell: CellState, workload: WorkloadView) -> Plain:
         "localQueue": record.queue_name,
         "clusterQueue": workload.cluster_queue_name,
         "priority": record.priority,
-        "pods": pods_plain(workload),
+        "pods": counts(workload.record.pod_sets),
     }
     if record.job is not None:
         found["job"] = record.job.key
@@ -84,7 +85,7 @@ def job_plain(cell: CellState, job: JobView) -> Plain:
         "localQueue": status.queue_name,
         "clusterQueue": status.cluster_queue,
         "priority": status.priority,
-        "pods": pods_plain(workload),
+        "pods": counts(workload.record.pod_sets),
         "workload": status.workload,
         "attempt": status.attempt,
         "executor": job.executor,
@@ -123,11 +124,6 @@ def migrations_plain(parent: WorkloadView) -> list[Plain]:
 def evictions_plain(workload: WorkloadView) -> dict[str, int]:
     """Return why it was evicted, and how often."""
     return {cause or why: n for (why, cause), n in workload.evictions.items()}
-
-
-def pods_plain(workload: WorkloadView) -> dict[str, int]:
-    """Return its pods, by pod set."""
-    return {pods.name: pods.count for pods in workload.record.pod_sets}
 
 
 def check_plain(cell: CellState, name: str) -> Plain:
@@ -417,7 +413,6 @@ __all__ = [
     "migrations_plain",
     "phase_of",
     "picture",
-    "pods_plain",
     "sliced",
     "split_kind",
     "workload_plain",

@@ -15,12 +15,13 @@ from typing import Any
 from sluice.core.views import JobView, WorkloadView
 from sluice.core.views.present.job import current
 from sluice.core.views.present.workload import check_states
+from sluice.core.workload.charges import counts
 from sluice.events.base import WorkloadKey
 from sluice.log.cell import CellState
 
 from . import changed_rows as changed
 from .changed_rows import Scope
-from .describe import SECTIONS, evictions_plain, migrations_plain, pods_plain
+from .describe import SECTIONS, evictions_plain, migrations_plain
 
 COMPARED = (
     "jobs",
@@ -199,7 +200,7 @@ def _resized(before: CellState, after: CellState, keys: Iterable[str]) -> Iterat
         old: JobView | None = before.view.jobs.get(key)  # type: ignore[call-overload]
         new: JobView | None = after.view.jobs.get(key)  # type: ignore[call-overload]
         if old is not None and new is not None:
-            had, has = pods_plain(current(old)), pods_plain(current(new))
+            had, has = (counts(current(job).record.pod_sets) for job in (old, new))
             if had and has and had != has:
                 yield {"job": key, "before": had, "after": has}
 

@@ -18,6 +18,7 @@ from sluice.cli.kit.describe_format import Lines, conditions, field
 from sluice.cli.kit.durations import age, clock, precise
 from sluice.cli.kit.event_text import describe as in_words
 from sluice.cli.kit.table import Column, render
+from sluice.core.workload.charges import size_text
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.protocol.query import HistoryRequest, Object
 
@@ -80,7 +81,7 @@ def _slices(slices: Sequence[Object], shown: str = "") -> Lines:
         return []
     lines = ["Slices:"]
     for found in slices:
-        pods = ", ".join(f"{count} x {pod_set}" for pod_set, count in found["pods"].items())
+        pods = size_text(found["pods"])
         after = f", after {found['replaces']}" if found["replaces"] else ""
         mark = " (this one)" if found["name"] == shown else ""
         why = f": {found['reason']}" if found.get("reason") else ""

@@ -34,6 +34,7 @@ from sluice.core.slices.decider import SliceAggregator
 from sluice.core.slices.records import new_record, priority, read
 from sluice.core.slices.state import State as SliceState
 from sluice.core.slices.submission import Submission, parse
+from sluice.core.workload.charges import counts, size_text
 from sluice.core.workload.pending_reasons import PENDING_EVALUATION
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, JobKey, Micros
@@ -270,9 +271,9 @@ def _job_name(record: WorkloadRecord) -> str:
 
 def _shrinks(job: str, running: Workload, record: WorkloadRecord, output: str) -> None:
     """Say of a resize that it needs no quota."""
-    had, has = (", ".join(f"{p.count} x {p.name}" for p in r.pod_sets) for r in (running.record, record))
+    had, has = (size_text(counts(r.pod_sets)) for r in (running.record, record))
     if output == "json":
-        show_json({"resized": {"workload": running.key, "pods": {p.name: p.count for p in record.pod_sets}}})
+        show_json({"resized": {"workload": running.key, "pods": counts(record.pod_sets)}})
     elif had == has:
         echo(f"{job} runs with {has} already.")
     else:

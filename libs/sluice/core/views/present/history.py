@@ -1,10 +1,11 @@
 """A workload's history in the words of Kubernetes events: what `describe` and the console show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.views.records import Transition, WorkloadView
+from sluice.core.workload.charges import counts, size_text
 from sluice.core.workload.pending_reasons import ADMISSION_GATED
 from sluice.core.workload.reasons import (
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
@@ -12,7 +13,7 @@ from sluice.core.workload.reasons import (
     deactivation_message,
 )
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, constraints_in
-from sluice.events.base import Event, Micros, PodSet
+from sluice.events.base import Event, Micros
 from sluice.events.checks import CheckStateChanged, VerdictIgnored
 from sluice.events.scheduler import (
     Admitted,
@@ -70,13 +71,13 @@ def notices(workload: WorkloadView) -> list[Notice]:
         notice = _notice(workload, transition, since, queue)
         match event:
             case WorkloadCreated():
-                sizes = _sizes(event.workload.pod_sets)
+                sizes = counts(event.workload.pod_sets)
             case QuotaReserved():
                 queue = event.cluster_queue
-            case WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := _sizes(pod_sets)):
-                notice = Notice(seq, at, "Normal", UPDATED, f"{ADJUSTED}: {_shown(now)}")
+            case WorkloadUpdated(pod_sets=[*pod_sets]) if sizes == (now := counts(pod_sets)):
+                notice = Notice(seq, at, "Normal", UPDATED, f"{ADJUSTED}: {size_text(now)}")
             case WorkloadUpdated(pod_sets=[*pod_sets]):
-                sizes = _sizes(pod_sets)
+                sizes = counts(pod_sets)
         before, gates = gates, _gates(event, gates)
         if before and not gates:
             cleared = "Admission gate cleared, workload is now admissible"
@@ -98,14 +99,6 @@ def _gates(event: Event, before: str) -> str:
         case WorkloadUpdated(annotations=dict(annotations)):
             return annotations.get(GATED_BY_ANNOTATION, "")
     return before
-
-
-def _sizes(pod_sets: Sequence[PodSet]) -> dict[str, int]:
-    return {pods.name: pods.count for pods in pod_sets}
-
-
-def _shown(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {name}" for name, count in sizes.items())
 
 
 def _notice(workload: WorkloadView, transition: Transition, since: Micros, reserved_in: str) -> Notice:
@@ -174,7 +167,9 @@ def _plain(seq: int, at: Micros, event: Event) -> Notice:
         case WorkloadUpdated(active=True):
             return Notice(seq, at, "Normal", "Activated", event.message or "The workload is active again")
         case WorkloadUpdated() if event.pod_sets is not None:
-            return Notice(seq, at, "Normal", UPDATED, f"Resized in place to {_shown(_sizes(event.pod_sets))}")
+            return Notice(
+                seq, at, "Normal", UPDATED, f"Resized in place to {size_text(counts(event.pod_sets))}"
+            )
         case WorkloadUpdated() if event.misconfigured is not None:
             return Notice(seq, at, "Normal", UPDATED, ADJUSTED)
         case WorkloadFinished(reason="WorkloadSliceReplaced"):

@@ -4,6 +4,7 @@ from typing import Any
 
 from sluice.api.labels import WORKLOAD_SLICE_NAME
 from sluice.core.views.records import JobView, WorkloadView
+from sluice.core.workload.charges import counts
 
 
 def lineage(job: JobView) -> list[WorkloadView]:
@@ -33,7 +34,7 @@ def described(job: JobView) -> list[dict[str, Any]]:
         {
             "name": workload.record.name,
             "replaces": (workload.record.replaces or "").partition("/")[2],
-            "pods": {pods.name: pods.count for pods in workload.record.pod_sets},
+            "pods": counts(workload.record.pod_sets),
             "state": _state(workload),
         }
         for workload in lineage(job)
@@ -51,7 +52,7 @@ def waiting(job: JobView) -> WorkloadView | None:
 def place(job: JobView, workload: WorkloadView) -> dict[str, Any]:
     """Return what one slice is among those of its job: `gated` pods wait for its admission (WS7)."""
     record = workload.record
-    pods = {pods.name: pods.count for pods in record.pod_sets}
+    pods = counts(record.pod_sets)
     found: dict[str, Any] = {
         "name": record.annotations.get(WORKLOAD_SLICE_NAME, ""),
         "state": _state(workload),
@@ -64,7 +65,7 @@ def place(job: JobView, workload: WorkloadView) -> dict[str, Any]:
         found["replacedBy" if workload.finished_at is not None else "toBeReplacedBy"] = after.record.name
     old = job.workloads.get(record.replaces) if record.replaces is not None else None
     if workload.admitted_at is None and old is not None and old.holds_quota:
-        had = {assigned.name: assigned.count for assigned in old.assignment or ()}
+        had = counts(old.assignment or ())
         found["gated"] = {name: n - had.get(name, 0) for name, n in pods.items() if n > had.get(name, 0)}
     return found
 

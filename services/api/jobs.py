@@ -14,7 +14,7 @@ from sluice.events.catalogue import REFUSALS
 from sluice.events.codec import decode_message
 from sluice.events.ids import uid
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import names
+from sluice.protocol.subjects import job_of
 
 REFUSED = 1_000
 """Jobs that exist only as refused manifests: so many are shown, `log rejected` has all."""
@@ -240,12 +240,6 @@ def _claim(submitted: Submitted, data: bytes, seq: int) -> None:
     claims[seq] = claim
     if len(claims) > CLAIMS:
         del claims[next(iter(claims))]
-
-
-def job_of(suffix: str) -> JobKey | None:
-    """Return the job that a subject `job.<namespace>.<name>` is about; None of any other subject."""
-    parts = names(suffix)
-    return JobKey(f"{parts[1]}/{parts[2]}") if len(parts) == 3 and parts[0] == "job" else None
 
 
 def offered_uid(offer: Offer) -> str:

@@ -29,12 +29,14 @@ from sluice.core.views.present.unadmitted import assigned_flavors, check_states,
 from sluice.core.views.records import Migration
 from sluice.core.views.usage import charged_pods
 from sluice.core.workload.admission_checks import READY
+from sluice.core.workload.charges import counts, size_text
 from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import JobKey, Micros, WorkloadKey
+from sluice.log.cell import Presence
 from sluice.protocol.query import Object
 
 from .jobs import Submitted, offered_uid
-from .world import Presence, World
+from .world import AGENT, World
 
 READ_KINDS = frozenset({"Job", "Workload", "Variant", "Slice", "Agent"})
 NAMESPACED_KINDS = NAMESPACED | {"Job", "Workload", "Variant", "Slice"}
@@ -76,7 +78,7 @@ def keys(world: World, kind: str) -> Iterable[str]:
     if kind == "Slice":
         return world.view.slices
     if kind == "Agent":
-        return [name for who, name in world.presence if who == "agent"]
+        return world.agents()
     raise UnknownKindError(kind)
 
 
@@ -99,8 +101,8 @@ def render(world: World, kind: str, key: str) -> Object | None:
             workload = world.view.workloads.get(WorkloadKey(key))
             return None if workload is None or not is_slice(workload) else _workload(world, workload)
         case "Agent":
-            presence = world.presence.get(("agent", key))
-            return None if presence is None else _agent(world, presence)
+            presence = world.cell.presence.get(AGENT + key)
+            return None if presence is None else _agent(world, key, presence)
         case _ if kind in world.objects.by_kind:
             return _config(world, kind, key)
     raise UnknownKindError(kind)
@@ -359,28 +361,28 @@ def _growth(world: World, view: JobView, found: JobStatus) -> Object:
     for one in slices:
         if one["name"] == growth.record.name:
             one |= {"reason": reason, "message": message}
-    wanted = ", ".join(f"{pods.count} x {pods.name}" for pods in growth.record.pod_sets)
+    wanted = counts(growth.record.pod_sets)
     return {
         "slices": slices,
-        "wantedPods": sum(pods.count for pods in growth.record.pod_sets),
+        "wantedPods": sum(wanted.values()),
         "reason": found.reason or reason,
-        "message": found.message or f"growth to {wanted}: {message}",
+        "message": found.message or f"growth to {size_text(wanted)}: {message}",
     }
 
 
 # Agents
 
 
-def _agent(world: World, presence: Presence) -> Object:
+def _agent(world: World, name: str, presence: Presence) -> Object:
     return {
         "apiVersion": sluice_v1.API_VERSION,
         "kind": "Agent",
-        "metadata": {"name": presence.name, "resourceVersion": str(presence.seq)},
+        "metadata": {"name": name, "resourceVersion": str(presence.seq)},
         "status": {
-            "phase": "Lost" if presence.lost else "Ready",
+            "phase": "Ready" if presence.present else "Lost",
             "since": timestamp(presence.since),
             "message": presence.message,
             "flavors": list(presence.flavors),
-            "jobs": world.running()[presence.name],
+            "jobs": world.running()[name],
         },
     }

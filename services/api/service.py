@@ -184,11 +184,7 @@ class ApiService:
             instance=self.config.instance,
             rejected=world.jobs.rejected,
             writers={writer: WriterHead(seq=seq, at=at) for writer, (seq, at) in sorted(world.heads.items())},
-            agents=[
-                agent
-                for kind, name in world.presence
-                if kind == "agent" and (agent := render(world, "Agent", name)) is not None
-            ],
+            agents=[agent for name in world.agents() if (agent := render(world, "Agent", name)) is not None],
             totals=[
                 {"metric": metric, "labels": labels, "value": value}
                 for metric, labels, value in series(world.view.totals)

@@ -22,7 +22,7 @@ from sluice.log.runtime.snapshot import Packed, Snapshots, pack
 
 from .changes import Changes, Gone
 from .jobs import Jobs, Offer, Submitted
-from .world import Presence, World
+from .world import World
 
 WRITER = "api"
 """Name of the part that only this service reads; the service itself is no decider."""
@@ -51,14 +51,13 @@ class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
     offers: dict[int, tuple[JobKey, Offer]]
     refused: list[JobKey]
     rejected: int
-    presence: list[Presence]
     heads: dict[str, tuple[int, Micros]]
 
 
 _read = msgspec.msgpack.Decoder(_Snapshot).decode
 
 VERSION = zlib.crc32(
-    repr([_Snapshot.__annotations__, Submitted.__annotations__, Presence.__annotations__]).encode(),
+    repr([_Snapshot.__annotations__, Submitted.__annotations__]).encode(),
     views.VERSION + _FOLD,
 )
 
@@ -76,7 +75,6 @@ def dump(world: World) -> Parts:
             offers=jobs.offers,
             refused=list(jobs.refused),
             rejected=jobs.rejected,
-            presence=list(world.presence.values()),
             heads=world.heads,
         )
     )
@@ -98,7 +96,6 @@ def _world(cell: CellState, found: _Snapshot, seq: int, at: Micros) -> World:
         cell=cell,
         changes=Changes(found.changed, found.gone, found.forgotten),
         jobs=Jobs({job.key: job for job in found.jobs}, found.rejected, found.offers, deque(found.refused)),
-        presence={(each.kind, each.name): each for each in found.presence},
         heads=found.heads,
         seq=seq,
         at=at,

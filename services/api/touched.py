@@ -10,8 +10,7 @@ from sluice.core.views.view import View
 from sluice.events import checks, config, scheduler, slices, variants
 from sluice.events.base import Event, WorkloadKey
 from sluice.events.catalogue import EVENTS
-
-from .jobs import job_of
+from sluice.protocol.subjects import job_of
 
 Touched = dict[str, dict[str, None]]
 """Kind -> keys of the objects that have changed, in that order; a `defaultdict(dict)`."""

@@ -4,47 +4,31 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import structlog
 
-from sluice.api.errors import UNREADABLE
 from sluice.core.config.objects import Objects
 from sluice.core.views.present.job import is_over
 from sluice.core.views.view import View
-from sluice.events import job, scheduler, slices
+from sluice.events import scheduler, slices
 from sluice.events.base import Event, Micros
-from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decode_message
+from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit
 from sluice.events.commit import Step
 from sluice.events.envelope import Message
-from sluice.log.cell import CellFold, CellState
+from sluice.log.cell import CellFold, CellState, Presence
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import COMMITS, names
+from sluice.protocol.subjects import COMMITS, job_of
 
 from .changes import Changes
-from .jobs import FOLDS, Jobs, job_of
+from .jobs import FOLDS, Jobs
 from .touched import MARKS, STAY, Touched, queue_of
 
 log = structlog.get_logger("sluice.api.world")
 
-MAX_LOST = 1_000
-"""Agents that are shown after they were lost."""
-
+AGENT = "agent/"
+"""What precedes the name of an agent in `CellState.presence`."""
 _CELL = CellFold()
 _COMMITS = frozenset(COMMITS)
 _RELEASES = (scheduler.QuotaReleased, slices.WorkloadFinished, slices.WorkloadDeleted)
-
-
-@dataclass(slots=True)
-class Presence:
-    """An agent or check controller, as its shell recorded it."""
-
-    kind: str
-    name: str
-    lost: bool
-    since: Micros
-    message: str = ""
-    flavors: tuple[str, ...] = ()
-    seq: int = 0
 
 
 class _Racing:
@@ -66,7 +50,6 @@ class World:
     """What replay shows, too, and reads from this service's snapshots."""
     changes: Changes = field(default_factory=Changes)
     jobs: Jobs = field(default_factory=Jobs)
-    presence: dict[tuple[str, str], Presence] = field(default_factory=dict)
     heads: dict[str, tuple[int, Micros]] = field(default_factory=dict)
     """Writer -> sequence and time of its last commit."""
     seq: int = 0
@@ -164,7 +147,7 @@ class World:
     def exists(self, kind: str, key: str) -> bool:
         """Tell whether people can get the object."""
         if kind == "Agent":
-            return ("agent", key) in self.presence
+            return AGENT + key in self.cell.presence
         return any(key in place for place in self._places(kind))
 
     def _places(self, kind: str) -> Sequence[Container[str]]:
@@ -187,42 +170,21 @@ class World:
                     self.changes.touch("Job", key, entry.seq)
                 else:
                     self.changes.drop("Job", key, entry.seq)
-            return
-        parts = names(entry.suffix)
-        if parts[0] == "presence" and len(parts) == 3:
-            self._presence_message(parts[1], parts[2], entry)
+        elif entry.suffix.startswith("presence."):
+            self._presence(entry)
 
-    def _presence_message(self, kind: str, name: str, entry: Entry) -> None:
+    def _presence(self, entry: Entry) -> None:
+        before = self.agents()
         _CELL.apply(self.cell, Message(subject=entry.suffix, payload=entry.payload), entry.seq, entry.at)
-        message = decode_message(entry.payload)
-        if isinstance(message, tuple) or message.type not in ("Seen", "Lost"):
-            return
-        text = ""
-        flavors: tuple[str, ...] = ()
-        try:
-            if message.type == "Seen":
-                seen = msgspec.json.decode(message.data, type=job.Seen)
-                text, flavors = seen.message, tuple(seen.flavors)
-            else:
-                text = msgspec.json.decode(message.data, type=job.Lost).message
-        except UNREADABLE:
-            return
-        lost = message.type == "Lost"
-        before = self.presence.get((kind, name))
-        if lost and before is not None:
-            flavors = before.flavors
-        self.presence[kind, name] = Presence(kind, name, lost, entry.at, text, flavors, entry.seq)
-        if kind == "agent":
-            self.changes.touch("Agent", name, entry.seq)
-            if lost:
-                self._forget_agents(entry.seq)
+        after = self.agents()
+        self.changes.touch_all("Agent", [n for n in after if after[n] is not before.get(n)], entry.seq)
+        for name in [n for n in before if n not in after]:
+            self.changes.drop("Agent", name, entry.seq)
 
-    def _forget_agents(self, seq: int) -> None:
-        """Forget who was lost longest ago, when they are too many."""
-        gone = [found for found in self.presence.values() if found.kind == "agent" and found.lost]
-        for found in sorted(gone, key=lambda agent: agent.seq)[: max(0, len(gone) - MAX_LOST)]:
-            del self.presence["agent", found.name]
-            self.changes.drop("Agent", found.name, seq)
+    def agents(self) -> dict[str, Presence]:
+        """Return the agents that are there, or were, by name."""
+        known = self.cell.presence.items()
+        return {key.removeprefix(AGENT): who for key, who in known if key.startswith(AGENT)}
 
     def running(self) -> Counter[str]:
         """Return how many jobs each executor has been given and runs."""

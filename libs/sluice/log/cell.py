@@ -15,19 +15,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from sluice.api.errors import UNREADABLE
 from sluice.core.config.objects import Objects
-from sluice.core.slices.intake import job_of
 from sluice.core.views import snapshot as views
 from sluice.core.views.view import View
+from sluice.core.workload.inputs import heard
 from sluice.events import config, job, slices
 from sluice.events.base import Event, JobKey, Micros
-from sluice.events.codec import decode_message
 from sluice.events.envelope import Message
-from sluice.protocol.subjects import COMMITS, names
+from sluice.protocol.subjects import COMMITS, job_of, names
 
 REFUSED = 1_000
 """Jobs that are known only because their manifest was refused: so many are remembered."""
+
+MAX_LOST = 1_000
+"""Agents and controllers that are remembered after they were lost."""
 
 _FOLD = 2
 """Raise it when the same entries are folded to another cell."""
@@ -47,6 +48,10 @@ class Presence(NamedTuple):
     present: bool
     since: Micros
     message: str
+    seq: int
+    """Of the message that says so."""
+    flavors: tuple[str, ...] = ()
+    """What an agent offers, or did when it was there."""
 
 
 @dataclass(slots=True)
@@ -90,7 +95,7 @@ class CellFold:
         """Fold one event of a commit, or a message about presence."""
         kind = type(event)
         if kind is Message:
-            _presence(state, event, at)
+            _presence(state, event, seq, at)
             return
         beside = _BESIDE.get(kind)
         if beside is not None:
@@ -150,16 +155,19 @@ _BESIDE: dict[type[Event], Callable[[CellState, Any, int, Micros], None]] = {
 """What is folded beside the view."""
 
 
-def _presence(cell: CellState, event: Any, at: Micros) -> None:
-    parts = names(event.subject)
-    message = decode_message(event.payload)
-    if len(parts) != 3 or isinstance(message, tuple) or message.type not in ("Seen", "Lost"):
+def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
+    _, kind, name = (*names(event.subject), "", "", "")[:3]
+    said = heard(event, kind).data
+    if said is None:
         return
-    try:
-        said: Any = msgspec.json.decode(message.data, type=job.Seen if message.type == "Seen" else job.Lost)
-    except UNREADABLE:
-        return
-    cell.presence[f"{parts[1]}/{parts[2]}"] = Presence(message.type == "Seen", at, said.message)
+    key = f"{kind}/{name}"
+    present = isinstance(said, job.Seen)
+    before = cell.presence.get(key)
+    flavors = tuple(said.flavors) if isinstance(said, job.Seen) else before.flavors if before else ()
+    cell.presence[key] = Presence(present, at, said.message, seq, flavors)
+    lost = () if present else [(who.seq, key) for key, who in cell.presence.items() if not who.present]
+    for _, longest in sorted(lost)[: max(0, len(lost) - MAX_LOST)]:
+        del cell.presence[longest]
 
 
 __all__ = ["CellFold", "CellState", "Presence", "Refusal"]

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from urllib.parse import unquote
 
+from sluice.events.base import JobKey
+
 __all__ = [
     "COMMITS",
     "OUTSIDE",
     "Cell",
+    "job_of",
     "job_suffix",
     "matches",
     "matches_any",
@@ -54,6 +57,16 @@ def job_suffix(namespace: str, name: str) -> str:
     'job.ml.train%2Ev2'
     """
     return f"job.{token(namespace)}.{token(name)}"
+
+
+def job_of(suffix: str) -> JobKey | None:
+    """Return the job that a `job_suffix` is about; None of any other subject.
+
+    >>> job_of("job.ml.train%2Ev2"), job_of("presence.agent.a")
+    ('ml/train.v2', None)
+    """
+    parts = names(suffix)
+    return JobKey(f"{parts[1]}/{parts[2]}") if len(parts) == 3 and parts[0] == "job" else None
 
 
 def verdict_suffix(controller: str) -> str:

@@ -17,11 +17,11 @@ from sluice.cli.kit.options import Decorator
 from sluice.cli.kit.settings import Settings
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.terminal import echo
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Micros
 from sluice.events.codec import CommitDecodeError
 from sluice.log.errors import EventLogError
 from sluice.log.fold import FoldError
+from sluice.protocol.subjects import job_of
 from sluice.replay.simulate.changes import ChangeError
 from sluice.replay.simulate.cluster_traces import TraceError
 from sluice.replay.source.errors import UnknownNameError, UnknownWorkloadError

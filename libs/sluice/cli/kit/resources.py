@@ -304,7 +304,7 @@ def register(resource: Resource) -> None:
 
 
 def resource_named(word: str) -> Resource:
-    """Return the resource that people call *word*: kind, plural or short columns.name, group suffix allowed.
+    """Return the resource that people call *word*: kind, plural or short name, group suffix allowed.
 
     Raises:
         UnknownResourceError: there is none; suggests the nearest.

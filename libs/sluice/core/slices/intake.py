@@ -6,7 +6,6 @@ What cannot be taken becomes an `Inbound` with errors; deciding then records it 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 
@@ -28,10 +27,11 @@ from sluice.events.job import (
     Lost,
     Seen,
 )
+from sluice.protocol.subjects import job_of
 
 from .submission import Submission, parse
 
-__all__ = ["ExecutorInput", "Inbound", "Presence", "inbound", "job_of", "presence"]
+__all__ = ["ExecutorInput", "Inbound", "Presence", "inbound", "presence"]
 
 LifecycleInput = Submission | JobScaled | JobActivated | JobDeactivated | JobDeleted
 ExecutorInput = JobPodsReady | JobPodsReclaimable | JobStopped | JobFinished
@@ -51,16 +51,6 @@ _DECODE: dict[str, Callable[[Any], JobEvent]] = {
     kind.__name__: msgspec.json.Decoder(kind).decode for kind in _JOB_EVENTS
 }
 _TYPES = ("JobSubmitted", *_DECODE)
-
-
-def job_of(subject: str) -> JobKey | None:
-    """Return the job of `job.<namespace>.<name>`, None when the subject has another shape."""
-    tokens = subject.split(".")
-    if len(tokens) != 3:
-        return None
-    if "%" in subject:
-        tokens = [unquote(token) for token in tokens]
-    return JobKey(f"{tokens[1]}/{tokens[2]}")
 
 
 class Inbound:

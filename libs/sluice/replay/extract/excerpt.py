@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_commit, encode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.history.causes import of_message
 from sluice.replay.simulate.decider_host import Said
 from sluice.replay.source.partial_decode import Bare
@@ -102,7 +101,7 @@ def _configuration(line: Line, keeps: Callable[[_Object], bool], cell: str) -> L
 
 
 def _unit(entry: Entry, closure: Closure) -> Unit:
-    job = job_of(entry.suffix) if entry.suffix.startswith("job.") else None
+    job = job_of(entry.suffix)
     if job is not None:
         return ("job", job)
     if entry.suffix.startswith("verdict."):

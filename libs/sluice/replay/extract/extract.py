@@ -8,7 +8,6 @@ entries = found.cut()               # the least of it that was found to bring ab
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Event
 from sluice.events.commit import Step
 from sluice.events.scheduler import QuotaReserved, WorkloadSliceReplaced
@@ -16,7 +15,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinis
 from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
 from sluice.log.runtime import process_pool
-from sluice.protocol.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.source.partial_decode import Bare
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked, unhurried
@@ -332,7 +331,7 @@ def other_namespaces(namespace: str) -> Callable[[Entry], bool]:
     """Return a filter that keeps the jobs of one namespace, and everything that is no job's."""
 
     def keeps(entry: Entry) -> bool:
-        job = job_of(entry.suffix) if entry.suffix.startswith("job.") else None
+        job = job_of(entry.suffix)
         return job is None or job.startswith(f"{namespace}/")
 
     return keeps

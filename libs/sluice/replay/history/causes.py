@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from sluice.api.errors import UNREADABLE
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import CommitDecodeError, decode_message
 from sluice.events.scheduler import Preempted
@@ -16,7 +15,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.events.variants import VariantCreated
 from sluice.log.contract import Entry
 from sluice.log.fold import steps_of
-from sluice.protocol.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked
 
@@ -87,7 +86,7 @@ def of_message(entry: Entry) -> Happening:
     if isinstance(message, tuple):
         return Happening(entry.seq, root, entry.at, 0, "Unreadable", {"detail": "; ".join(map(str, message))})
     data: dict[str, Any] = {"subject": entry.suffix}
-    if root == "job" and (job := job_of(entry.suffix)) is not None:
+    if (job := job_of(entry.suffix)) is not None:
         data["job"] = job
     elif root == "verdict":
         with contextlib.suppress(*UNREADABLE):

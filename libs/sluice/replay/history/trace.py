@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sluice.core.slices.intake import job_of
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.simulate.executors import KINDS
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from sluice.api import kueue
-from sluice.core.slices.intake import job_of
 from sluice.events.base import JobKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.protocol.subjects import job_of
 
 from .inputs import Input, Inputs
 
@@ -173,7 +173,7 @@ def _touched(trees: _Trees, given: Inputs, changed: Inputs) -> set[_Place] | Non
     for item in differing:
         if item.suffix == "config":
             continue
-        job = job_of(item.suffix) if item.suffix.startswith("job.") else None
+        job = job_of(item.suffix)
         if job is None:
             return None
         touched.add(trees.root(("Job", job)))

@@ -14,10 +14,10 @@ from sluice.api.scheme import configuration_kinds
 from sluice.api.spelling import as_written
 from sluice.api.validation import validate
 from sluice.core.config.objects import NAMESPACED
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, Micros
 from sluice.events.codec import decode_message
 from sluice.events.config import ObjectApplied, ObjectDeleted
+from sluice.protocol.subjects import job_of
 
 from .inputs import Input, Inputs, applied, job_names
 

@@ -8,12 +8,11 @@ import msgspec
 
 from sluice.api.errors import UNREADABLE
 from sluice.api.labels import QUEUE_NAME
-from sluice.core.slices.intake import job_of
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.codec import decode_commit, decode_message
 from sluice.events.config import ObjectApplied
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import COMMITS
+from sluice.protocol.subjects import COMMITS, job_of
 from sluice.replay.source.partial_decode import process_of, read_times, read_turns
 from sluice.replay.source.source import Source
 from sluice.replay.source.time_travel import Progress, tracked

@@ -6,7 +6,7 @@ from sluice.core.lifecycle.due import workloads_affected_by
 from sluice.core.lifecycle.fold import begin_anew, fold_lifecycle
 from sluice.core.workload.charges import counts, shrunk
 from sluice.core.workload.variant_events import updated_as_workload
-from sluice.core.world.activity import blocks_admission
+from sluice.core.world.activity import blocks_admission, is_asked_by
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.reservations import reorder
 from sluice.core.world.variants import siblings
@@ -219,7 +219,7 @@ def _checks(state: SchedulerState, event: ChecksReady | ChecksPending, seq: int,
 
 def _checks_failed(state: SchedulerState, event: ChecksRejected | ChecksRetry, seq: int, at: Micros) -> None:
     workload = state.world.workloads.get(event.workload)
-    if workload is not None:
+    if workload is not None and is_asked_by(state.world, workload, event.checks):
         fold_lifecycle(workload, event, at)
         state.touched.append((workload, Mark.DUE, seq))
 

@@ -1,10 +1,11 @@
 """Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8); who blocks whom."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final
 
 from sluice.api import kueue
+from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 
 from .inadmissible import stopped
@@ -84,6 +85,17 @@ def awaits_pods(workload: Workload) -> bool:
     )
 
 
+def is_asked_by(world: World, workload: Workload, checks: Iterable[str]) -> bool:
+    """Does one of *checks* concern the workload's reservation still, as its queue is now (AC1)?
+
+    What others say was said before they had heard of an edit. True of whoever has no reservation.
+    """
+    queue = world.cluster_queues.get(workload.cluster_queue)
+    if queue is None or workload.assignment is None:
+        return True
+    return not set(checks).isdisjoint(checks_for(queue.spec, workload.assignment))
+
+
 def may_be_so_still(reason: str, config: kueue.ConfigurationSpec, awaited: Callable[[], bool]) -> bool:
     """Can what a workload was parked for be what it waits for now, though nobody has looked at it since?
 
@@ -99,6 +111,7 @@ __all__ = [
     "awaits_pods",
     "blocks_admission",
     "check_names",
+    "is_asked_by",
     "may_be_so_still",
     "settings_of_admission",
     "why_inactive",

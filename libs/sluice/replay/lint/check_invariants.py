@@ -9,7 +9,7 @@ from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.pending_reasons import SUSPENDED
 from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
-from sluice.core.world.activity import CHECK_INACTIVE, why_inactive
+from sluice.core.world.activity import CHECK_INACTIVE, is_asked_by, why_inactive
 from sluice.core.world.inadmissible import why_reservation_ends
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, WorkloadKey
@@ -167,10 +167,13 @@ class AdditionsObserver(Observer):
         self.running[event.workload] = None
         return ()
 
-    def _said(self, _: SchedulerState, event: CheckStateChanged) -> Iterator[str]:
+    def _said(self, state: SchedulerState, event: CheckStateChanged) -> Iterator[str]:
         if event.state != READY and event.workload in self.running:
             del self.running[event.workload]
-            if event.reason == INVALID:
+            workload = state.world.workloads.get(event.workload)
+            # A check that was taken from the queue meanwhile has no say in it.
+            is_asked = workload is not None and is_asked_by(state.world, workload, (event.check,))
+            if event.reason == INVALID and is_asked:
                 yield f"{event.workload} is admitted; check {event.check} was rejected for podSetUpdates"
 
     def _over(self, _: SchedulerState, event: Any) -> Iterable[str]:

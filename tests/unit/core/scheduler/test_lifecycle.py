@@ -9,7 +9,7 @@ from sluice.api import kueue
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.views import View
 from sluice.events.base import Event, PodSet, WorkloadKey
-from sluice.events.checks import ChecksRetry
+from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, QuotaReserved, Requeued
 from sluice.events.slices import WorkloadFinished, WorkloadStopped
 from tests.support.lifecycle_history import (
@@ -166,3 +166,20 @@ def test_a_retry_gives_the_quota_to_others():
     assert about("w", events, Evicted, QuotaReleased, Requeued) == [Evicted, QuotaReleased]
     assert about("next", events, QuotaReserved) == [QuotaReserved]
     assert about("w", cell.settle(60), Requeued) == [Requeued]
+
+
+@pytest.mark.parametrize("verdict", [ChecksRejected, ChecksRetry])
+def test_a_check_that_was_taken_from_the_queue_has_no_say(verdict):
+    """What it said may arrive after the edit: the checks that there are now decide (AC1)."""
+    check = applied(msgspec.convert({"metadata": {"name": "prov"}}, kueue.AdmissionCheck), "AdmissionCheck")
+    cell = Cell(check, admissionChecksStrategy={"admissionChecks": [{"name": "prov"}]})
+    cell.tell(job("w", 1))
+    assert about("w", cell.settle(0), QuotaReserved, Admitted) == [QuotaReserved]
+    cell.tell(cluster_queue(**SPEC))
+    cell.settle(1)
+    key = WorkloadKey("ns/w")
+    late = {"requeue_at": 60 * SECOND} if verdict is ChecksRetry else {}
+    cell.tell(verdict(workload=key, checks=["prov"], cause=0, **late))
+    assert cell.settle(2) == []
+    cell.tell(ChecksReady(workload=key, cause=0))
+    assert about("w", cell.settle(3), Admitted) == [Admitted]

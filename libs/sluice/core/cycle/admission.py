@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from sluice.api.features import RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP, enabled
 from sluice.core.flavors.assignment import Mode, pending_flavors
 from sluice.core.preemption.targets import get_targets
-from sluice.core.queueing.overcommit import Overcommit, keep_waiting
+from sluice.core.queueing.overcommit import Overcommit, came_later, keep_waiting
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, Preemptor
 from sluice.core.queueing.request_index import Least
 from sluice.core.quota.tree import FlavorResource, Node
@@ -139,10 +139,14 @@ class Admission:
         after the other, each for itself, may need more than they were promised together.
         """
         planned = entry.proposal
+        borrows = may_borrow(self._world.config, entry.workload.record)
+        later = () if borrows else came_later(entry.workload, entry.cq)
         for pinned in (None, promised.flavors) if promised.flavors else (None,):
-            propose(self._world, entry, pinned, may_preempt=False)
+            with without(self._world, later):
+                propose(self._world, entry, pinned, may_preempt=False)
             found = entry.proposal
-            if found.mode is Mode.FIT and found.has_enough(promised.usage) and self.is_free(entry):
+            found.promised = True
+            if found.mode is Mode.FIT and found.has_enough(promised.usage) and self._fits(entry):
                 return True
         entry.proposal = planned
         return False
@@ -464,7 +468,7 @@ class Admission:
         promises = self.promises
         if promises is None or promises.have_all_gone(gone):
             return True
-        may = may_borrow(self._world.config, entry.workload.record)
+        may = entry.proposal.promised or may_borrow(self._world.config, entry.workload.record)
         return promises.fit_now(entry.cq.node, entry.proposal.usage, gone, may_borrow=may)
 
 

@@ -10,33 +10,28 @@ impossible the next of its queue gets the turn, so that one cycle settles the wh
 that lost their head. Most queues are not even asked: the tree's `shapes` name their classes in order.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from sluice.core.flavors.assignment import Mode
-from sluice.core.preemption.targets import could_preempt
-from sluice.core.queueing.overcommit import Overcommit
-from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
+from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue
 from sluice.core.queueing.request_index import Least
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Node
 from sluice.core.world.model import ClusterQueue, World
 
-from .admission import Admission
 from .entry import Entry, Order, Ordering, Outcome
 from .fair_sharing_order import winner
-from .nomination import nominate
 from .requeue_filter import (
     fits_root,
     is_refused_again,
     least_borrowing,
-    least_request,
-    may_be_free,
     may_fit,
     root_bounds,
     update_hopeful,
 )
+from .serving import Serving, waiting_preemptors
+from .turns import Turns
 from .woken import Woken, lends_for_good
 
 _SET_ASIDE = (Outcome.PARKED, Outcome.ASIDE, Outcome.GATED)
@@ -84,6 +79,7 @@ class Cycle:
         "_rests",
         "_taken",
         "_tree",
+        "_turns",
         "_woken",
         "_world",
         "entries",
@@ -95,14 +91,15 @@ class Cycle:
         self._tree = tree
         self._woken = Woken(world, tree)
         self._ordering = Ordering(world.config)
-        self._process = Admission(world, blocked=blocked)
+        self._turns = Turns(world, blocked=blocked)
+        self._process = self._turns.process
         self._heap: list[_Item] = []
         self._number = count()
         self._taken: set[str] = set()
         """Queues that are not to be looked at by way of the tree's shapes (any more)."""
         self._rests: dict[Entry, Iterator[EquivalenceClass]] = {}
         """Woken classes that come after an entry which has been put off within the cycle."""
-        self.entries: list[Entry] = []
+        self.entries = self._turns.entries
         """In the order in which they were processed."""
         self.open: list[PendingQueue] = []
         """Queues that lost their head and have a parked class that could fit now; by name."""
@@ -127,19 +124,19 @@ class Cycle:
         tree = self._tree
         # 1. Heads: of every queue with something to look at (`_eager`). Those that wait for victims come
         #    before them, and what they wait for is kept for them.
-        waiting = self._to_serve() if tree.waiting else []
+        waiting = waiting_preemptors(tree, self._ordering) if tree.waiting else []
         # 2. Snapshot: in its place, whatever is tried is taken back in the end.
         with self._process.trial:
-            first = waiting[0][1] if waiting else None
+            first = waiting[0].preemptor if waiting else None
             self._process.begin(tree, but=first if first is not None and first.is_due() else None)
-            # 3. Nomination: flavors for each head, victims where quota is short (`_nominate`). Here of those
-            #    that wait for victims, who are served at once where that is possible; of others as their turn
-            #    comes, if arithmetic says that they could still fit then.
-            again = self._serve(waiting) if waiting else []
+            # 3. Nomination: flavors for each head, victims where quota is short (`turns`). Here of those that
+            #    wait for victims, who are served at once where that is possible (`serving`); of others as
+            #    their turn comes, if arithmetic says that they could still fit then.
+            again = Serving(self._turns, tree, self._woken, self._taken).serve(waiting) if waiting else []
             if tree.dirty:
                 update_hopeful(self._world, tree)
             # 4. Order: see `entry.Ordering`, or the tournament of fair sharing.
-            # 5. Admission: one by one against the changing tree: admit, preempt, skip, set aside (`_take`).
+            # 5. Admission: one by one against the changing tree: admit, preempt, skip, set aside (`turns`).
             if self._world.config.fair_sharing.enable:
                 self._run_fair(again)
             else:
@@ -151,98 +148,6 @@ class Cycle:
 
     # Heads
 
-    def _to_serve(self) -> list[tuple[Order, Preemptor, PendingQueue]]:
-        """Return the preemptors that wait and are to be looked at, in order."""
-        tree = self._tree
-        waiting = [
-            (self._ordering.key(one.workload, one.borrowing), one, queue)
-            for queue in tree.waiting.values()
-            for one in queue.holding()
-            if one.is_due() or tree.dirty
-        ]
-        waiting.sort(key=_order_of)
-        return waiting
-
-    def _serve(self, waiting: Sequence[tuple[Order, Preemptor, PendingQueue]]) -> list[Entry]:
-        """Serve those that fit now of the preemptors that wait; return those that must look again.
-
-        Nobody but them has a claim on what is kept for them. So they come first, in the usual order; who does
-        not fit although its victims have gone, competes anew, as the head of its queue.
-        """
-        again: list[Entry] = []
-        for _, one, queue in waiting:
-            entry = Entry(one.workload, queue, self._world.cluster_queues[queue.name])
-            due = one.is_due()
-            if not due and not self._concerns(entry):
-                continue
-            self._process.lift(one)
-            if due and not self._nominate(entry):
-                continue
-            if due and self._goes_to_those_before(entry, one):
-                continue
-            is_short = entry.proposal.mode is not Mode.FIT
-            if due and is_short and (one.victims or not self._gets_promised(entry, one)):
-                self._taken.add(queue.name)
-                again.append(entry)
-            elif due or (not self.blocks and self._fits_already(entry)):
-                self._take(entry)
-            else:
-                self._process.keep(one, queue.node)
-        return again
-
-    def _goes_to_those_before(self, preemptor: Entry, one: Preemptor) -> bool:
-        """Give what was kept for a preemptor whose victims have gone to those that would preempt it for it.
-
-        Those are of its queue, and come before it: it would be admitted for nothing, and those who have gone
-        for it would have gone for nobody (decision 0023). True: somebody preempts; it is looked at in the
-        next cycle. Else it is nominated, for what is left.
-        """
-        queue, process = preemptor.queue, self._process
-        if queue.strict or queue.stopped:
-            return False
-        seen = {entry.workload.key for entry in self.entries}
-        for peers in self._woken.candidates(queue):
-            head = peers.head()
-            if head.rank > preemptor.workload.rank:
-                break
-            # One may have been served in the place of another preemptor of the queue already.
-            if head.key in seen or not could_preempt(self._world, head, preemptor.workload):
-                continue
-            entry = Entry(head, queue, preemptor.cq)
-            process.keep(one, queue.node)
-            lacks = nominate(self._world, entry, may_defer=False) and not entry.proposal.is_possible()
-            process.lift(one)
-            if not lacks or not self._nominate(entry) or not entry.proposal.is_possible():
-                continue
-            self._taken.add(queue.name)
-            self._take(entry)
-            process.kept.release(entry.cq)
-            if entry.outcome in (Outcome.PREEMPTING, Outcome.PROMISED):
-                return True
-            if entry.outcome is Outcome.ADMITTED and not self._nominate(preemptor):
-                return True
-        return False
-
-    def _gets_promised(self, entry: Entry, one: Preemptor) -> bool:
-        promises = self._process.promises
-        lifted = () if promises is None else self._lift_family(promises, entry)
-        gets = self._process.gets_promised(entry, one)
-        for waiting in lifted:
-            self._keep(waiting, entry)
-        return gets
-
-    def _concerns(self, entry: Entry) -> bool:
-        """Was anything freed that a preemptor could do with, although its victims have not gone yet?"""
-        return self._tree.concerns(least_request(self._world, entry.workload, entry.cq))
-
-    def _fits_already(self, entry: Entry) -> bool:
-        return (
-            may_be_free(self._world, entry.cq, entry.peers)
-            and nominate(self._world, entry)
-            and entry.proposal.mode is Mode.FIT
-            and self._process.is_free(entry)
-        )
-
     def _eager(self) -> Iterator[Entry]:
         """Yield the nominated entries of heads that were not looked at since something changed."""
         tree = self._tree
@@ -253,7 +158,7 @@ class Cycle:
             entry = self._head_entry(queue)
             if entry is not None:
                 self._taken.add(name)
-                if self._nominate(entry):
+                if self._turns.nominate(entry):
                     yield entry
 
     def _is_mixed(self, queue: PendingQueue) -> bool:
@@ -274,41 +179,6 @@ class Cycle:
         head = queue.head()
         return None if head is None else Entry(head, queue, cq)
 
-    def _nominate(self, entry: Entry) -> bool:
-        """Return whether the entry is to be processed; else it is finished."""
-        promises = self._process.promises
-        if promises is None:
-            is_possible = nominate(self._world, entry)
-        else:
-            lifted = self._lift_family(promises, entry)
-            is_possible = nominate(self._world, entry, may_defer=not promises.pending)
-            if is_possible:
-                self._process.reconcile(entry)
-            for waiting in lifted:
-                self._keep(waiting, entry)
-        if not is_possible:
-            self.entries.append(entry)
-        return is_possible
-
-    def _take(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        promises = self._process.promises
-        lifted = () if promises is None else self._lift_family(promises, entry)
-        self._process.process(entry)
-        if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
-            # It is looked at again in the next cycle: until then it waits on.
-            self._keep(entry.peers.waiting, entry)
-        for waiting in lifted:
-            self._keep(waiting, entry)
-
-    def _lift_family(self, promises: Overcommit, entry: Entry) -> Sequence[Preemptor]:
-        """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
-        return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
-
-    def _keep(self, waiting: Preemptor, entry: Entry) -> None:
-        got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
-        self._process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
-
     # Without fair sharing
 
     def _run_classical(self, again: Iterable[Entry]) -> None:
@@ -327,7 +197,7 @@ class Cycle:
         while heap:
             item = heappop(heap)[2]
             if isinstance(item, Entry):
-                self._take(item)
+                self._turns.take(item)
                 rest = self._rests.pop(item, None)
                 if rest is not None and item.outcome in _SET_ASIDE:
                     self._push_next(rest)
@@ -408,14 +278,14 @@ class Cycle:
         peers = candidate.peers
         queue = peers.queue
         entry = Entry(peers.head(), queue, self._world.cluster_queues[queue.name])
-        if self._nominate(entry):
+        if self._turns.nominate(entry):
             order = self._order(entry)
             if entry.proposal.is_possible() and self._comes_later(order):
                 # It borrows more than the lower bound said, so others come first.
                 self._rests[entry] = candidate.rest
                 self._push(order, entry)
                 return
-            self._take(entry)
+            self._turns.take(entry)
         if entry.outcome in _SET_ASIDE:
             self._push_next(candidate.rest)
 
@@ -438,7 +308,7 @@ class Cycle:
         entries: dict[Node, Entry] = {}
         for entry in again:
             if entries.setdefault(entry.cq.node, entry) is not entry and entry.peers.waiting is not None:
-                self._keep(entry.peers.waiting, entry)
+                self._turns.keep(entry.peers.waiting, entry)
         for entry in self._eager():
             entries[entry.cq.node] = entry
         rests: dict[Node, Iterator[EquivalenceClass]] = {}
@@ -449,7 +319,7 @@ class Cycle:
             entry = winner(self._world.tree, self._tree.root, entries, self._world.config)
             node = entry.cq.node
             del entries[node]
-            self._take(entry)
+            self._turns.take(entry)
             if entry.outcome in _SET_ASIDE and node in rests:
                 self._next_fair(node, rests, entries)
 
@@ -461,7 +331,7 @@ class Cycle:
             cq = self._world.cluster_queues[peers.queue.name]
             self._process.kept.release(cq)
             entry = Entry(peers.head(), peers.queue, cq)
-            if self._nominate(entry):
+            if self._turns.nominate(entry):
                 entries[node] = entry
                 return
 
@@ -488,10 +358,6 @@ class Cycle:
             if again or (gone and self._woken.has_more(entry)):
                 found[queue.name] = queue
         self.open = [found[name] for name in sorted(found)]
-
-
-def _order_of(item: tuple[Order, Preemptor, PendingQueue]) -> Order:
-    return item[0]
 
 
 __all__ = ["Cycle"]

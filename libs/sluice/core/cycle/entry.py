@@ -45,7 +45,17 @@ class Outcome(Enum):
 class Proposal:
     """What an entry would get as things are: flavors, and whom it would have to preempt."""
 
-    __slots__ = ("assignment", "circling", "deferred", "mode", "overdrawn", "pod_sets", "targets", "usage")
+    __slots__ = (
+        "assignment",
+        "circling",
+        "deferred",
+        "mode",
+        "overdrawn",
+        "pod_sets",
+        "promised",
+        "targets",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -65,6 +75,9 @@ class Proposal:
         """It would have targets, but preempting them would go round in a circle (`World.circles`)."""
         self.overdrawn = False
         """It takes, or may take, what is promised to others: judged with that in use twice (`promises`)."""
+
+        self.promised = False
+        """It is no more than was kept for it. If its queue borrows then, those do that came later (AX6)."""
 
     @property
     def preempted(self) -> list[Workload]:

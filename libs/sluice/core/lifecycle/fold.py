@@ -60,7 +60,7 @@ def execution_s(workload: Workload, at: Micros) -> int:
 
 def _released(workload: Workload, _event: QuotaReleased, at: Micros) -> None:
     workload.past_execution_s = execution_s(workload, at)
-    workload.reserved_at = workload.admitted_at = None
+    workload.reserved_at = workload.admitted_at = workload.promised_at = None
     workload.pods_ready_at = workload.pods_lost_at = None
     workload.evicted_at = None
     workload.evicted_reason = ""

@@ -167,24 +167,27 @@ class Search:
 
     def own(self, *, evicted: bool) -> Iterator[Entry]:
         """Yield the candidates in the preemptor's queue, the first to go first."""
-        policy = self.policy.within_cluster_queue
-        priority = self.workload.priority
-        if policy == "LowerPriority":
-            return self._usable(self.queue.candidates.below(priority - 1, evicted=evicted))
-        if policy == "LowerOrNewerEqualPriority":
-            entries = self.queue.candidates.below(priority, evicted=evicted)
-            return (e for e in self._usable(entries) if e[1].priority < priority or self._is_newer(e[1]))
-        return iter(())
+        bound, priority = self._own_bound(), self.workload.priority
+        if bound is None:
+            return iter(())
+        entries = self._usable(self.queue.candidates.below(bound, evicted=evicted))
+        if bound < priority:
+            return entries
+        return (e for e in entries if e[1].priority < priority or self._is_newer(e[1]))
 
     def lets_preempt(self, candidate: Workload) -> bool:
         """May it preempt *candidate* of its own queue, if that one holds what is short?"""
-        policy, priority = self.policy.within_cluster_queue, self.workload.priority
-        if policy not in ("LowerPriority", "LowerOrNewerEqualPriority") or self._is_spared(candidate):
+        bound = self._own_bound()
+        if bound is None or candidate.priority > bound or self._is_spared(candidate):
             return False
-        if candidate.priority < priority:
-            return True
-        equal = candidate.priority == priority and policy == "LowerOrNewerEqualPriority"
-        return equal and self._is_newer(candidate)
+        return candidate.priority < self.workload.priority or self._is_newer(candidate)
+
+    def _own_bound(self) -> int | None:
+        """Return up to which priority those of its own queue may be preempted; of equals, the newer ones."""
+        policy = self.policy.within_cluster_queue
+        if policy == "LowerPriority":
+            return self.workload.priority - 1
+        return self.workload.priority if policy == "LowerOrNewerEqualPriority" else None
 
     def others(self, queue: ClusterQueue, *, evicted: bool, at_most: int | None = None) -> Iterator[Entry]:
         """Yield the candidates in another queue, of at most the given priority; the first to go first."""

@@ -53,7 +53,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ShareComparison:
     """What a strategy has compared when it did not let a candidate go; shares are those of that moment."""
 
     strategy: str
@@ -70,7 +70,7 @@ class Refusal:
     """Another one of the same queue that the strategy let go, where it lets only one go of each."""
 
 
-Refusals = dict[WorkloadKey, dict[str, Refusal]]
+ShareComparisons = dict[WorkloadKey, dict[str, ShareComparison]]
 """Candidate -> strategy -> what it has compared last."""
 
 
@@ -108,7 +108,7 @@ def possible_victims(search: Search) -> Iterator[Workload]:
     yield from (workload for _, workload in _everybody(search, _queues(search)))
 
 
-def refusals(search: Search) -> Refusals:
+def refusals(search: Search) -> ShareComparisons:
     """Return whom the shares keep although it would make room if all candidates went; {} if it would not.
 
     For those who explain: the search is carried on behind the point at which it would have found enough, so
@@ -125,7 +125,7 @@ def refusals(search: Search) -> Refusals:
         return {}
     mark = search.tree.mark()
     search.tree.add(search.node, search.usage)
-    found: Refusals = {}
+    found: ShareComparisons = {}
     taken = {target.workload.key for target in _in_order(search, _contenders(search, queues), found)}
     for queue, workload in everybody:
         if workload.key not in taken and workload.key not in found:
@@ -135,13 +135,13 @@ def refusals(search: Search) -> Refusals:
     return {key: compared for key, compared in found.items() if key not in taken}
 
 
-def _without_share(search: Search, node: Node) -> Refusal:
+def _without_share(search: Search, node: Node) -> ShareComparison:
     """Return that *node*, or a cohort above it and below the preemptor's, has no share (any more)."""
     tree, above = search.tree, frozenset(search.node.path_to_root())
     while share_key(tree, node)[1] and node.parent is not None and node.parent not in above:
         node = node.parent
     share, own = dominant_resource_share(tree, search.node), dominant_resource_share(tree, node)
-    return Refusal("", search.node, share, node, own, own)
+    return ShareComparison("", search.node, share, node, own, own)
 
 
 class _Contender:
@@ -208,7 +208,7 @@ def _collect_borrowers(search: Search, cohort: Node, queues: list[ClusterQueue])
 
 
 def _in_order(
-    search: Search, contenders: list[_Contender], noted: Refusals | None = None
+    search: Search, contenders: list[_Contender], noted: ShareComparisons | None = None
 ) -> Iterator[Target]:
     """Yield victims, each taken out of the quota tree already, by one strategy after the other.
 
@@ -236,7 +236,7 @@ def _retry(contenders: list[_Contender]) -> list[_Contender]:
 
 
 def _first_pass(
-    search: Search, tournament: "_Tournament", name: str, noted: Refusals | None
+    search: Search, tournament: "_Tournament", name: str, noted: ShareComparisons | None
 ) -> Iterator[Target]:
     strategy = STRATEGIES[name]
     # Who stays within its nominal quota only takes back what is its own, whatever the shares.
@@ -265,7 +265,7 @@ def _first_pass(
         tournament.touch(contender)
 
 
-def _second_pass(tournament: "_Tournament", noted: Refusals | None) -> Iterator[Target]:
+def _second_pass(tournament: "_Tournament", noted: ShareComparisons | None) -> Iterator[Target]:
     """Yield at most one victim per queue, where the preemptor's share is less than the victim's is now."""
     while (contender := tournament.next()) is not None:
         entry = contender.pop()
@@ -388,7 +388,7 @@ class _Tournament:
 
     def note(
         self,
-        noted: Refusals,
+        noted: ShareComparisons,
         contender: _Contender,
         entry: Entry,
         strategy: str,
@@ -399,7 +399,7 @@ class _Tournament:
         preemptor, victim = self._compared(contender)
         share, before = dominant_resource_share(tree, preemptor), dominant_resource_share(tree, victim)
         after = self._without(contender, entry, victim)
-        noted.setdefault(key, {})[strategy] = Refusal(
+        noted.setdefault(key, {})[strategy] = ShareComparison(
             strategy, preemptor, share, victim, before, after, instead
         )
 
@@ -420,8 +420,8 @@ __all__ = [
     "FINAL_SHARE",
     "INITIAL_SHARE",
     "STRATEGIES",
-    "Refusal",
-    "Refusals",
+    "ShareComparison",
+    "ShareComparisons",
     "fair_targets",
     "possible_victims",
     "refusals",

@@ -32,7 +32,7 @@ from .candidates import (
     Target,
 )
 from .classical import classical_targets
-from .fair_sharing import FINAL_SHARE, INITIAL_SHARE, Refusal, Refusals, fair_targets
+from .fair_sharing import FINAL_SHARE, INITIAL_SHARE, ShareComparison, ShareComparisons, fair_targets
 
 JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
 
@@ -83,7 +83,7 @@ def possible_victims(
 
 def refusals(
     world: World, workload: Workload, usage: Mapping[FlavorResource, int], frs: Collection[FlavorResource]
-) -> Refusals:
+) -> ShareComparisons:
     """Return which of the `possible_victims` only their shares keep (SC6); {} without fair sharing."""
     if not world.config.fair_sharing.enable:
         return {}
@@ -237,8 +237,8 @@ __all__ = [
     "Possibility",
     "PreemptionOracle",
     "Reason",
-    "Refusal",
-    "Refusals",
+    "ShareComparison",
+    "ShareComparisons",
     "Target",
     "could_preempt",
     "get_targets",

@@ -18,7 +18,7 @@ from sluice.core.quota.tree import Cell, FlavorResource, Node, cell_of
 from sluice.core.workload.admission_constraints import may_borrow
 from sluice.core.workload.charges import beyond
 from sluice.core.world.charging import added
-from sluice.core.world.model import World
+from sluice.core.world.model import ClusterQueue, World
 from sluice.core.world.reservations import Trial
 from sluice.core.world.variants import family_usage, siblings
 from sluice.core.world.workload import Workload
@@ -313,24 +313,35 @@ def _within_quota(frs: Iterable[FlavorResource], node: Node) -> bool:
     return all(node.available(fr) >= 0 for fr in frs)
 
 
+def came_later(workload: Workload, queue: ClusterQueue) -> list[Workload]:
+    """Return those of its queue that borrow, where *workload* cannot: they may, and came no earlier (AX6).
+
+    What was kept for it while its victims left has been its own since then.
+    """
+    mine = workload.promised_at or workload.reserved_at or 0
+    return [
+        other
+        for other in queue.workloads.values()
+        if other is not workload and (other.reserved_at or 0) >= mine and not other.record.cannot_borrow
+    ]
+
+
 def _borrows(world: World, workload: Workload, frs: Iterable[FlavorResource]) -> bool:
     """Is any of *frs*, which a workload charges that cannot borrow (AX6), above its queue's own quota?
 
-    Those that may borrow, and reserved no earlier, are the ones that borrow then. What is promised to others
-    is not in use yet.
+    Those that came later are the ones that borrow then. What is promised to others is not in use yet.
     """
     queue = world.cluster_queues[workload.cluster_queue]
     if not any(queue.node.borrowing(fr) for fr in frs):
         return False
-    mine = workload.reserved_at or 0
     mark = world.tree.mark()
+    later = {other.key for other in came_later(workload, queue)}
     for other in queue.workloads.values():
-        later = (other.reserved_at or 0) >= mine and not other.record.cannot_borrow
-        if other is not workload and (later or other.preemptions):
+        if other is not workload and (other.key in later or other.preemptions):
             world.tree.remove(queue.node, other.usage)
     found = any(queue.node.borrowing(fr) for fr in frs)
     world.tree.rollback(mark)
     return found
 
 
-__all__ = ["Overcommit", "keep_waiting", "still_fits"]
+__all__ = ["Overcommit", "came_later", "keep_waiting", "still_fits"]

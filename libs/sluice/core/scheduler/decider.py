@@ -27,7 +27,7 @@ class Scheduler:
 
     writer: ClassVar[str] = "scheduler"
     reads: ClassVar[frozenset[str]] = frozenset({"config", "slices", "variants", "checks"})
-    state_version: ClassVar[int] = 14
+    state_version: ClassVar[int] = 15
 
     def initial(self) -> SchedulerState:
         return new_state()

@@ -66,6 +66,8 @@ def _reserved(state: SchedulerState, event: QuotaReserved, seq: int, at: Micros)
     workload.reserved_at = at
     workload.usage = charge(world, workload)
     is_variant = workload.record.parent is not None
+    if workload.peers is None or workload.peers.waiting is None:
+        workload.promised_at = None
     waited = state.pending.serve(workload, needs(world, workload) if is_variant else workload.usage)
     workload.requeue_at = None
     workload.preempted_rule = ""
@@ -223,7 +225,7 @@ def _turn_over(state: SchedulerState, peers: EquivalenceClass) -> None:
             state.touched.append((variant, Mark.TURN, 0))
 
 
-def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: Micros) -> None:
+def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, at: Micros) -> None:
     world = state.world
     workload = world.workloads.get(event.workload)
     if workload is None or workload.peers is None:
@@ -242,6 +244,7 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, _at: 
     peers.scan = None
     waiting = Preemptor(workload, victims, usage, event.borrowing, event.flavors)
     waiting.recheck = event.more  # the next cycle tells the others
+    workload.promised_at = at
     state.pending.wait(waiting)
     workload.peers.reason, workload.peers.message = event.reason, event.message
     _wake_for_the_rest(state, peers.queue, usage, victims, event.cause)

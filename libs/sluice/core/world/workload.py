@@ -78,6 +78,8 @@ class Workload:
     """Waiting with its reservation for `victims`: `pending_preemptions.PENDING`, or ISSUED; else ''."""
     preemptions_allowed: bool = False
     """Its checks let pending preemptions be issued (AC6)."""
+    promised_at: Micros | None = None
+    """Since when what it waits for, or has got so, was kept for it; None if it did not wait for victims."""
     tries: bool = False
     """A variant whose gate is open, and that was not found unable to preempt since."""
     spent: bool = False

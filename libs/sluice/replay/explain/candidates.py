@@ -12,7 +12,7 @@ from sluice.core.flavors.plan import asks_nobody, plan_of
 from sluice.core.preemption.targets import (
     FINAL_SHARE,
     INITIAL_SHARE,
-    Refusal,
+    ShareComparison,
     get_targets,
     possible_victims,
     refusals,
@@ -201,30 +201,30 @@ class _Judge:
         return "it was preempted for the pending workload again and again, and nothing came of it"
 
 
-def _share_words(compared: Sequence[Refusal]) -> str:
+def _share_words(compared: Sequence[ShareComparison]) -> str:
     """Say which shares keep a holder whom the policy would let go, by each strategy that was asked (SC6)."""
     first = compared[0]
     if not first.strategy:
         whose = f"{_weighted(first.victim)} has a weighted share (DominantResourceShare) of 0"
         return f"its share keeps it: {whose} when those have gone whom the shares let go"
-    said = ", and ".join(_strategy_words(refusal, first) for refusal in compared)
+    said = ", and ".join(_strategy_words(each, first) for each in compared)
     return (
         f"its share keeps it: with this workload {_weighted(first.preemptor)} would have a weighted share "
         f"(DominantResourceShare) of {_amount(first.share)}, {said}"
     )
 
 
-def _strategy_words(refusal: Refusal, first: Refusal) -> str:
+def _strategy_words(compared: ShareComparison, first: ShareComparison) -> str:
     """Say what a strategy has compared; *first*: what was compared before, and has been named."""
-    if refusal.instead is not None:
-        return f"{INITIAL_SHARE} takes one workload of a queue at most, here {refusal.instead}"
-    victim = _weighted(refusal.victim) if refusal is first else "it"
-    then = "" if refusal.share == first.share else f"by then {_amount(refusal.share)}, "
-    if refusal.strategy == FINAL_SHARE:
-        than = f"more than the {_amount(refusal.after)} that {victim} would have without that one"
+    if compared.instead is not None:
+        return f"{INITIAL_SHARE} takes one workload of a queue at most, here {compared.instead}"
+    victim = _weighted(compared.victim) if compared is first else "it"
+    then = "" if compared.share == first.share else f"by then {_amount(compared.share)}, "
+    if compared.strategy == FINAL_SHARE:
+        than = f"more than the {_amount(compared.after)} that {victim} would have without that one"
     else:
-        than = f"not less than the {_amount(refusal.before)} that {victim} has"
-    return f"{then}{than} ({refusal.strategy})"
+        than = f"not less than the {_amount(compared.before)} that {victim} has"
+    return f"{then}{than} ({compared.strategy})"
 
 
 def _amount(share: Share) -> str:

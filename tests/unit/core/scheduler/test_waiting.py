@@ -533,3 +533,24 @@ def test_who_comes_before_two_preemptors_is_served_once() -> None:
     first, other = admitted(cell.settle())
     assert first == "urgent"
     assert other in ("m", "n")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_cannot_borrow_gets_what_was_kept_for_it_beside_those_that_borrow(*, restarted: bool) -> None:
+    """Who came to its queue meanwhile borrows, and it does not: else it would preempt that one, and so on."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c", preemption=RECLAIMS)
+    cell.queue("lender", cpu=4, cohort="c")
+    cell.submit("low", "a", cpu=4)
+    cell.settle()
+    cell.submit("own", "a", cpu=4, priority=10, cannot_borrow=True)
+    assert preempting(cell.settle()) == {"own": ["low"]}
+    cell.submit("late", "a", cpu=2)
+    assert admitted(cell.settle()) == ["late"]
+    if restarted:
+        scheduler = Scheduler()
+        cell.state = scheduler.load(scheduler.dump(cell.state))
+    cell.stopped("low")
+    events = cell.settle()
+    assert admitted(events) == ["own"]
+    assert evicted(events) == []

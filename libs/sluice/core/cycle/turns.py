@@ -1,0 +1,61 @@
+"""The turn of one entry in a cycle: its nomination, and what then becomes of it (SC1, phases 3 and 5)."""
+
+from collections.abc import Sequence
+
+from sluice.core.queueing.overcommit import Overcommit
+from sluice.core.queueing.pending_queue import Preemptor
+from sluice.core.world.model import World
+
+from .admission import Admission
+from .entry import Entry, Outcome
+from .nomination import nominate
+
+
+class Turns:
+    """The entries of one cycle that had their turn; `process` decides on them."""
+
+    __slots__ = ("entries", "process", "world")
+
+    def __init__(self, world: World, *, blocked: bool) -> None:
+        self.world = world
+        self.process = Admission(world, blocked=blocked)
+        self.entries: list[Entry] = []
+        """In the order in which they were processed."""
+
+    def nominate(self, entry: Entry) -> bool:
+        """Return whether the entry is to be processed; else it is finished."""
+        promises = self.process.promises
+        if promises is None:
+            is_possible = nominate(self.world, entry)
+        else:
+            lifted = self.lift_family(promises, entry)
+            is_possible = nominate(self.world, entry, may_defer=not promises.pending)
+            if is_possible:
+                self.process.reconcile(entry)
+            for waiting in lifted:
+                self.keep(waiting, entry)
+        if not is_possible:
+            self.entries.append(entry)
+        return is_possible
+
+    def take(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        promises = self.process.promises
+        lifted = () if promises is None else self.lift_family(promises, entry)
+        self.process.process(entry)
+        if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
+            # It is looked at again in the next cycle: until then it waits on.
+            self.keep(entry.peers.waiting, entry)
+        for waiting in lifted:
+            self.keep(waiting, entry)
+
+    def lift_family(self, promises: Overcommit, entry: Entry) -> Sequence[Preemptor]:
+        """What siblings wait for is no obstacle to a variant: only one of them will have it (CA10)."""
+        return () if entry.workload.record.parent is None else promises.lift_family(entry.workload)
+
+    def keep(self, waiting: Preemptor, entry: Entry) -> None:
+        got = entry.outcome in (Outcome.ADMITTED, Outcome.PROMISED)
+        self.process.keep(waiting, entry.cq.node, entry.proposal.usage if got else None)
+
+
+__all__ = ["Turns"]

@@ -33,7 +33,7 @@ class PendingPreemptions:
         self._awaited: dict[WorkloadKey, dict[WorkloadKey, Workload]] = {}
         """Victim -> its claimants."""
         self.due: dict[WorkloadKey, int] = {}
-        """Claimants that may preempt now, or perhaps need nobody to go (any more) -> the cause (a sequence)."""
+        """Claimants that may preempt, or may need nobody to go (any more) -> the cause (a sequence)."""
 
     def __bool__(self) -> bool:
         return bool(self.by_queue)

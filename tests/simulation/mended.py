@@ -277,7 +277,7 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/slices/fold_inputs.py",
-                "if grows(before, {pods.name: pods.count for pods in job.placement}):",
+                "if grows(before, counts(job.placement)):",
                 "if True:",
             ),
         ),
@@ -422,9 +422,9 @@ MENDED: tuple[Mutant, ...] = (
             # While what it waits for is kept for it, and it comes first when that is free, no preemption is in
             # vain: this memory is a second line of defence.
             (
-                "libs/sluice/core/cycle/cycle.py",
-                "            if due and is_short and (one.victims or not self._gets_promised(entry, one)):",
-                "            if due:",
+                "libs/sluice/core/cycle/serving.py",
+                "        return entry.proposal.mode is Mode.FIT or (not one.victims and self._gets_promised(entry, one))",
+                "        return False",
             ),
             (
                 "libs/sluice/core/queueing/overcommit.py",
@@ -536,7 +536,13 @@ MENDED: tuple[Mutant, ...] = (
     Mutant(
         "NEW-5",
         "who cannot borrow gives up when others borrow",
-        (("libs/sluice/core/queueing/overcommit.py", "        later = (", "        later = False and ("),),
+        (
+            (
+                "libs/sluice/core/queueing/overcommit.py",
+                "    later = {other.key for other in came_later(workload, queue)}",
+                "    later = set()",
+            ),
+        ),
         theme="checks",
         scene="borrowers",
         seed=261,

@@ -20,7 +20,7 @@ from sluice.events.codec import decode_commit
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.runtime import gc_tuning
 from sluice.protocol.subjects import COMMITS, OUTSIDE
 from sluice.services.api.world import World
@@ -68,7 +68,7 @@ def measure(service: str, url: str, total: int) -> dict[str, Any]:
     messages = 0
     wall, cpu = time.perf_counter(), time.process_time()
     with gc_tuning.put_off():
-        for batch in read_all(url, filters=filters):
+        for batch in BulkReader(url, "main", filters=filters):
             messages += len(batch)
             take(batch)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

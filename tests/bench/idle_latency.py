@@ -16,7 +16,7 @@ import uvloop
 
 from sluice.events.base import JobKey
 from sluice.log.contract import Entry
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.jetstream import JetStreamLog, JetStreamTail
 from sluice.protocol.dispatch import DispatchEntry, dispatch_key
 from tests.support.system import System
@@ -132,7 +132,7 @@ async def _one(client: Client, name: str) -> tuple[int, Entry, int]:
 def _hops(url: str, seen: dict[str, tuple[int, Entry, int]]) -> dict[str, list[float]]:
     """Return the times between a job's stations, sorted, in us."""
     hops: dict[str, list[float]] = {hop: [] for hop in HOPS}
-    entries = [entry for batch in read_all(url) for entry in batch]
+    entries = [entry for batch in BulkReader(url, "main") for entry in batch]
     for index, first in enumerate(entries):
         name = first.suffix.removeprefix("job.default.")
         if name not in seen or b'"JobSubmitted"' not in first.payload[:200]:

@@ -22,7 +22,7 @@ from sluice.events.commit import Step
 from sluice.events.scheduler import Admitted, QuotaReserved
 from sluice.local.server import EmbeddedServer
 from sluice.log.fold import Fold
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.protocol import publish_frame
 from sluice.log.runtime.runner import Runner
@@ -122,11 +122,11 @@ async def live_read(log, count):
 
 def bulk_read(url, count):
     with Meter("bulk_read", count):
-        seen = sum(len(batch) for batch in read_all(url, filters=["job.>"]))
+        seen = sum(len(batch) for batch in BulkReader(url, "main", filters=["job.>"]))
     assert seen == count
     fold: Fold[list[int]] = Fold(Count())
     with Meter("bulk_read_and_fold_messages", count):
-        for batch in read_all(url, filters=["job.>"]):
+        for batch in BulkReader(url, "main", filters=["job.>"]):
             for entry in batch:
                 fold.fold(entry)
 
@@ -150,7 +150,7 @@ async def fold_commits(log, url, events):
         await log.append("slices", payload)
     fold: Fold[list[int]] = Fold(Count())
     with Meter("bulk_read_and_fold_commit_events", events):
-        for batch in read_all(url, filters=["slices"]):
+        for batch in BulkReader(url, "main", filters=["slices"]):
             for entry in batch:
                 fold.fold(entry)
     assert fold.state[0] == events

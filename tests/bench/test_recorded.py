@@ -7,7 +7,7 @@ import pytest
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
 from sluice.log.contract import Entry
-from sluice.replay.verify.steps import entries_for, verify
+from tests.support.verify import entries_for, verify
 
 from .recorded import Recorder
 from .scenario import LARGE_SCALE

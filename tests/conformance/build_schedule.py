@@ -10,6 +10,7 @@ from sluice.core.scheduler.decider import Scheduler, run_cycles
 from sluice.core.scheduler.state import SchedulerState, is_barred
 from sluice.events.base import Event
 from sluice.events.scheduler import Admitted, BlockedOnPreemptionGates, Evicted, Preempted, QuotaReserved
+from tests.support.attempts import attempts_text
 
 from .build import admissions, micros, now_of, state_of, wanted_admission
 from .framework import Json, compare
@@ -123,7 +124,7 @@ class Run:
         wait = ZERO_TIME_WAIT_S
         if created is not None:
             wait = (now_of(self.case) - micros(created)) // 1_000_000
-        considered = entry.proposal.assignment.attempts_text()
+        considered = attempts_text(entry.proposal.assignment)
         return f"Quota reserved in ClusterQueue {entry.cq.name}, wait time since queued was {wait}s" + (
             f"; Flavors considered: {considered}" if considered else ""
         )

@@ -18,10 +18,10 @@ from sluice.log.nats.jetstream import JetStreamLog
 from sluice.replay.lint.lint import lint
 from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
-from sluice.replay.verify.steps import entries_for, verify
 from sluice.services.admission_check.requests import CheckRequestProjection
 from sluice.services.slice_aggregator.dispatch import Dispatch
 from tests.support.system import System
+from tests.support.verify import entries_for, verify
 
 from . import live
 from .audit import AuditedScheduler

@@ -11,16 +11,16 @@ from sluice.cli.cell.client import decode
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold, replay
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.jetstream import JetStreamLog, read_stream
 from sluice.log.nats.objects import ObjectBucket
 from sluice.log.runtime.projection import Projection
 from sluice.log.runtime.snapshot import Snapshots
 from sluice.protocol.query import ListAnswer, ListRequest
-from sluice.replay.verify.steps import entries_for
 from sluice.services.api.queries import list_objects
 from sluice.services.api.world import World as ApiWorld
 from tests.support.system import System
+from tests.support.verify import entries_for
 
 from .probe import Probe
 
@@ -34,7 +34,7 @@ def digest_of(decider: Decider[Any], fold: Fold[Any]) -> str:
 
 def read_log(url: str, start: int = 1, cell: str = "main") -> list[Entry]:
     """Return the log from sequence *start* on."""
-    return [entry for batch in read_all(url, cell, start) for entry in batch]
+    return [entry for batch in BulkReader(url, cell, start) for entry in batch]
 
 
 async def replicas(probe: Probe, system: System, folder: str, expected: str) -> list[str]:

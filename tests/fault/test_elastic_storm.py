@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.sdk import AsyncClient
 from tests.support.command import sluice
 from tests.support.log_check import wrong_with
@@ -174,7 +174,7 @@ async def test_resizes_survive_kills(tmp_path: Path) -> None:
                     storm.seen = {}
                     storm.agent = start_agent(system)
                 await storm.rest()
-            batches = await asyncio.to_thread(list, read_all(system.url))
+            batches = await asyncio.to_thread(list, BulkReader(system.url, "main"))
     entries = [entry for batch in batches for entry in batch]
     attempts = {attempt for found in storm.seen.values() for _, attempt in found.values()}
     assert attempts == {"2"}, "nothing but the agent's end may stop a job"

@@ -25,10 +25,10 @@ from sluice.log.decider import Decider
 from sluice.log.fold import replay
 from sluice.protocol.dispatch import DispatchEntry
 from sluice.protocol.subjects import matches_any, presence_suffix
-from sluice.replay.verify.steps import entries_for, verify
 
 from .log_check import wrong_with
 from .objects import applied, defaulted, kueue_object
+from .verify import entries_for, verify
 
 START: Micros = 1_767_225_600_000_000
 SECOND = 1_000_000

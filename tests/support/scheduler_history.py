@@ -29,8 +29,9 @@ from sluice.events.slices import (
     WorkloadUpdated,
 )
 from sluice.log.contract import Entry
-from sluice.replay.verify.steps import verify
 from tests.support.objects import applied, local_queue
+
+from .verify import verify
 
 MAX_DECISIONS = 300
 SECOND = 1_000_000

@@ -7,7 +7,7 @@ and decoded in one pass by a decoder that knows the whole catalogue.
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -27,7 +27,6 @@ __all__ = [
     "CommitDecodeError",
     "Enveloped",
     "decode_commit",
-    "decode_data",
     "decode_message",
     "encode_commit",
     "encode_message",
@@ -318,23 +317,6 @@ def type_of(payload: bytes) -> str:
         return _TYPES.decode(payload).type
     except UNREADABLE:
         return ""
-
-
-@lru_cache(maxsize=256)
-def _decoder(kind: Any) -> Any:
-    return msgspec.json.Decoder(kind)
-
-
-def decode_data[T](event: CloudEvent, kind: type[T]) -> T | tuple[FieldError, ...]:
-    """Return the event's data as *kind*, or what is wrong with it, with paths from `data`."""
-    if not event.data:
-        return (required("data"),)
-    try:
-        # A type is hashable, whatever mypy makes of type[T].
-        data: T = _decoder(cast(Any, kind)).decode(event.data)
-    except UNREADABLE as error:
-        return field_errors(error, "data")
-    return data
 
 
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?P<place>key in )?\$(?P<path>.*)`)?$", re.DOTALL)

@@ -26,7 +26,7 @@ from sluice.api.meta import Int64, Seconds
 from sluice.events.base import PodSet, PodSetAssignment, Value, WorkloadKey
 from sluice.events.job import JobEvent
 
-from .dispatch import key_text, key_token
+from .dispatch import key_token
 
 __all__ = [
     "CONTROLLER",
@@ -36,7 +36,6 @@ __all__ = [
     "CheckVerdict",
     "CheckedWorkload",
     "ControllerHeartbeat",
-    "parse_request_key",
     "request_key",
 ]
 
@@ -140,16 +139,3 @@ def request_key(controller: str, namespace: str, workload: str, check: str) -> s
     'example=2Ecom=2Fbudget.ml.job-train-1a2b3.budget'
     """
     return ".".join(map(key_token, (controller, namespace, workload, check)))
-
-
-def parse_request_key(key: str) -> tuple[str, str, str, str]:
-    """Return (controller, namespace, workload, check) of a `request_key`.
-
-    >>> parse_request_key("example=2Ecom=2Fbudget.ml.job-train-1a2b3.budget")
-    ('example.com/budget', 'ml', 'job-train-1a2b3', 'budget')
-
-    Raises:
-        ValueError: the key has not four parts.
-    """
-    controller, namespace, workload, check = map(key_text, key.split("."))
-    return controller, namespace, workload, check

@@ -1,6 +1,6 @@
 """Logs, metrics and traces of Sluice's processes."""
 
 from .logs import configure_logs
-from .start import Telemetry, start, tracer
+from .start import Telemetry, start
 
-__all__ = ["Telemetry", "configure_logs", "http", "start", "tracer"]
+__all__ = ["Telemetry", "configure_logs", "http", "start"]

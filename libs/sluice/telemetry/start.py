@@ -4,12 +4,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from opentelemetry import trace
-
 from .logs import configure_logs
 from .meters import Counted, Series
 
-__all__ = ["Telemetry", "start", "tracer"]
+__all__ = ["Telemetry", "start"]
 
 EXPORTERS = ("none", "memory", "console", "otlp")
 
@@ -65,8 +63,3 @@ def start(service: str, instance: str = "", env: Mapping[str, str] | None = None
     telemetry = ProcessTelemetry(service, instance, exporter)
     telemetry.install()
     return telemetry
-
-
-def tracer(name: str) -> trace.Tracer:
-    """Return a tracer; its spans cost next to nothing while no exporter is set up."""
-    return trace.get_tracer(name)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import structlog
 
-from sluice.events.codec import decode_data, decode_message
+from sluice.events.codec import decode_message
 from sluice.local.server import EmbeddedServer
 from sluice.log.nats.kv import Bucket
 from sluice.log.nats.streams import WHOLE
@@ -89,8 +89,7 @@ class Cell:
             for entry in entries:
                 message = decode_message(entry.payload)
                 assert not isinstance(message, tuple)
-                verdict = decode_data(message, CheckVerdict)
-                assert isinstance(verdict, CheckVerdict), verdict
+                verdict = msgspec.json.decode(message.data, type=CheckVerdict)
                 if name in ("", verdict.workload.partition("/")[2]):
                     found.append(verdict)
         return found

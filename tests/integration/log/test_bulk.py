@@ -6,7 +6,7 @@ import pytest
 
 from sluice.log.errors import LogUnavailableError
 from sluice.log.nats import blocking, blocking_connection, consumer
-from sluice.log.nats.blocking import BulkReader, read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.consumer import LogReplacedError
 
 pytestmark = pytest.mark.nats
@@ -26,11 +26,11 @@ async def test_reads_what_the_live_reader_reads(nats_server, open_log):
     await log.append("scheduler", bytes(3_000_000))
     live = [e async for batch in log.read(1, ["job.>", "scheduler"]) for e in batch]
 
-    assert flat(read_all(nats_server.url)) == live
-    assert [e.seq for e in flat(read_all(nats_server.url, until=10, start=4))] == list(range(4, 11))
-    assert [e.seq for e in flat(read_all(nats_server.url, filters=["scheduler"]))] == [3001]
-    assert flat(read_all(nats_server.url, filters=["checks"])) == []
-    assert flat(read_all(nats_server.url, start=3002)) == []
+    assert flat(BulkReader(nats_server.url, "main")) == live
+    assert [e.seq for e in flat(BulkReader(nats_server.url, "main", until=10, start=4))] == list(range(4, 11))
+    assert [e.seq for e in flat(BulkReader(nats_server.url, "main", filters=["scheduler"]))] == [3001]
+    assert flat(BulkReader(nats_server.url, "main", filters=["checks"])) == []
+    assert flat(BulkReader(nats_server.url, "main", start=3002)) == []
 
 
 async def test_pulls_again_and_again(nats_server, open_log, monkeypatch):
@@ -38,10 +38,10 @@ async def test_pulls_again_and_again(nats_server, open_log, monkeypatch):
     log = await open_log()
     await fill(log, 500)
     monkeypatch.setattr(consumer, "PULL_MESSAGES", 64)
-    assert [e.seq for e in flat(read_all(nats_server.url))] == list(range(1, 501))
+    assert [e.seq for e in flat(BulkReader(nats_server.url, "main"))] == list(range(1, 501))
     monkeypatch.setattr(consumer, "PULL_MESSAGES", 10_000)
     monkeypatch.setattr(consumer, "PULL_BYTES", 4_000)
-    assert [e.seq for e in flat(read_all(nats_server.url))] == list(range(1, 501))
+    assert [e.seq for e in flat(BulkReader(nats_server.url, "main"))] == list(range(1, 501))
 
 
 async def test_resumes_after_the_server_was_killed(nats_server, open_log, monkeypatch):
@@ -70,7 +70,7 @@ async def test_kill_in_the_middle_of_iteration(nats_server, open_log, monkeypatc
     monkeypatch.setattr(consumer, "PULL_MESSAGES", 50)
     monkeypatch.setattr(blocking_connection, "RECEIVE_BYTES", 4096)
     seen, killed = [], False
-    for batch in read_all(nats_server.url):
+    for batch in BulkReader(nats_server.url, "main"):
         seen += batch
         if len(seen) > 700 and not killed:
             killed = True
@@ -93,9 +93,9 @@ async def test_gap_is_noticed_and_read_again(nats_server, open_log, skip_deliver
 async def test_missing_and_replaced_logs_are_errors(nats_server, open_log, monkeypatch):
     monkeypatch.setattr(blocking, "ATTEMPTS", 2)
     with pytest.raises(LogUnavailableError):
-        flat(read_all(nats_server.url, cell="other"))
+        flat(BulkReader(nats_server.url, cell="other"))
     with pytest.raises(LogUnavailableError):
-        flat(read_all("nats://127.0.0.1:1"))
+        flat(BulkReader("nats://127.0.0.1:1", "main"))
 
     log = await open_log()
     await fill(log, 10)

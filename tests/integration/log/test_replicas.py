@@ -8,7 +8,7 @@ import pytest
 
 from sluice.log.errors import UnansweredError
 from sluice.log.fold import replay
-from sluice.log.nats.blocking import read_all
+from sluice.log.nats.blocking import BulkReader
 from sluice.log.nats.jetstream import read_stream
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -47,7 +47,7 @@ class Customer:
 
 def rebuilt(server):
     """Return what the log says, read from its beginning."""
-    return replay(BankDecider(), [e for batch in read_all(server.url) for e in batch])
+    return replay(BankDecider(), [e for batch in BulkReader(server.url, "main") for e in batch])
 
 
 async def all_served(server, count):
@@ -208,7 +208,7 @@ async def test_projection_is_what_the_log_says(nats_server, bank, open_log):
         return set(found) == set(final.state.done)
 
     await eventually(shown)
-    own = {e.seq for batch in read_all(nats_server.url, filters=["scheduler"]) for e in batch}
+    own = {e.seq for batch in BulkReader(nats_server.url, "main", filters=["scheduler"]) for e in batch}
     for value in (await entries(log)).values():
         seq, _, rest = value.partition(b",")
         assert int(seq.removeprefix(b'{"seq":')) in own

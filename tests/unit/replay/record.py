@@ -16,7 +16,7 @@ from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
 from sluice.replay.source import json_lines
-from sluice.replay.verify.steps import entries_for, verify
+from tests.support.verify import entries_for, verify
 
 LOGS = Path(__file__).parent / "logs"
 DECIDERS: tuple[type[Decider[Any]], ...] = (Scheduler, SliceAggregator)

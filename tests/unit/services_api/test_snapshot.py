@@ -10,7 +10,7 @@ from sluice.log.cell import CellFold
 from sluice.log.contract import Entry
 from sluice.log.fold import Fold
 from sluice.log.memory import MemoryLog
-from sluice.log.runtime.snapshot import MemoryStore, Snapshots, spread
+from sluice.log.runtime.snapshot import Snapshots, spread
 from sluice.replay.source.source import Matcher
 from sluice.replay.source.time_travel import patterns_of
 from sluice.services.api import snapshot
@@ -19,6 +19,7 @@ from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
+from tests.support.memory_store import MemoryStore
 
 KINDS = ("ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "Job", "Workload", "Agent")
 

@@ -11,7 +11,7 @@ Interface, for the cycle:
     assignment.pinned()        for a second look in the same cycle that must keep to the same flavors
     assignment.scan            how far the scan came: record it, give it back next time (law 4)
     pending_flavors(scan)      are there flavors that this attempt did not come to?
-    assignment.message, .no_fit_reason, .constraints, .attempts_text()    built only when asked for
+    assignment.message, .no_fit_reason, .constraints    built only when asked for
 
 Nothing here changes the world; results depend on the arguments only.
 

@@ -35,15 +35,6 @@ class Mode(IntEnum):
     """Possible by quota, after preemption; whether there are candidates is the preemption's to say."""
     FIT = 2
 
-    def text(self) -> str:
-        return ("NoFit", "Preempt", "Fit")[self]
-
-
-_POSSIBILITY = {
-    Possibility.NO_CANDIDATES: "NoCandidates",
-    Possibility.PREEMPT: "Preempt",
-    Possibility.RECLAIM: "Reclaim",
-}
 
 SEVERITY = ("", TOPOLOGY_PLACEMENT_FAILED, WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR)
 """Reasons for which a flavor does not fit (G6); a later one outranks an earlier one."""
@@ -263,15 +254,6 @@ class Assignment:
                     mildest[index] = min(severity, mildest.get(index, severity))
         return max(result.severity, *mildest.values(), 0)
 
-    def attempts_text(self) -> str:
-        """Return the flavors that were looked at, as Kueue writes them into events; '' when all fit."""
-        parts = []
-        for result in self.pod_sets:
-            texts = [_attempt_text(a) for a in result.attempts if a.mode is not Mode.FIT or a.borrow]
-            if texts:
-                parts.append(f"{result.name}: {', '.join(texts)}")
-        return " | ".join(parts)
-
     def needs_preemption(self) -> set[FlavorResource]:
         """Return what needs preemption; a set for membership tests only, never to iterate."""
         return {
@@ -301,16 +283,6 @@ def _assigned(result: PodSetResult) -> PodSetAssignment:
         flavors={resource: choice.name for resource, choice in result.flavors.items()},
         usage={resource: requests[resource] for resource in result.flavors},
     )
-
-
-def _attempt_text(attempt: Attempt) -> str:
-    if attempt.possibility is None:
-        parts = [attempt.mode.text()]
-    else:
-        parts = [f"preemptionMode={_POSSIBILITY[attempt.possibility]}"]
-    if attempt.borrow:
-        parts.append(f"borrow={attempt.borrow}")
-    return f"{attempt.flavor}({';'.join((*parts, *attempt.reasons))})"
 
 
 def pending_flavors(scan: ScanState | None) -> bool:

@@ -9,7 +9,6 @@ from typing import Final
 
 from sluice.api import kueue
 from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
-from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.events.slices import WorkloadRecord
 
 from .model import World
@@ -22,7 +21,6 @@ __all__ = [
     "drains",
     "reason_of",
     "stopped",
-    "why_inadmissible",
     "why_not_queued",
     "why_reservation_ends",
     "without_other_flavors",
@@ -68,15 +66,8 @@ def drains(policy: str | None) -> bool:
     return policy == "HoldAndDrain"
 
 
-def why_inadmissible(world: World, workload: Workload) -> Reason | None:
-    """Return why *workload* must not be queued, or None; highest reason first (G6)."""
-    if not workload.active:
-        return (DEACTIVATED, DEACTIVATED_MESSAGE)
-    return why_not_queued(world, workload.record)
-
-
 def why_not_queued(world: World, record: WorkloadRecord) -> Reason | None:
-    """The same for an active workload of this record, whether it is there or not."""
+    """Return why an active workload of this record must not be queued, or None; highest reason first (G6)."""
     local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
     name = local.cluster_queue if local is not None else ""
     queue = world.cluster_queues.get(name)

@@ -133,10 +133,3 @@ class BulkReader:
                 if ended:
                     outstanding = 0
             deliveries.statuses.clear()
-
-
-def read_all(
-    urls: str, cell: str = "main", start: int = 1, filters: Sequence[str] = (), until: int | None = None
-) -> Iterator[list[Entry]]:
-    """Yield batches of the log's entries; see `BulkReader`."""
-    return iter(BulkReader(urls, cell, start, filters, until))

@@ -97,14 +97,6 @@ def configured(inputs: Inputs) -> Nominal:
     return nominal_of(state)
 
 
-def recorded(source: Source, nominal: Nominal) -> Played:
-    """Return what the log itself says."""
-    record = _Record(None, nominal)
-    for _ in record.read(source, Kept(complete=False)):
-        pass
-    return record.played(nominal)
-
-
 @dataclass(frozen=True)
 class Cut:
     """Up to where a log is followed: to a sequence, and to what was said before a time."""
@@ -123,20 +115,6 @@ class _Portion:
     guessed: int
     followed: list[Checked]
     cut_off: Mapping[str, str] | None = None
-
-
-def play(
-    name: str,
-    inputs: Inputs,
-    progress: Callable[[int], None] | None = None,
-    *,
-    source: Source | None = None,
-    cut: Cut | None = None,
-) -> tuple[Played, VirtualCell]:
-    """Play inputs in virtual time to the end of all jobs; with a cut, follow *source* up to there first."""
-    cell = _begun(inputs, None, source, cut, progress)
-    portion = _played(cell, inputs, None, 0, progress)
-    return _whole(name, inputs, [portion], None, nominal_of(cell.state)), cell
 
 
 def _begun(
@@ -398,7 +376,5 @@ __all__ = [
     "WhatIf",
     "configured",
     "nominal_of",
-    "play",
-    "recorded",
     "what_if",
 ]

@@ -42,7 +42,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     # What people see of a cell takes a while to import, and most commands do not ask for it.
-    from sluice.log.cell import CellState
+    pass
 
 Progress = Callable[[int], None]
 """Told the last sequence that was worked on."""
@@ -152,13 +152,6 @@ def variants_at(source: Source, seq: int, progress: Progress | None = None) -> F
 
 def checks_at(source: Source, seq: int, progress: Progress | None = None) -> Fold[ChecksState]:
     return fold_at(source, AdmissionChecks(), seq, progress=progress)
-
-
-def cell_at(source: Source, seq: int) -> "Fold[CellState]":
-    """Return what people saw of the cell after *seq*."""
-    from sluice.log.cell import CellFold
-
-    return fold_at(source, CellFold(), seq)
 
 
 def index(source: FileSource, every: int, progress: Progress | None = None) -> int:

@@ -1,11 +1,7 @@
-"""Deciding a log again: each step must come out exactly as it stands there (law 6, DB4).
+"""Deciding a step of a log again: it must come out exactly as it stands there (law 6, DB4)."""
 
-verdict = verify(Scheduler(), entries_for(Scheduler(), entries))
-verdict.divergence            # None, or the first step that does not follow from what was before it
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,10 +9,7 @@ import msgspec
 from sluice.events.base import Event, Micros
 from sluice.events.codec import encode_step
 from sluice.events.commit import Step
-from sluice.log.contract import Entry
-from sluice.log.decider import Decider
-from sluice.log.fold import Fold, steps_of
-from sluice.protocol.subjects import matches_any
+from sluice.log.fold import Fold
 
 __all__ = ["Divergence", "check_step", "decided_as"]
 
@@ -52,47 +45,6 @@ class Divergence:
             f"{text}; of {len(self.expected)} and {len(self.found)} events, the first to differ is number "
             f"{index}: expected {expected or 'none'!r}, found {found or 'none'!r}"
         )
-
-
-@dataclass
-class Verdict[S]:
-    """What deciding again came to. `fold` is the rebuilt state, as of the end or of the divergence."""
-
-    fold: Fold[S]
-    steps: int = 0
-    """How many steps came out as they are."""
-    divergence: Divergence | None = None
-    unsettled: tuple[Event, ...] = field(default=())
-    """What would still be decided at the end of the log, at its last time."""
-
-
-def entries_for(decider: Decider[Any], entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries that *decider* reads or writes."""
-    patterns = (*decider.reads, decider.writer)
-    return (entry for entry in entries if matches_any(patterns, entry.suffix))
-
-
-def verify[S](decider: Decider[S], entries: Iterable[Entry]) -> Verdict[S]:
-    """Decide a whole log again; stops at the first difference.
-
-    *entries*: those of the subjects that the decider reads or writes, in order (`entries_for`).
-    """
-    verdict = Verdict(Fold(decider))
-    fold = verdict.fold
-    for entry in entries:
-        if entry.suffix != decider.writer:
-            fold.held.append(entry)
-            continue
-        for step in steps_of(entry):
-            verdict.divergence = check_step(fold, entry.seq, step)
-            if verdict.divergence is not None:
-                return verdict
-            fold.apply_own(step)
-            verdict.steps += 1
-        fold.own = entry.seq
-    fold.release()
-    verdict.unsettled = tuple(decider.decide(fold.state, fold.at))
-    return verdict
 
 
 def check_step(fold: Fold[Any], seq: int, step: Step) -> Divergence | None:

@@ -8,6 +8,7 @@ import pytest
 from sluice.api.kueue import BorrowWithinCohort, ClusterQueuePreemption
 from sluice.core.flavors.assigner import Mode, Possibility, assign, assign_like
 from sluice.core.flavors.assignment import Assignment
+from tests.support.attempts import attempts_text
 from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 
 NEVER = ClusterQueuePreemption()
@@ -29,7 +30,7 @@ def told(found: Assignment) -> dict[str, Any]:
         "message": found.message,
         "no_fit_reason": found.no_fit_reason,
         "constraints": found.constraints,
-        "attempts": found.attempts_text(),
+        "attempts": attempts_text(found),
         "needs_preemption": found.needs_preemption(),
         "pinned": found.pinned(),
         "pod_sets": [(p.name, p.count, p.requests, p.flavors, p.mode, p.severity) for p in found.pod_sets],

@@ -5,6 +5,7 @@ import pytest
 from sluice.api import kueue
 from sluice.core.flavors.assigner import Mode, Possibility, assign, pending_flavors
 from sluice.events.base import PodSetAssignment
+from tests.support.attempts import attempts_text
 from tests.support.flavor_builders import FixedOracle, asks, pod_set, queue, use, workload, world
 
 NONE = (Possibility.NO_CANDIDATES, 0)
@@ -26,7 +27,7 @@ def test_first_flavor_that_fits_is_taken():
     assert chosen(result) == {"cpu": "a"}
     assert result.usage == {("a", "cpu"): 3}
     assert result.borrowing == 0
-    assert (result.message, result.no_fit_reason, result.attempts_text()) == ("", "", "")
+    assert (result.message, result.no_fit_reason, attempts_text(result)) == ("", "", "")
 
 
 # a is short: by how much decides whether it would borrow or preempt; b is free or not.

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sluice.api import kueue
 from sluice.core.flavors.assigner import Mode, Possibility, assign
+from tests.support.attempts import attempts_text
 from tests.support.examples import examples
 from tests.support.flavor_builders import FixedOracle, pod_set, queue, use, workload, world
 
@@ -138,6 +139,6 @@ def summary(result):
         [list(tried.items()) for tried in result.scan],
         result.message,
         result.no_fit_reason,
-        result.attempts_text(),
+        attempts_text(result),
         result.pod_set_assignments(),
     )

@@ -4,6 +4,7 @@ import pytest
 
 from sluice.api.core_v1 import Taint
 from sluice.core.flavors.assigner import Mode, Possibility, assign
+from tests.support.attempts import attempts_text
 from tests.support.flavor_builders import FixedOracle, asks, flavor, pod_set, queue, use, workload, world
 
 
@@ -111,7 +112,7 @@ def test_attempts_tell_the_outcome_of_each_flavor():
         ("b", Mode.NO_FIT, "ExceedsMaxQuota"),
         ("c", Mode.NO_FIT, "NoMatchingFlavor"),
     ]
-    assert result.attempts_text() == (
+    assert attempts_text(result) == (
         "main: "
         "a(preemptionMode=NoCandidates;insufficient unused quota for cpu in flavor a, 2m more needed), "
         "b(NoFit;insufficient quota for cpu in flavor b, previously considered podsets requests (0) + "

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sluice.core.lifecycle import due
 from sluice.core.workload.reasons import HOLDING
-from sluice.core.world.inadmissible import why_inadmissible
+from sluice.core.world.inadmissible import why_not_queued
 from sluice.events.base import WorkloadKey
 from sluice.events.checks import ChecksReady, ChecksRejected, ChecksRetry
 from sluice.events.scheduler import Admitted, Evicted, QuotaReleased, Requeued
@@ -72,7 +72,7 @@ def perform(history: History, action: Action) -> None:
     holds = workload.assignment is not None and not workload.finished
     queued = not holds and not workload.finished and workload.active and not workload.held_for
     match verb:
-        case "reserve" if queued and why_inadmissible(history.world, workload) is None:
+        case "reserve" if queued and why_not_queued(history.world, workload.record) is None:
             history.tell(reserved(name))
         case "admit" if holds and workload.admitted_at is None and workload.evicted_at is None:
             history.tell(Admitted(workload=key, cause=0))

@@ -21,9 +21,10 @@ from sluice.log.fold import Fold, FoldError, replay
 from sluice.log.memory import MemoryLog
 from sluice.log.runtime.hooks import Hooks
 from sluice.log.runtime.runner import Runner, Settings
-from sluice.log.runtime.snapshot import MemoryStore, Snapshots
+from sluice.log.runtime.snapshot import Snapshots
 from tests.integration.log.bank import INTEREST_US, Bank, order
 from tests.support.examples import examples
+from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S
 
 

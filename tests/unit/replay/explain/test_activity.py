@@ -13,9 +13,10 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord
 from sluice.replay.explain.sandbox import Laboratory
 from sluice.replay.explain.why import explain
 from sluice.replay.source.source import ListSource
-from sluice.replay.source.time_travel import cell_at, scheduler_at
+from sluice.replay.source.time_travel import scheduler_at
 from tests.support.checked_cell import CheckedCell, checked_cell
 from tests.support.family_world import cluster_queue, local_queue
+from tests.support.runs import cell_at
 from tests.unit.replay.lint.test_invariants import events_of
 from tests.unit.replay.simulate.test_what_if import claiming
 

@@ -11,11 +11,12 @@ from sluice.log.contract import Entry
 from sluice.replay.simulate.affected_trees import reach_of
 from sluice.replay.simulate.changes import Changes, apply_changes, parse_setting
 from sluice.replay.simulate.inputs import Inputs, Kept, inputs_of
-from sluice.replay.simulate.what_if import Cut, play, what_if
+from sluice.replay.simulate.what_if import Cut, what_if
 from sluice.replay.source.source import ListSource
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE
 from tests.support.objects import kueue_object
+from tests.support.runs import play
 
 LESS = "ClusterQueue/cq-0-0.spec.resourceGroups.0.flavors.default.resources.cpu.borrowingLimit=0"
 CROWDED = replace(
@@ -46,7 +47,7 @@ def test_a_part_decides_as_the_whole(crowded, later):
     found = what_if(crowded, Changes([parse_setting(LESS)], since=since))
     given, after = changed(crowded, LESS, since=since)
     cut = Cut(None, since) if later else None
-    whole = [play("", inputs, source=crowded, cut=cut)[0] for inputs in (given, after)]
+    whole = [play(inputs, source=crowded, cut=cut)[0] for inputs in (given, after)]
 
     assert found.reach is not None
     assert (len(found.reach), found.reach.of) == (CROWDED.jobs // 3, CROWDED.jobs)
@@ -125,7 +126,7 @@ def test_trees_that_are_played_apart_decide_as_the_whole(crowded, later, apart, 
     given = inputs_of(crowded)
     cut = Cut(None, since) if later else None
     inputs = (given, apply_changes(given, changes))
-    whole = [play("", each, source=crowded, cut=cut)[0] for each in inputs]
+    whole = [play(each, source=crowded, cut=cut)[0] for each in inputs]
 
     assert found.reach is not None
     assert [len(part) for part in found.reach.parts] == [CROWDED.jobs // 3] * 3

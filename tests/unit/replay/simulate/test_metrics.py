@@ -7,11 +7,10 @@ import pytest
 from sluice.core.views import View
 from sluice.events.codec import decode_commit
 from sluice.protocol.subjects import COMMITS
-from sluice.replay.simulate.inputs import inputs_of
-from sluice.replay.simulate.what_if import configured, recorded
 from sluice.replay.source.source import ListSource
 from tests.support.elastic_cell import Cell
 from tests.support.memory_log import World
+from tests.support.runs import recorded
 from tests.unit.core.scheduler.test_shared_quota import running_on_demand
 
 
@@ -63,7 +62,7 @@ def moving() -> World:
 def test_what_is_used_is_what_was_charged(play: Callable[[], World], resource: str) -> None:
     """A slice that is to replace another is charged for what it adds (WS3), variants together (CA10)."""
     source = ListSource(play().log)
-    numbers = recorded(source, configured(inputs_of(source))).numbers
+    numbers = recorded(source).numbers
     used = {name: amount for name, amount in numbers["useSeconds"].items() if name.endswith(f"/{resource}")}
     assert round(sum(used.values()), 3) == shown_seconds(source, "main", resource)
     assert numbers["borrowedSeconds"] == {}

@@ -11,13 +11,12 @@ from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.replay.simulate.inputs import inputs_of
 from sluice.replay.simulate.recorded_timing import LAG_US, PACE_US, STALL_US, Tempo
-from sluice.replay.simulate.what_if import Cut, play
+from sluice.replay.simulate.what_if import Cut
 from sluice.replay.source.partial_decode import process_of
 from sluice.replay.source.source import ListSource
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.runs import play, recorded
 from tests.unit.replay.lint.test_invariants import CLASSES
-
-from .test_what_if import recorded_run
 
 RUNS_US = (3_000, 400_000)
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
@@ -77,8 +76,8 @@ def test_a_busy_cell_comes_out_as_it_was(seed, policy):
     flavors = {"res": 6} if policy == {} else {"res": 3, "od": 3}
     world = cell(cluster_queue(flavors, policy, preemption=PREEMPTION), *CLASSES)
     source = ListSource(Busy(world, seed).play())
-    free, _ = play("free", inputs_of(source))
-    record = recorded_run(source)
+    free, _ = play(inputs_of(source))
+    record = recorded(source)
 
     assert record.numbers["finished"] > 20
     assert sum(record.numbers["preemptions"].values()) > 0
@@ -90,10 +89,10 @@ def test_so_it_does_from_any_point_on(seed):
     """What had been heard of but not answered where the log is left is answered as it was."""
     world = cell(cluster_queue({"res": 6}, {}, preemption=PREEMPTION), *CLASSES)
     source = ListSource(Busy(world, seed).play())
-    inputs, record = inputs_of(source), recorded_run(source)
+    inputs, record = inputs_of(source), recorded(source)
     cuts = random.Random(seed).sample(range(20, len(source.entries) - 20), 8)
     for cut in cuts:
-        free, cell_ = play("free", inputs, source=source, cut=Cut(cut))
+        free, cell_ = play(inputs, source=source, cut=Cut(cut))
         assert free.decisions[: len(record.decisions)] == record.decisions, cut
         assert all(check.divergence is None for check in cell_.followed())
 
@@ -112,11 +111,11 @@ def test_who_had_ended_before_knowing_better_says_no_more():
     world.report("urgent", "JobFinished").settle()
     source = ListSource(world.log)
     inputs = inputs_of(source)
-    free, _ = play("free", inputs)
+    free, _ = play(inputs)
     (run,) = inputs.runs[JobKey("default/quick")]
 
     assert run.answers(JobKey("default/quick"), 1, over=True) == []
-    assert free.decisions == recorded_run(source).decisions
+    assert free.decisions == recorded(source).decisions
     assert free.numbers["finished"] == 2
 
 

@@ -17,13 +17,14 @@ from sluice.replay.simulate.changes import ChangeError, Changes, parse_setting
 from sluice.replay.simulate.cluster_traces import TraceError, read_trace
 from sluice.replay.simulate.inputs import Inputs, inputs_of
 from sluice.replay.simulate.report import compared
-from sluice.replay.simulate.what_if import Played, configured, play, recorded, what_if
+from sluice.replay.simulate.what_if import what_if
 from sluice.replay.source.source import FileSource, ListSource, Source
 from tests.bench.recorded import Recorder
 from tests.bench.scenario import BASELINE, SMOKE, Scenario
 from tests.support.checked_cell import checked_cell
 from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.objects import kueue_object
+from tests.support.runs import play, recorded
 from tests.unit.replay.incident import EXAMPLE
 from tests.unit.replay.lint.test_invariants import CLASSES, elastic, families
 
@@ -141,10 +142,6 @@ def claiming() -> list[Entry]:
     return world.log
 
 
-def recorded_run(source: Source) -> Played:
-    return recorded(source, configured(inputs_of(source)))
-
-
 LOGS: dict[str, Callable[[], Source]] = {
     "claiming": lambda: ListSource(claiming()),
     "checked": lambda: ListSource(checked()),
@@ -171,8 +168,8 @@ def test_nothing_changed_reproduces_the_record(name):
 def test_a_free_run_reproduces_the_record_too(name):
     """Where run times are recorded, and moments of decision: also without following the log."""
     source = LOGS[name]()
-    free, _ = play("free", inputs_of(source))
-    before = recorded_run(source).decisions
+    free, _ = play(inputs_of(source))
+    before = recorded(source).decisions
 
     assert free.decisions[: len(before)] == before
     assert name != "preemptions" or sum(free.collector.preempted.values()) > 100
@@ -244,7 +241,7 @@ def test_each_attempt_ends_as_it_did():
     (run,) = inputs.runs[JobKey("default/slow")]
     waits = [run.answers(JobKey("default/slow"), n)[0].after_us // 1_000_000 for n in (1, 2)]
     assert waits == [7, 31]
-    free, _ = play("free", inputs)
+    free, _ = play(inputs)
     assert sum(free.collector.preempted.values()) == 2
 
 

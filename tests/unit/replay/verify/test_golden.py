@@ -10,7 +10,7 @@ from sluice.events.codec import decode_commit, encode_commit, message_id_of
 from sluice.events.commit import Step
 from sluice.log.contract import Entry
 from sluice.replay.source import json_lines
-from sluice.replay.verify.steps import entries_for, verify
+from tests.support.verify import entries_for, verify
 from tests.unit.replay.record import DECIDERS, LOGS, digest
 
 GOLDEN = sorted(path.with_suffix("") for path in LOGS.glob("*.sha256"))

@@ -21,13 +21,14 @@ from sluice.log.contract import Entry
 from sluice.replay.history.stepper import Film, Place, _of_entry
 from sluice.replay.source.errors import UnknownNameError
 from sluice.replay.source.source import FileSource, ListSource
-from sluice.replay.source.time_travel import cell_at, index
+from sluice.replay.source.time_travel import index
 from sluice.replay.views.describe import SECTIONS, about, known_names, picture
 from sluice.replay.views.diff import COMPARED, changes, differences
 from sluice.replay.views.diff import whole as all_of
 from sluice.replay.views.overview import between, look, look_at
 from sluice.services.api.world import World
 from tests.support.family_world import cell, cluster_queue
+from tests.support.runs import cell_at
 from tests.unit.replay.extract.test_extract import incident
 from tests.unit.replay.incident import EXAMPLE, ROOT
 from tests.unit.replay.lint.test_invariants import elastic, families

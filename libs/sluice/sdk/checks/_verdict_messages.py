@@ -13,7 +13,7 @@ from sluice.core.checks.intake import verdict as read_verdict
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.codec import CloudEvent, rfc3339
 from sluice.events.envelope import Message
-from sluice.protocol.checks import VERDICT_MOST, CheckRequest, CheckVerdict
+from sluice.protocol.checks import CheckRequest, CheckVerdict
 from sluice.protocol.subjects import token
 
 from ._verdicts import Pending, PreemptionRequired, Ready, Rejected, Retry, Verdict, seconds
@@ -150,8 +150,6 @@ def encode(
         recheckafterms=msgspec.UNSET if recheck_after_s is None else int(recheck_after_s * 1000),
     )
     payload = _ENCODER.encode(event)
-    if len(payload) > VERDICT_MOST:
-        raise RefusedError(f"the verdict has {len(payload)} bytes, at most {VERDICT_MOST} are taken")
     _, found = read_verdict(Message(subject=_ANYBODYS, payload=payload), 0)
     if found.errors:
         raise RefusedError("; ".join(map(str, found.errors)))

@@ -40,7 +40,7 @@ def test_what_is_published_is_taken(size: int) -> None:
 
 @pytest.mark.parametrize("size", [VERDICT_MOST, 2 * VERDICT_MOST])
 def test_what_is_too_large_is_refused_where_it_is_made(size: int) -> None:
-    with pytest.raises(RefusedError, match="at most"):
+    with pytest.raises(RefusedError, match="may not be more than"):
         encode("controller/c", "id", 0, answer(size), None)
 
 

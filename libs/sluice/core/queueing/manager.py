@@ -26,6 +26,7 @@ from .pending_queue import (
 )
 from .request_index import ANY, Least
 from .sorted_map import Rank
+from .tree_lists import list_queue
 
 
 class QueueManager:
@@ -443,7 +444,7 @@ class QueueManager:
                 self.wake(queue)  # others may have what was kept for the blocker that there was
         listed = (waits or reserves, ready, has_parked, queue.special)
         if listed != queue.listed:
-            _list(tree, queue, listed)
+            list_queue(tree, queue, listed)
         if not has_parked and name in tree.open:
             del tree.open[name]
         self._tidy(tree)
@@ -474,27 +475,6 @@ def _is_all(peers: EquivalenceClass, workload: Workload, usage: Mapping[FlavorRe
     if not peers.indexed or any(pod_set.min_count is not None for pod_set in workload.record.pod_sets):
         return False
     return all(usage.get(fr, 0) >= amount for fr, amount in peers.least)
-
-
-def _list(tree: CohortQueues, queue: PendingQueue, listed: tuple[bool, bool, bool, bool]) -> None:
-    """Put the queue on the lists of its tree, and off those, on which it is to be from now on or no more."""
-    before, queue.listed = queue.listed, listed
-    waits, ready, has_parked, special = listed
-    if before is None or before[0] is not waits:
-        _member(tree.waiting, queue, waits)
-    if before is None or before[1] is not ready:
-        _member(tree.ready, queue, ready)
-    if before is None or before[2:] != listed[2:]:
-        _member(tree.parked, queue, has_parked)
-        _member(tree.special, queue, has_parked and special)
-        _member(tree.wary, queue, special)
-
-
-def _member(table: dict[str, PendingQueue], queue: PendingQueue, belongs: bool) -> None:
-    if belongs:
-        table[queue.name] = queue
-    elif table:
-        table.pop(queue.name, None)
 
 
 __all__ = ["QueueManager"]

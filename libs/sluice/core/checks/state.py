@@ -14,6 +14,7 @@ from sluice.api import kueue
 from sluice.api.errors import FieldError
 from sluice.api.labels import answered_by_people
 from sluice.core.workload.admission_checks import CheckState, relevant_checks
+from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 from sluice.protocol.checks import CheckVerdict
@@ -144,7 +145,7 @@ class Check:
     @property
     def guards(self) -> bool:
         """Must it pass before preemptions are issued (AC6)?"""
-        return self.spec.preemption_policy == "AfterCheckPassedOrOnDemand"
+        return self.spec.preemption_policy == AFTER_CHECK
 
 
 @dataclass(slots=True)

@@ -5,8 +5,7 @@ A status follows from the configuration at once; the events only publish it when
 
 from collections.abc import Iterator
 
-from sluice.core.world.activity import check_names, why_inactive
-from sluice.core.world.inadmissible import stopped
+from sluice.core.world.activity import check_names, local_queue_status, queue_status, why_inactive
 from sluice.core.world.model import ClusterQueue, LocalQueue, World
 from sluice.events.base import Event
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
@@ -17,25 +16,13 @@ from .state import SchedulerState, Status
 
 def status_of(world: World, cq: ClusterQueue) -> Status:
     """Return the Active condition of a cluster queue."""
-    if cq.terminating:
-        return (False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
-    found = why_inactive(world, cq)
-    if found:
-        messages = ", ".join(message for _, message in found)
-        return (False, found[0][0], f"Can't admit new workloads: {messages}.")
-    return (True, "Ready", "Can admit new workloads")
+    return queue_status(why_inactive(world, cq))
 
 
 def local_status_of(world: World, local: LocalQueue) -> Status:
     """Return the Active condition of a local queue."""
-    if stopped(local.stop_policy):
-        return (False, "Stopped", "LocalQueue is stopped")
     cq = world.cluster_queues.get(local.cluster_queue)
-    if cq is None:
-        return (False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
-    if not cq.active:
-        return (False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
-    return (True, "Ready", "Can submit new workloads to localQueue")
+    return local_queue_status(local.stop_policy, active=None if cq is None else cq.active)
 
 
 def refresh(state: SchedulerState, name: str) -> None:

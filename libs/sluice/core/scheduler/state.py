@@ -13,6 +13,7 @@ from sluice.core.queueing.request_index import Least
 from sluice.core.queueing.sorted_map import Rank
 from sluice.core.quota.tree import Tree
 from sluice.core.workload.equivalence import equivalence_key
+from sluice.core.world.activity import Status
 from sluice.core.world.model import World
 from sluice.core.world.queue_order import queue_order_timestamp
 from sluice.core.world.variants import family_usage, queue_identity, queue_time, why_barred
@@ -21,9 +22,6 @@ from sluice.events.base import Micros, WorkloadKey
 
 BARRED = "barred"
 """First part of the key of variants that wait for their admitted sibling to go, whatever they need."""
-
-Status = tuple[bool, str, str]
-"""(active, reason, message)."""
 
 
 @dataclass(slots=True)

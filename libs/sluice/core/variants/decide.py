@@ -20,7 +20,7 @@ from sluice.api.labels import (
 )
 from sluice.core.timing import MICROS_PER_S
 from sluice.core.workload.additions import by_check
-from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED
+from sluice.core.workload.reasons import CONCURRENT_ADMISSION, PREEMPTED, VARIANT_DEACTIVATED
 from sluice.events.base import Event, Micros
 from sluice.events.variants import (
     ParentAdmitted,
@@ -199,7 +199,7 @@ def _switch(family: Family, policy: Policy, at: Micros) -> list[Event]:
 
 
 def _deactivate(family: Family, variant: Variant, why: str) -> VariantDeactivated:
-    message = f"Variant Workload deactivated due to {why}"
+    message = VARIANT_DEACTIVATED.format(why)
     return VariantDeactivated(cause=family.cause, workload=variant.key, parent=family.key, message=message)
 
 

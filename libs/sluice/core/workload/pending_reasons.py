@@ -4,6 +4,7 @@ from typing import Final
 
 __all__ = [
     "ADMISSION_GATED",
+    "ADMISSION_GATED_BY",
     "BEHIND",
     "BEHIND_HEAD",
     "CIRCLE",
@@ -40,6 +41,7 @@ WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
 PENDING_EVALUATION: Final = "PendingEvaluation"
 
 
+ADMISSION_GATED_BY: Final = "Admission is gated by: {}"
 PENDING_EVALUATION_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 BEHIND_HEAD: Final = "ClusterQueue {} is StrictFIFO, and nobody overtakes its head"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"

@@ -24,8 +24,10 @@ __all__ = [
     "REQUEUED_MESSAGES",
     "REQUEUING_LIMIT_EXCEEDED",
     "REQUEUING_LIMIT_MESSAGE",
+    "VARIANT_DEACTIVATED",
     "WAIT_FOR_RECOVERY",
     "WAIT_FOR_START",
+    "WAIT_FOR_START_MESSAGE",
     "checks_message",
     "condition_reason",
     "deactivation_message",
@@ -47,8 +49,11 @@ CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
+VARIANT_DEACTIVATED: Final = "Variant Workload deactivated due to {}"
+
 # Causes of a PodsReadyTimeout.
 WAIT_FOR_START: Final = "WaitForStart"
+WAIT_FOR_START_MESSAGE: Final = "Not all pods are ready or succeeded"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 
 # Reasons of Requeued=True.

@@ -1,6 +1,6 @@
 """Whether a cluster queue is active, and what its not being so means for whom (AC7, AC8); who blocks whom."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -8,9 +8,12 @@ from sluice.api import kueue
 from sluice.core.workload.admission_checks import checks_for
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 
-from .inadmissible import stopped
+from .inadmissible import Reason, stopped
 from .model import ClusterQueue, World
 from .workload import Workload
+
+Status = tuple[bool, str, str]
+"""The condition Active of a queue: whether it is, reason, message."""
 
 TERMINATING: Final = "Terminating"
 STOPPED: Final = "Stopped"
@@ -31,13 +34,18 @@ def check_names(spec: kueue.ClusterQueueSpec) -> list[str]:
     return [] if strategy is None else [rule.name for rule in strategy.admission_checks]
 
 
-def why_inactive(world: World, cq: ClusterQueue) -> list[tuple[str, str]]:
-    """Return (reason, message) of all that keeps the queue from giving out quota, the gravest first."""
-    if cq.terminating:
+def why_closed(spec: kueue.ClusterQueueSpec, *, terminating: bool) -> list[Reason]:
+    """Return what somebody has done to keep the queue from giving out quota."""
+    if terminating:
         return [(TERMINATING, "is terminating")]
-    found: list[tuple[str, str]] = []
-    if stopped(cq.spec.stop_policy):
-        found.append((STOPPED, "is stopped"))
+    return [(STOPPED, "is stopped")] if stopped(spec.stop_policy) else []
+
+
+def why_inactive(world: World, cq: ClusterQueue) -> list[Reason]:
+    """Return all that keeps the queue from giving out quota, the gravest first."""
+    found = why_closed(cq.spec, terminating=cq.terminating)
+    if cq.terminating:
+        return found
     names = check_names(cq.spec)
     for reason, what, missing in (
         (
@@ -59,6 +67,26 @@ def why_inactive(world: World, cq: ClusterQueue) -> list[tuple[str, str]]:
         if missing:
             found.append((reason, f"references {what}: {','.join(missing)}"))
     return found
+
+
+def queue_status(why: Sequence[Reason]) -> Status:
+    """Return the condition of a cluster queue, by what keeps it from giving out quota."""
+    if not why:
+        return (True, "Ready", "Can admit new workloads")
+    reason = why[0][0]
+    messages = ", ".join(message for _, message in why)
+    why_not = "; clusterQueue is terminating" if reason == TERMINATING else f": {messages}."
+    return (False, reason, f"Can't admit new workloads{why_not}")
+
+
+def local_queue_status(stop_policy: str | None, *, active: bool | None) -> Status:
+    """Return the condition of a local queue. *active*: whether its cluster queue is; None: there is none."""
+    if stopped(stop_policy):
+        return (False, STOPPED, "LocalQueue is stopped")
+    if not active:
+        reason = "ClusterQueueDoesNotExist" if active is None else "ClusterQueueIsInactive"
+        return (False, reason, "Can't submit new workloads to clusterQueue")
+    return (True, "Ready", "Can submit new workloads to localQueue")
 
 
 def admits_what_is_ready(world: World, cq: ClusterQueue) -> bool:
@@ -107,12 +135,17 @@ def may_be_so_still(reason: str, config: kueue.ConfigurationSpec, awaited: Calla
 
 __all__ = [
     "CHECK_INACTIVE",
+    "STOPPED",
+    "Status",
     "admits_what_is_ready",
     "awaits_pods",
     "blocks_admission",
     "check_names",
     "is_asked_by",
+    "local_queue_status",
     "may_be_so_still",
+    "queue_status",
     "settings_of_admission",
+    "why_closed",
     "why_inactive",
 ]

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from sluice.api import kueue
-from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, ADMISSION_GATED_BY, MISCONFIGURED, SUSPENDED
 from sluice.events.slices import WorkloadRecord
 
 from .model import World
@@ -107,7 +107,7 @@ def reason_of(
     if stopped(spec.stop_policy):
         return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
     if gated_by:
-        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+        return (ADMISSION_GATED, ADMISSION_GATED_BY.format(gated_by))
     if not queue_active:
         return (SUSPENDED, f"ClusterQueue {cluster_queue} is inactive")
     return None
@@ -128,5 +128,5 @@ def why_reservation_ends(world: World, workload: Workload) -> Reason | None:
         return (SUSPENDED, f"ClusterQueue {workload.cluster_queue} is stopped")
     gated_by = record.annotations.get(GATED_BY_ANNOTATION)
     if gated_by:
-        return (ADMISSION_GATED, f"Admission is gated by: {gated_by}")
+        return (ADMISSION_GATED, ADMISSION_GATED_BY.format(gated_by))
     return None

@@ -14,12 +14,17 @@ from .workload import Workload
 
 def waits_for_checks(world: World, spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> bool:
     """Must a workload with this assignment preempt nobody before its checks allow it (AC6)?"""
-    for name in checks_for(spec, pod_sets):
-        check = world.checks.get(name)
-        # Nothing is known of a check that is missing; its queue is inactive, and there is no hurry.
-        if check is None or check.preemption_policy == AFTER_CHECK:
-            return True
-    return False
+    return bool(holding_back(world, spec, pod_sets))
+
+
+def holding_back(world: World, spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> list[str]:
+    """Return the checks of the assignment whose policy lets nobody be preempted before they allow it."""
+    # Nothing is known of a check that is missing; its queue is inactive, and there is no hurry.
+    return [
+        name
+        for name in checks_for(spec, pod_sets)
+        if (check := world.checks.get(name)) is None or check.preemption_policy == AFTER_CHECK
+    ]
 
 
 def may_issue(world: World, claimant: Workload) -> bool:
@@ -53,4 +58,4 @@ def needs_nobody(world: World, claimant: Workload) -> bool:
     )
 
 
-__all__ = ["may_issue", "needs_nobody", "waits_for_checks"]
+__all__ = ["holding_back", "may_issue", "needs_nobody", "waits_for_checks"]

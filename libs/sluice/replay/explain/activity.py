@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.pending_reasons import ADMISSION_GATED, MISCONFIGURED, SUSPENDED
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, ADMISSION_GATED_BY, MISCONFIGURED, SUSPENDED
 from sluice.core.workload.reasons import DEACTIVATED, DEACTIVATED_MESSAGE
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, stopped, why_not_queued
 from sluice.core.world.workload import Workload
@@ -89,7 +89,7 @@ def _obstacles(state: SchedulerState, record: WorkloadRecord) -> Iterator[Reason
         _, reason, message = state.statuses.get(name, (False, "", ""))
         yield SUSPENDED, f"ClusterQueue {name} is inactive: {reason} {message}".rstrip(" :")
     if gates and behind[0] != ADMISSION_GATED:
-        yield ADMISSION_GATED, f"Admission is gated by: {gates}"
+        yield ADMISSION_GATED, ADMISSION_GATED_BY.format(gates)
 
 
 __all__ = ["activate_command", "deactivated_words", "queue_words"]

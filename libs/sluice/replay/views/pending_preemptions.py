@@ -11,8 +11,9 @@ from sluice.core.quota.tree import FlavorResource
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.workload.admission_checks import READY, checks_for
 from sluice.core.workload.admission_constraints import may_borrow, may_preempt
+from sluice.core.world import preemption_rules
 from sluice.core.world.model import ClusterQueue, World
-from sluice.core.world.pending_preemptions import AFTER_CHECK, ISSUED, PENDING
+from sluice.core.world.pending_preemptions import ISSUED, PENDING
 from sluice.core.world.reservations import Trial
 from sluice.core.world.workload import Workload
 from sluice.events.slices import WorkloadRecord
@@ -55,11 +56,7 @@ def holding_back(world: World, claimant: Workload) -> list[str]:
     queue = world.cluster_queues.get(claimant.cluster_queue)
     if queue is None or claimant.checks == READY or claimant.preemptions_allowed:
         return []
-    return [
-        name
-        for name in checks_for(queue.spec, claimant.assignment or ())
-        if (check := world.checks.get(name)) is None or check.preemption_policy == AFTER_CHECK
-    ]
+    return preemption_rules.holding_back(world, queue.spec, claimant.assignment or ())
 
 
 def claims_in(state: SchedulerState, cq: ClusterQueue) -> Iterator[Workload]:

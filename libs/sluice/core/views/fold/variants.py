@@ -124,7 +124,7 @@ def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None
     workload.evicted = False
     enqueue(workload)
     if "PodsReady" in workload.conditions:
-        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, ev.WAIT_FOR_START_MESSAGE, at)
 
 
 def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -> None:

@@ -240,7 +240,7 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
     workload.peers = None
     workload.released_at = at
     if "PodsReady" in workload.conditions:
-        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, "Not all pods are ready or succeeded", at)
+        condition(workload, "PodsReady", False, ev.WAIT_FOR_START, ev.WAIT_FOR_START_MESSAGE, at)
     evicted = workload.conditions.get("Evicted")
     if workload.evicted and evicted is not None:
         workload.evicted = False
@@ -294,7 +294,7 @@ def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) ->
     elif before is not None and (before.status or before.reason == ev.WAIT_FOR_RECOVERY):
         reason, message = ev.WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
     else:
-        reason, message = ev.WAIT_FOR_START, "Not all pods are ready or succeeded"
+        reason, message = ev.WAIT_FOR_START, ev.WAIT_FOR_START_MESSAGE
     condition(workload, "PodsReady", event.ready, reason, message, at)
     if event.ready and workload.migrations and workload.migrations[-1].ready_at is None:
         last = workload.migrations[-1]._replace(ready_at=at)

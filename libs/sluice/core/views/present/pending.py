@@ -16,7 +16,7 @@ from sluice.core.workload.pending_reasons import (
     PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
 )
-from sluice.core.workload.reasons import DEACTIVATED, deactivation_message
+from sluice.core.workload.reasons import DEACTIVATED, VARIANT_DEACTIVATED, deactivation_message
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
@@ -168,7 +168,7 @@ def _why_inactive(view: State, variant: WorkloadView) -> str:
     why = why_inactive(family, policy, family.variants[variant.key], view.at)
     if why.startswith("createDelaySeconds") and (later := _delayed(view, variant)):
         return later[1]
-    return f"Variant Workload deactivated due to {why}" if why else ""
+    return VARIANT_DEACTIVATED.format(why) if why else ""
 
 
 def _delayed(view: State, variant: WorkloadView) -> Reason | None:

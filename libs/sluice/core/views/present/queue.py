@@ -10,7 +10,7 @@ from sluice.core.views.holding import promised, waits_for_victims
 from sluice.core.views.records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
 from sluice.core.views.state import State
 from sluice.core.workload.charges import add
-from sluice.core.world.inadmissible import stopped
+from sluice.core.world import activity
 
 from .times import timestamp
 
@@ -161,24 +161,16 @@ def _assumed(queue: ClusterQueueView) -> ActiveState:
     """What the scheduler would say, until it does."""
     if queue.spec is None:
         return ActiveState(False, "NotFound", "There is no such ClusterQueue", 0)
-    if queue.terminating:
-        return ActiveState(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating", 0)
-    if stopped(queue.spec.stop_policy):
-        return ActiveState(False, "Stopped", "Can't admit new workloads: is stopped.", 0)
-    return ActiveState(True, "Ready", "Can admit new workloads", 0)
+    why = activity.why_closed(queue.spec, terminating=queue.terminating)
+    return ActiveState(*activity.queue_status(why), 0)
 
 
 def _assumed_local(queue: LocalQueueView) -> ActiveState:
-    if queue.spec is not None and stopped(queue.spec.stop_policy):
-        return ActiveState(False, "Stopped", "LocalQueue is stopped", 0)
-    cluster_queue = queue.cluster_queue
-    if cluster_queue is None or cluster_queue.spec is None:
-        return ActiveState(False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", 0)
-    state = cluster_queue.active or _assumed(cluster_queue)
-    if not state.active:
-        message = "Can't submit new workloads to clusterQueue"
-        return ActiveState(False, "ClusterQueueIsInactive", message, state.since)
-    return ActiveState(True, "Ready", "Can submit new workloads to localQueue", state.since)
+    above = queue.cluster_queue
+    known = None if above is None or above.spec is None else above.active or _assumed(above)
+    stop_policy = None if queue.spec is None else queue.spec.stop_policy
+    found = activity.local_queue_status(stop_policy, active=None if known is None else known.active)
+    return ActiveState(*found, 0 if known is None or found[1] == activity.STOPPED else known.since)
 
 
 def _active(state: ActiveState) -> Status:

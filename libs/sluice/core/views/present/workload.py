@@ -17,7 +17,7 @@ from sluice.api.quantity import Quantity, format_value
 from sluice.core.views.records import Recorded, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.admission_checks import CheckState
-from sluice.core.workload.reasons import WAIT_FOR_START
+from sluice.core.workload.reasons import WAIT_FOR_START, WAIT_FOR_START_MESSAGE
 from sluice.events.base import Micros, PodSet
 from sluice.events.slices import WorkloadRecord
 
@@ -123,8 +123,8 @@ def _waits_for_pods(view: State, workload: WorkloadView) -> bool:
 
 def _pods_not_ready(workload: WorkloadView) -> Condition:
     since = workload.admitted_at or 0
-    message = "Not all pods are ready or succeeded"
-    return _condition("PodsReady", Recorded(False, WAIT_FOR_START, message, since, workload.generation))
+    why = (WAIT_FOR_START, WAIT_FOR_START_MESSAGE)
+    return _condition("PodsReady", Recorded(False, *why, since, workload.generation))
 
 
 def _condition(kind: str, recorded: Recorded) -> Condition:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Micros
 from sluice.local.process_start import end_all
 from sluice.protocol.dispatch import DispatchEntry, key_token
@@ -22,7 +23,6 @@ from .orphans import strays
 from .plan import Plan, pod_env, resolve
 from .pods import (
     COUNTED,
-    MICROS,
     Command,
     End,
     Ended,
@@ -60,9 +60,9 @@ class Machine:
     @property
     def timing(self) -> Timing:
         return Timing(
-            grace=int(self.grace_s * MICROS),
-            retry_delay=int(self.retry_delay_s * MICROS),
-            retry_most=int(RETRY_MOST_S * MICROS),
+            grace=int(self.grace_s * MICROS_PER_S),
+            retry_delay=int(self.retry_delay_s * MICROS_PER_S),
+            retry_most=int(RETRY_MOST_S * MICROS_PER_S),
         )
 
     def directory(self, job: str, attempt: int) -> Path:
@@ -140,7 +140,7 @@ class Execution:
     async def _wait(self) -> None:
         """Wait until something has changed, or until it is time for something."""
         deadline = self._pods.deadline()
-        timeout_s = None if deadline is None else max(0, deadline - now()) / MICROS
+        timeout_s = None if deadline is None else max(0, deadline - now()) / MICROS_PER_S
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()

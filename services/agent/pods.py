@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Micros
 
 from .plan import Plan, PodSetPlan
@@ -27,8 +28,6 @@ from .policies import Action, describe_exit, matching_failure, matching_success
 
 MAX_EXIT_CODES = 100
 """How many pods' exit codes an end tells of; the failed ones come first."""
-
-MICROS = 1_000_000
 
 
 class Pod(Enum):
@@ -245,7 +244,7 @@ class Pods:
 
     def begin(self, at: Micros) -> list[Command]:
         if self.plan.active_deadline_s is not None:
-            self._end_by = at + int(self.plan.active_deadline_s * MICROS)
+            self._end_by = at + int(self.plan.active_deadline_s * MICROS_PER_S)
         for pods in self._sets.values():
             pods.mark()
         return self._settle(at)
@@ -416,7 +415,7 @@ class Pods:
 
     def _term(self, pod: PodId, at: Micros) -> TermPod:
         grace_s = self._sets[pod.pod_set].plan.grace_s
-        self._kill_at[pod] = at + (self.timing.grace if grace_s is None else int(grace_s * MICROS))
+        self._kill_at[pod] = at + (self.timing.grace if grace_s is None else int(grace_s * MICROS_PER_S))
         return TermPod(pod)
 
     def _exit_codes(self) -> dict[str, int]:

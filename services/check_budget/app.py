@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from sluice.core.budgets.budgets import Standing
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Micros
 from sluice.sdk.checks import Controller, Request, Settings, Verdict
 from sluice.services.common.http import Http
@@ -17,7 +18,7 @@ from sluice.telemetry.http import serving
 from .answers import answering
 from .books import Books
 from .config import Config
-from .office import HOUR_S, SECOND_US, Office, case_key
+from .office import HOUR_S, Office, case_key
 from .page import pages
 from .prometheus import Readers
 
@@ -112,7 +113,7 @@ class Desk:
             # Right after a start the requests are known before they can be asked about.
             wait_s = AT_MOST_S if reached else AGAIN_S
             if wakes is not None:
-                wait_s = min(wait_s, max(0.0, (wakes - now) / SECOND_US))
+                wait_s = min(wait_s, max(0.0, (wakes - now) / MICROS_PER_S))
             started = time.monotonic()
             try:
                 async with asyncio.timeout(wait_s + 0.001):
@@ -137,7 +138,7 @@ class Desk:
 def make(config: Config) -> Controller:
     """Return the controller, to be run."""
     app = Controller(config.controller, Settings(concurrency=10_000, timeout_s=None))
-    office = Office(refresh_us=int(config.refresh_s * SECOND_US))
+    office = Office(refresh_us=int(config.refresh_s * MICROS_PER_S))
     desk = Desk(office, app.recheck, wall)
 
     @app.check

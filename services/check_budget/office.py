@@ -17,13 +17,13 @@ from sluice.api.periods import Period, period_at
 from sluice.core.budgets import budgets
 from sluice.core.budgets.budgets import Amounts, Candidate, Refusal, Standing, Terms, Usage
 from sluice.core.budgets.consumption import Consumption
+from sluice.core.timing import MICROS_PER_S
 from sluice.events.base import Event, Micros
 from sluice.events.config import ObjectApplied, ObjectDeleted
 from sluice.events.scheduler import Admitted, QuotaReleased, WorkloadSliceReplaced
 from sluice.events.slices import WorkloadDeleted, WorkloadFinished
 from sluice.sdk.checks import Pending, Ready, Request, Retry, Verdict
 
-SECOND_US = 1_000_000
 HOUR_S = 3600.0
 KIND = "Budget"
 
@@ -95,7 +95,7 @@ class Office:
     consumption: Consumption = field(default_factory=Consumption)
     accounts: dict[str, Account] = field(default_factory=dict)
     cases: dict[str, Case] = field(default_factory=dict)
-    refresh_us: Micros = 600 * SECOND_US
+    refresh_us: Micros = 600 * MICROS_PER_S
 
     # The log
 
@@ -217,7 +217,7 @@ class Office:
         before = self.consumption.predecessor(held) if held is not None else None
         own_s = assumed_s
         if seconds is not None:
-            own_s = max(0, seconds - (held.ran_us // SECOND_US if held is not None else 0))
+            own_s = max(0, seconds - (held.ran_us // MICROS_PER_S if held is not None else 0))
         if held is None or before is None:
             return budgets.estimate(self._rate(account, case), own_s, now, end)
         # Of pods that have ended while it waits the successor is never charged.
@@ -225,7 +225,7 @@ class Office:
         if held.replaces:
             ends_at = budgets.successor_ends_at(before, seconds, assumed_s, now)
         else:
-            ends_at = None if own_s is None else now + own_s * SECOND_US
+            ends_at = None if own_s is None else now + own_s * MICROS_PER_S
         return budgets.growth(terms, per_us, ends_at, before, assumed_s, now, end)
 
     def _rate(self, account: Account, case: Case) -> Amounts:
@@ -309,7 +309,7 @@ class Office:
         release_s = account.budget.spec.release_quota_after_seconds
         if release_s is None:
             return Pending(case.text, HOUR_S)
-        left_s = release_s - (now - case.request.reserved_at) / SECOND_US
+        left_s = release_s - (now - case.request.reserved_at) / MICROS_PER_S
         if left_s > 0:
             return Pending(case.text, min(HOUR_S, left_s))
         return Retry(self.retry_after_s(account, now), f"Gives its quota back: {refusal.text}")
@@ -331,7 +331,7 @@ class Office:
         after_s = account.budget.spec.retry_after_seconds
         if after_s is not None:
             return after_s
-        return -((now - self.period(account, now).end) // SECOND_US)
+        return -((now - self.period(account, now).end) // MICROS_PER_S)
 
     def next_change(self, now: Micros) -> Micros | None:
         """Return when time alone will change something: a period's end, or a limit that is being reached."""

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from . import labels
-from .errors import FieldError, invalid
+from .errors import IMMUTABLE, FieldError, invalid
 from .kueue import AdmissionConstraints
 from .meta import Manifest, ObjectMeta
 
 FIELD: Final = "spec.admissionConstraints"
 NEVER: Final = "Never"
-IMMUTABLE: Final = "field is immutable"
-
 PREEMPTION: Final = "preemption"
 BORROWING: Final = "borrowing"
 FLAVORS: Final = "allowedResourceFlavors"

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
+    "IMMUTABLE",
     "UNREADABLE",
     "BadValue",
     "FieldError",
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 BadValue = str | int | float | bool | None | dict[str, Any] | list[Any]
+
+IMMUTABLE: Final = "field is immutable"
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises at bytes that it cannot read: no JSON, another shape, no UTF-8, nested too deep."""

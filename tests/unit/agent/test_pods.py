@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from sluice.core.timing import MICROS_PER_S as MICROS
 from sluice.events.base import Micros
 from sluice.services.agent.plan import Plan, PodSetPlan
 from sluice.services.agent.pods import (
     COUNTED,
-    MICROS,
     STARTED,
     TO_END,
     Command,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from sluice.api.errors import (
+    IMMUTABLE,
     FieldError,
     duplicate,
     forbidden,
@@ -24,7 +25,6 @@ from sluice.api.kueue import (
 
 from . import names, quotas
 
-IMMUTABLE = "field is immutable"
 MAX_CHECKS = 64
 MAX_VARIANTS = 16
 INT32 = 2**31 - 1

@@ -3,7 +3,6 @@
 On the hot path: a good job leaves each check early.
 """
 
-import re
 from collections.abc import Callable, Mapping
 
 from sluice.api import batch_v1, constraints, labels, sluice_v1
@@ -34,7 +33,6 @@ __all__ = [
 ]
 
 MAX_POD_SETS = 8
-_is_integer = re.compile(r"[-+]?[0-9]+").fullmatch
 _FLAGS = (labels.CANNOT_PREEMPT, labels.CANNOT_BORROW, labels.ELASTIC_JOB)
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
@@ -80,7 +78,7 @@ def _check_object_name(field: str, value: str) -> list[FieldError]:
 
 
 def _check_seconds(field: str, value: str) -> list[FieldError]:
-    if not _is_integer(value):
+    if not names.is_integer(value):
         return [invalid(field, value, f'strconv.Atoi: parsing "{value}": invalid syntax')]
     return [] if int(value) > 0 else [invalid(field, int(value), "should be greater than 0")]
 
@@ -152,7 +150,7 @@ def check_partial_admission(job: batch_v1.Job, gates: Mapping[str, bool] = NONE)
     if text is None:
         return []
     field = annotation_field(labels.JOB_MIN_PARALLELISM)
-    if not _is_integer(text):
+    if not names.is_integer(text):
         return [invalid(field, text, f'strconv.Atoi: parsing "{text}": invalid syntax')]
     count = pods_count(job.spec)
     if not 0 < int(text) < count:

@@ -1,12 +1,10 @@
 """What of a job may change, and when."""
 
 from sluice.api import batch_v1, constraints, labels, sluice_v1
-from sluice.api.errors import FieldError, forbidden, invalid
+from sluice.api.errors import IMMUTABLE, FieldError, forbidden, invalid
 from sluice.api.meta import Manifest, ObjectMeta
 
 from .job import annotation_field, label_field, sync_completions
-
-IMMUTABLE = "field is immutable"
 
 
 def check_job_update(

@@ -21,6 +21,7 @@ __all__ = [
     "dns_label",
     "dns_subdomain",
     "flavor_name",
+    "is_integer",
     "label_value",
     "qualified_name",
 ]
@@ -226,10 +227,10 @@ def check_node_requirement(field: str, requirement: LabelSelectorRequirement) ->
     if len(requirement.values) != 1:
         text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
         found.append(required(f"{field}.values", text))
-    elif not _is_integer(requirement.values[0]):
+    elif not is_integer(requirement.values[0]):
         text = "must be an integer when `operator` is 'Lt' or 'Gt'"
         found.append(invalid(f"{field}.values[0]", requirement.values[0], text))
     return found
 
 
-_is_integer = re.compile(r"[-+]?[0-9]+").fullmatch
+is_integer = re.compile(r"[-+]?[0-9]+").fullmatch

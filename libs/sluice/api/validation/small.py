@@ -1,7 +1,7 @@
 """LocalQueue, AdmissionCheck, WorkloadPriorityClass and Namespace."""
 
 from sluice.api.core_v1 import Namespace
-from sluice.api.errors import FieldError, invalid, required
+from sluice.api.errors import IMMUTABLE, FieldError, invalid, required
 from sluice.api.kueue import (
     AdmissionCheck,
     AdmissionCheckParametersReference,
@@ -13,7 +13,6 @@ from sluice.api.labels import ANSWER_TIMEOUT_SECONDS
 from . import names, quotas
 
 __all__ = [
-    "IMMUTABLE",
     "MAX_ANSWER_TIMEOUT_S",
     "MAX_CONTROLLER_NAME",
     "check_admission_check",
@@ -24,7 +23,6 @@ __all__ = [
     "check_priority_class",
 ]
 
-IMMUTABLE = "field is immutable"
 MAX_CONTROLLER_NAME = 153
 MAX_ANSWER_TIMEOUT_S = 10 * 366 * 86_400
 

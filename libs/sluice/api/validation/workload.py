@@ -1,6 +1,5 @@
 """Workload: spec, and the status that others report about it."""
 
-import re
 from collections.abc import Mapping
 
 from sluice.api.errors import (
@@ -35,7 +34,6 @@ from .gated_by import check_gated_by
 
 PARTIAL_AND_ELASTIC = "partial admission and elastic job cannot be used together"
 _BOOST = f"metadata.annotations[{PRIORITY_BOOST}]"
-_is_integer = re.compile(r"[-+]?[0-9]+").fullmatch
 
 
 def has_quota_reservation(workload: Workload) -> bool:
@@ -134,7 +132,7 @@ def _check_boost(annotations: Mapping[str, str]) -> list[FieldError]:
     if boost == "":
         text = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
         return [invalid(_BOOST, boost, text)]
-    if not _is_integer(boost) or not -(2**31) <= int(boost) < 2**31:
+    if not names.is_integer(boost) or not -(2**31) <= int(boost) < 2**31:
         return [invalid(_BOOST, boost, "must be a valid signed integer")]
     return []
 

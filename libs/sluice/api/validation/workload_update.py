@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from sluice.api import constraints
-from sluice.api.errors import FieldError, invalid, required
+from sluice.api.errors import IMMUTABLE, FieldError, invalid, required
 from sluice.api.features import (
     ADMISSION_GATED_BY,
     ELASTIC_JOBS_VIA_WORKLOAD_SLICES,
@@ -18,8 +18,6 @@ from sluice.api.labels import SLICE_REPLACEMENT_FOR
 
 from .gated_by import check_gated_by
 from .workload import check_any_workload, has_quota_reservation, is_elastic, missing_admission
-
-IMMUTABLE = "field is immutable"
 
 
 def check_workload_update(new: Workload, old: Workload, gates: Mapping[str, bool] = NONE) -> list[FieldError]:

@@ -6,6 +6,7 @@ import msgspec
 
 from sluice.api import kueue
 from sluice.api.errors import UNREADABLE
+from sluice.core.workload.admission_checks import check_names
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.config import ObjectApplied, ObjectDeleted
 
@@ -80,14 +81,9 @@ def _users(state: State, check: str) -> list[WorkloadKey]:
     return [
         key
         for queue in sorted(state.by_queue)
-        if _names(state.cluster_queues.get(queue), check)
+        if (spec := state.cluster_queues.get(queue)) is not None and check in check_names(spec)
         for key in state.by_queue[queue]
     ]
-
-
-def _names(spec: kueue.ClusterQueueSpec | None, check: str) -> bool:
-    strategy = spec.admission_checks_strategy if spec is not None else None
-    return strategy is not None and any(rule.name == check for rule in strategy.admission_checks)
 
 
 def _parameters_changed(state: State, kind: str, name: str, seq: int) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from sluice.api import kueue
 from sluice.api.errors import FieldError
 from sluice.api.labels import answered_by_people
-from sluice.core.workload.admission_checks import CheckState, relevant_checks
+from sluice.core.workload.admission_checks import CheckState, checks_for
 from sluice.core.world.pending_preemptions import AFTER_CHECK
 from sluice.events.base import Micros, PodSetAssignment, WorkloadKey
 from sluice.events.slices import WorkloadRecord
@@ -213,9 +213,7 @@ class State:
     def relevant(self, reservation: Reservation) -> list[str]:
         """Return the checks that concern the reservation as the queue is now, sorted (AC1)."""
         spec = self.cluster_queues.get(reservation.cluster_queue)
-        if spec is None or spec.admission_checks_strategy is None:
-            return []
-        return relevant_checks(spec, [f for pods in reservation.assignment for f in pods.flavors.values()])
+        return [] if spec is None else checks_for(spec, reservation.assignment)
 
     def restate(self, key: WorkloadKey, requests: Mapping[str, Basis], names: Iterable[str]) -> None:
         """Note that these requests of a workload have changed."""

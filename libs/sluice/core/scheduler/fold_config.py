@@ -16,6 +16,7 @@ from sluice.api.meta import ObjectMeta
 from sluice.api.quantity import resource_value
 from sluice.core.quota.fair_share import weight
 from sluice.core.quota.tree import CohortCycleError, FlavorResource, Quota
+from sluice.core.workload.admission_checks import check_names
 from sluice.core.workload.charges import gives_back
 from sluice.core.world.activity import awaits_pods, blocks_admission, settings_of_admission
 from sluice.core.world.charging import recharge
@@ -263,7 +264,7 @@ def delete_check(state: SchedulerState, _namespace: str, name: str) -> None:
 def check_changed(state: SchedulerState, check: str) -> None:
     """The check has come, gone, or changed whether it is active."""
     for name in sorted(state.world.cluster_queues):
-        if check in queue_status.check_names(state.world.cluster_queues[name].spec):
+        if check in check_names(state.world.cluster_queues[name].spec):
             state.edit(name, Edit.STATUS)
 
 

@@ -5,7 +5,7 @@ A status follows from the configuration at once; the events only publish it when
 
 from collections.abc import Iterator
 
-from sluice.core.world.activity import check_names, local_queue_status, queue_status, why_inactive
+from sluice.core.world.activity import local_queue_status, queue_status, why_inactive
 from sluice.core.world.model import ClusterQueue, LocalQueue, World
 from sluice.events.base import Event
 from sluice.events.scheduler import ClusterQueueStatusChanged, LocalQueueStatusChanged
@@ -92,7 +92,6 @@ def fold_local_status(state: SchedulerState, event: LocalQueueStatusChanged) -> 
 
 __all__ = [
     "changes",
-    "check_names",
     "fold_local_status",
     "fold_status",
     "local_status_of",

@@ -27,6 +27,12 @@ class CheckState(NamedTuple):
     """PreemptionRequired, or why the service has rejected what the controller has said."""
 
 
+def check_names(spec: ClusterQueueSpec) -> list[str]:
+    """Return the admission checks that the queue names, in its order."""
+    strategy = spec.admission_checks_strategy
+    return [] if strategy is None else [rule.name for rule in strategy.admission_checks]
+
+
 def relevant_checks(spec: ClusterQueueSpec, flavors: Iterable[str] | None) -> list[str]:
     """Return the names of the checks that concern a workload, sorted (AC1).
 
@@ -48,9 +54,7 @@ def relevant_checks(spec: ClusterQueueSpec, flavors: Iterable[str] | None) -> li
 
 def checks_for(spec: ClusterQueueSpec, pod_sets: Iterable[PodSetAssignment]) -> list[str]:
     """Return the names of the checks that concern a workload with this assignment, sorted (AC1)."""
-    if spec.admission_checks_strategy is None:
-        return []
-    return relevant_checks(spec, [flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()])
+    return relevant_checks(spec, (flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()))
 
 
 def sync_states(states: Iterable[CheckState], names: Iterable[str], at: Micros | None) -> list[CheckState]:
@@ -133,6 +137,7 @@ __all__ = [
     "RETRY",
     "CheckState",
     "asked_for",
+    "check_names",
     "checks_for",
     "max_retry_at",
     "relevant_checks",

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Final
 
 from sluice.api import kueue
-from sluice.core.workload.admission_checks import checks_for
+from sluice.core.workload.admission_checks import check_names, checks_for
 from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 
 from .inadmissible import Reason, stopped
@@ -26,12 +26,6 @@ settings_of_admission: Final = attrgetter(
 )
 """Return what the scheduler goes by of a Configuration: with another value of it, all that waits is looked
 at again, and nothing that was said of it before counts."""
-
-
-def check_names(spec: kueue.ClusterQueueSpec) -> list[str]:
-    """Return the admission checks that the queue names, in its order."""
-    strategy = spec.admission_checks_strategy
-    return [] if strategy is None else [rule.name for rule in strategy.admission_checks]
 
 
 def why_closed(spec: kueue.ClusterQueueSpec, *, terminating: bool) -> list[Reason]:
@@ -140,7 +134,6 @@ __all__ = [
     "admits_what_is_ready",
     "awaits_pods",
     "blocks_admission",
-    "check_names",
     "is_asked_by",
     "local_queue_status",
     "may_be_so_still",

@@ -9,6 +9,7 @@ from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.api.meta import ObjectMeta
 from sluice.core.lifecycle.transitions import pods_ready_deadline
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.admission_checks import check_names
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, stopped
 from sluice.core.world.model import ClusterQueue
@@ -138,9 +139,7 @@ def _made_again(workload: Workload, cq: ClusterQueue) -> Iterator[Change]:
 
 def _checks(state: SchedulerState, cq: ClusterQueue, executors: Executors | None) -> Iterator[Change]:
     """A check whose controller is away keeps its queue from admitting anybody (AC8)."""
-    strategy = cq.spec.admission_checks_strategy
-    names = [] if strategy is None else [rule.name for rule in strategy.admission_checks]
-    away = [n for n in names if n in state.world.checks and not state.world.checks[n].active]
+    away = [n for n in check_names(cq.spec) if n in state.world.checks and not state.world.checks[n].active]
     if away:
         who = ", ".join(f"{n} ({state.world.checks[n].controller_name})" for n in away)
         events = tuple(

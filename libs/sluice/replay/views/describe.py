@@ -14,6 +14,7 @@ from sluice.core.views.present.phase import WorkloadPhase, workload_phase
 from sluice.core.views.present.queue import cohort_names
 from sluice.core.views.present.slices import described, is_slice
 from sluice.core.views.present.unadmitted import assigned_flavors, check_states, in_order, waiting_for
+from sluice.core.workload.admission_checks import check_names
 from sluice.core.workload.charges import counts
 from sluice.events.codec import rfc3339
 from sluice.log.cell import CellState
@@ -392,9 +393,7 @@ def _check_whole(cell: CellState, name: str) -> Plain:
     queues = [
         queue.name
         for queue in cell.view.cluster_queues.values()
-        if queue.spec is not None
-        and queue.spec.admission_checks_strategy is not None
-        and any(rule.name == name for rule in queue.spec.admission_checks_strategy.admission_checks)
+        if queue.spec is not None and name in check_names(queue.spec)
     ]
     return check_plain(cell, name) | {"clusterQueues": queues}
 

@@ -15,7 +15,7 @@ from ._desk import Desk
 from ._outcome import Held, Outcome, finished
 from ._ownership import Owner, born, claim_id, nothing_said_since, owner_of
 from ._reports import AGAIN_S, Reports
-from ._settling import Settling
+from ._settling import KEEP_DONE_S, Settling
 from .actions import (
     Absent,
     Answer,
@@ -37,8 +37,6 @@ from .actions import (
 
 RETRY_S = 0.2
 REMEMBERED = 1000
-KEEP_DONE_S = 600
-"""A claim stays so long after its attempt, for executors that hear late of the attempt's end."""
 
 log = structlog.get_logger("sluice.sdk.executor")
 
@@ -335,4 +333,4 @@ class Attempts:
             self._left(attempt)
 
 
-__all__ = ["KEEP_DONE_S", "Attempts"]
+__all__ = ["Attempts"]

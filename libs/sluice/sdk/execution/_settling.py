@@ -30,6 +30,7 @@ from .actions import (
 
 RETRY_S = 0.2
 KEEP_DONE_S = 600
+"""A claim stays so long after its attempt, for executors that hear late of the attempt's end."""
 
 log = structlog.get_logger("sluice.sdk.executor")
 

@@ -7,6 +7,7 @@ from sluice.core.workload.admission_checks import (
     PENDING,
     READY,
     CheckState,
+    check_names,
     relevant_checks,
     sync_states,
     why_not_admitted,
@@ -28,17 +29,12 @@ def check_states(workload: WorkloadView) -> list[CheckState]:
     spec = queue.spec if queue is not None else None
     if spec is None or workload.finished_at is not None:
         return sorted(workload.checks.values())
-    flavors = None
-    if workload.assignment is not None:
-        flavors = assigned_flavors(workload)
-    names = relevant_checks(spec, flavors)
+    names = relevant_checks(spec, None if workload.assignment is None else assigned_flavors(workload))
     if workload.admitted_at is not None:
         # One added since then is not asked.
         names = [name for name in names if name in workload.checks]
     if workload.assignment is None:
-        strategy = spec.admission_checks_strategy
-        rules = strategy.admission_checks if strategy is not None else ()
-        names = sorted({*names, *(rule.name for rule in rules if rule.name in workload.checks)})
+        names = sorted({*names, *(name for name in check_names(spec) if name in workload.checks)})
     since = workload.created_at if workload.reserved_at is None else workload.reserved_at
     return sync_states(workload.checks.values(), names, since)
 
@@ -53,7 +49,7 @@ def waiting_for(view: State, check: str) -> list[tuple[WorkloadView, CheckState]
     return [
         (workload, state)
         for queue in view.cluster_queues.values()
-        if queue.spec is not None and queue.spec.admission_checks_strategy is not None
+        if queue.spec is not None and check in check_names(queue.spec)
         for workload in map(view.workloads.__getitem__, queue.workloads)
         if workload.admitted_at is None
         for state in check_states(workload)

@@ -222,7 +222,11 @@ class Admission:
             message = f"{why}. Pending the preemption of {count} workload(s)"
             entry.finish(Outcome.PREEMPTING, texts.WAITING_FOR_PREEMPTED, message)
         elif self.blocked:
-            entry.finish(Outcome.PARKED, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
+            outcome = Outcome.PARKED
+            if entry.peers.waiting is not None:
+                outcome = Outcome.PREEMPTING  # others have gone for it: what it waited for is kept on
+                self._wait_for(entry, ())
+            entry.finish(outcome, texts.WAITING_FOR_PODS_READY, texts.PODS_NOT_READY)
         else:
             if entry.workload.record.parent is not None:
                 self._beside_sibling(entry)

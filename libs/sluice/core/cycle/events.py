@@ -220,7 +220,13 @@ def _preempt(world: World, entry: Entry, cause: int, events: list[Event], evicte
     issued = bool(preempted)
     waiting = entry.peers.waiting
     victims = sorted({victim.key for victim in entry.victims})
-    if not issued and waiting is not None and not waiting.recheck and sorted(waiting.victims) == victims:
+    if (
+        not issued
+        and waiting is not None
+        and not waiting.recheck
+        and sorted(waiting.victims) == victims
+        and entry.peers.reason == entry.reason
+    ):
         return False
     events.append(
         PreemptionIssued(

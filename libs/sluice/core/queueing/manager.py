@@ -271,6 +271,17 @@ class QueueManager:
         if first is not None and rank_of(first) < rank:
             self.open(queue)
 
+    def admission_open(self, cause: int) -> None:
+        """Nobody's pods are waited for any more: whoever was held up by that is looked at."""
+        for name in sorted(self.queues):
+            queue = self.queues[name]
+            for key, waiting in queue.waiting.items():
+                if waiting.held:
+                    waiting.held = False
+                    queue.due[key] = None
+            self.refresh(queue)
+            self.wake(queue, cause)
+
     def stop_waiting(self, workload: Workload) -> None:
         """A preemptor does not wait any more, and queues like others: what it reserved is free for them."""
         peers = workload.peers

@@ -138,7 +138,7 @@ class Preemptor:
     nothing; and those who do not need it are not held up (CA6). See `promises`.
     """
 
-    __slots__ = ("borrowing", "flavors", "recheck", "usage", "victims", "workload")
+    __slots__ = ("borrowing", "flavors", "held", "recheck", "usage", "victims", "workload")
 
     def __init__(
         self,
@@ -157,9 +157,11 @@ class Preemptor:
         """Pod set -> resource -> flavor of `usage`, where that does not tell."""
         self.recheck = False
         """What it rests on has changed, so it must be looked at anew."""
+        self.held = False
+        """Its victims have gone, but the pods of others must be ready first (waitForPodsReady)."""
 
     def is_due(self) -> bool:
-        return self.recheck or not self.victims
+        return self.recheck or not (self.victims or self.held)
 
 
 class PendingQueue:

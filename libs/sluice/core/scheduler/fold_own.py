@@ -8,6 +8,7 @@ from sluice.core.lifecycle.fold import fold_lifecycle
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
 from sluice.core.quota.tree import FlavorResource
 from sluice.core.workload.charges import beyond
+from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.core.workload.reasons import PREEMPTED
 from sluice.core.world.activity import blocks_admission
 from sluice.core.world.charging import charge, needs
@@ -244,6 +245,7 @@ def _preempting(state: SchedulerState, event: PreemptionIssued, _seq: int, at: M
     peers.scan = None
     waiting = Preemptor(workload, victims, usage, event.borrowing, event.flavors)
     waiting.recheck = event.more  # the next cycle tells the others
+    waiting.held = event.reason == WAITING_FOR_PODS_READY
     workload.promised_at = at
     state.pending.wait(waiting)
     workload.peers.reason, workload.peers.message = event.reason, event.message

@@ -139,8 +139,7 @@ def _ready(state: SchedulerState, workload: Workload, cause: int) -> None:
     """One less to wait for: when it was the last, admission is open again (waitForPodsReady)."""
     del state.not_ready[workload.key]
     if not state.not_ready:
-        for name in sorted(state.pending.queues):
-            state.pending.wake(state.pending.queues[name], cause)
+        state.pending.admission_open(cause)
 
 
 def _leave_lists(state: SchedulerState, workload: Workload) -> None:

@@ -15,6 +15,7 @@ from sluice.api import kueue
 from sluice.api.meta import ObjectMeta
 from sluice.core.lifecycle import due
 from sluice.core.queueing.pending_queue import CohortQueues, EquivalenceClass, PendingQueue, Preemptor
+from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.core.world.model import AdmissionCheck, LocalQueue
 from sluice.core.world.preemption_history import Remembered
 from sluice.core.world.queue_order import effective_priority
@@ -316,6 +317,7 @@ def _thaw_verdicts(state: SchedulerState, data: _State) -> None:
         usage = {(flavor, resource): amount for flavor, resource, amount in item.usage}
         waiting = Preemptor(workload, item.victims, usage, item.borrowing, item.flavors)
         waiting.recheck = item.recheck
+        waiting.held = item.reason == WAITING_FOR_PODS_READY
         pending.wait(waiting)
         assert workload.peers is not None
         workload.peers.reason, workload.peers.message = item.reason, item.message

@@ -7,6 +7,7 @@ import pytest
 from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
+from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
@@ -554,3 +555,23 @@ def test_who_cannot_borrow_gets_what_was_kept_for_it_beside_those_that_borrow(*,
     events = cell.settle()
     assert admitted(events) == ["own"]
     assert evicted(events) == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_kept_is_kept_on_while_admission_is_blocked(*, restarted: bool) -> None:
+    """Its victims have gone, but the pods of another one are not ready: nobody takes its place meanwhile."""
+    cell = preempting_cell()
+    cell.queue("other", cpu=1)
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 600}).settle()
+    cell.put(WorkloadPodsReady(cause=0, workload=key("low")))
+    assert admitted(cell.submit("slow", "other").settle()) == ["slow"]
+    cell.stopped("low")
+    assert admitted(cell.settle()) == []
+    assert cell.reason("m")[0] == WAITING_FOR_PODS_READY
+    cell.submit("urgent", "a", cpu=4, priority=20, cannot_preempt=True)
+    assert admitted(cell.settle()) == []
+    if restarted:
+        scheduler = Scheduler()
+        cell.state = scheduler.load(scheduler.dump(cell.state))
+    cell.put(WorkloadPodsReady(cause=0, workload=key("slow")))
+    assert admitted(cell.settle()) == ["m"]

@@ -252,4 +252,9 @@ def history(world: World, request: HistoryRequest) -> ListAnswer:
                 }
             )
     entries.sort(key=lambda entry: (entry["seq"], entry["at"]))
-    return ListAnswer(seq=world.seq, items=entries[-request.limit :])
+    cut, items = entries[: -request.limit], entries[-request.limit :]
+    # What has no event of its own says more of the one before, and is none.
+    omitted = sum(1 for entry in cut if entry["event"]) + sum(
+        each.remembered - len(each.history) for each in workloads
+    )
+    return ListAnswer(seq=world.seq, items=items, omitted=omitted)

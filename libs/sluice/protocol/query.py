@@ -146,12 +146,16 @@ class ListRequest(Request, frozen=True, kw_only=True):
 
 
 class ListAnswer(Wire, frozen=True, kw_only=True):
-    """Objects as of `seq`, and where the list goes on ("": it does not)."""
+    """Objects as of `seq`, and where the list goes on ("": it does not).
+
+    `omitted`: of a history, how many earlier events are not among them.
+    """
 
     seq: int
     items: list[Object] = []
     continue_: str = msgspec.field(default="", name="continue")
     kind: str = "List"
+    omitted: int = 0
 
 
 class WatchRequest(Request, frozen=True, kw_only=True):

@@ -2,10 +2,11 @@
 
 import time
 
-from sluice.protocol.query import Object
+from sluice.protocol.query import ListAnswer, Object
 
 from .columns import dig
 from .durations import age
+from .errors import plural
 from .table import Column, render
 
 Lines = list[str]
@@ -43,6 +44,16 @@ def conditions(obj: Object) -> Lines:
         Column[Object]("MESSAGE", lambda c: str(c.get("message", ""))),
     ]
     return ["Conditions:", *("  " + line for line in render(found, columns))]
+
+
+def omitted(history: ListAnswer, metadata: Object) -> Lines:
+    """Return how many events of the object are not in its history, and where they are; [] for none."""
+    if not history.omitted:
+        return []
+    namespace, name = metadata["namespace"], metadata["name"]
+    whole = name if namespace == "default" else f"{namespace}/{name}"
+    events = plural(history.omitted, "earlier event")
+    return [f"({events} left out; all are in `sluice replay timeline {whole}`)"]
 
 
 def _since(moment: str | None) -> str:

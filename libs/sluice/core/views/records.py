@@ -117,6 +117,8 @@ class WorkloadView:
     evictions: dict[tuple[str, str], int] = field(default_factory=_empty)
     """(reason, underlying cause) -> how often."""
     history: list[Transition] = field(default_factory=list)
+    remembered: int = 0
+    """How many events its history has had, those that are not kept among them."""
     parent: bool = False
     """It has variants instead of queueing itself (CA4)."""
     variants: dict[WorkloadKey, "WorkloadView"] = field(default_factory=_empty)

@@ -14,7 +14,7 @@ from sluice.cli.kit.columns import (
     variant_gate,
     workload_status,
 )
-from sluice.cli.kit.describe_format import Lines, conditions, field
+from sluice.cli.kit.describe_format import Lines, conditions, field, omitted
 from sluice.cli.kit.durations import age, clock, precise
 from sluice.cli.kit.event_text import describe as in_words
 from sluice.cli.kit.table import Column, render
@@ -259,10 +259,11 @@ _CHECKS = (
 async def _history(api: Api, obj: Object, kind: str) -> Lines:
     metadata = obj["metadata"]
     request = HistoryRequest(kind=kind, name=metadata["name"], namespace=metadata["namespace"], limit=20)
-    found = (await api.history(request)).items
-    if not found:
+    found = await api.history(request)
+    if not found.items:
         return ["Events:           <none>"]
-    return ["Events:", *("  " + line for line in render(found, _EVENTS))]
+    lines = [*omitted(found, metadata), *render(found.items, _EVENTS)]
+    return ["Events:", *("  " + line for line in lines)]
 
 
 _EVENTS = (

@@ -6,6 +6,7 @@ from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_targets
 from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.columns import dig
+from sluice.cli.kit.describe_format import omitted
 from sluice.cli.kit.durations import clock
 from sluice.cli.kit.errors import CliError
 from sluice.cli.kit.event_text import describe
@@ -71,6 +72,8 @@ def events(ctx: click.Context, arguments: tuple[str, ...], namespace: str, limit
         # What has no event of its own is a second word on the one before, for `describe`.
         items = [entry for entry in found.items if entry["event"]]
         if items:
+            for line in omitted(found, obj["metadata"]):
+                echo(line, err=True)
             echo("\n".join(render(items, COLUMNS)))
         else:
             said = dig(obj, "status", "message")

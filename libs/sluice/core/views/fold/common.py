@@ -15,6 +15,7 @@ def condition(workload: WorkloadView, kind: str, status: bool, reason: str, mess
 def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None:
     history = workload.history
     history.append(Transition(seq, at, event))
+    workload.remembered += 1
     if len(history) > HISTORY_LIMIT:
         # The first entry, its creation, stays.
         del history[1]

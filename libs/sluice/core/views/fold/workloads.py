@@ -18,7 +18,7 @@ from sluice.core.views.holding import (
 )
 from sluice.core.views.peers import peers_of
 from sluice.core.views.present.slices import is_slice
-from sluice.core.views.records import JobView, PendingReason, Transition, WorkloadView
+from sluice.core.views.records import JobView, PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import reset_on_eviction
@@ -78,7 +78,7 @@ def _created(state: State, event: WorkloadCreated, seq: int, at: Micros) -> None
     queue = state.local_queue(f"{record.namespace}/{record.queue_name}")
     created_at = record.created_at if record.parent is None else at
     workload = state.workloads[key] = WorkloadView(record, key, queue, created_at, active=record.active)
-    workload.history.append(Transition(seq, at, event))
+    remember(workload, event, seq, at)
     queue.users += 1
     if record.job is not None:
         job = state.jobs.get(record.job.key)

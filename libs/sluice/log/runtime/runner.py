@@ -50,7 +50,9 @@ class Settings:
     snapshot_events: int = 100_000
     snapshot_s: float = 300.0
     snapshot_retry_s: float = 5.0
-    """A snapshot that could not be stored is tried again after so long."""
+    """A snapshot that could not be stored is tried again after so long, then after twice that, and so on."""
+    snapshot_retry_most_s: float = 300.0
+    """The longest of these delays."""
     stop_s: float = 5.0
     """Most time to finish the commit in flight when stopping."""
 
@@ -98,7 +100,8 @@ class Runner[S]:
         """When the last attempt at one began."""
         self._snapshot_of = 0
         """How many events the one under way has folded."""
-        self._snapshot_failed = False
+        self._snapshot_failures = 0
+        """How many attempts in a row came to nothing."""
         self._snapshot_task: asyncio.Task[SnapshotInfo] | None = None
 
     @property
@@ -374,7 +377,7 @@ class Runner[S]:
         age_s = time.monotonic() - self._snapshot_at
         if events < self.settings.snapshot_events and not (age_s > self.settings.snapshot_s and events):
             return
-        if self._snapshot_failed and age_s < self.settings.snapshot_retry_s:
+        if age_s < self._snapshot_delay_s():
             return
         self._snapshot_at, self._snapshot_of = time.monotonic(), self.fold.folded
         decider, state = self.decider, self.fold.state
@@ -386,6 +389,17 @@ class Runner[S]:
         else:
             self._saving = (moment, packed)
             self.replica.cut_at(moment)
+
+    def _snapshot_delay_s(self) -> float:
+        """Return how long after the beginning of an attempt the next one may begin.
+
+        Each takes a fork and packs the whole state, and a store that is full or away often stays so for long.
+        """
+        if not self._snapshot_failures:
+            return 0.0
+        # Bounded before it is shifted: nobody counts how long a store is away.
+        doublings = 1 << min(self._snapshot_failures - 1, 20)
+        return min(self.settings.snapshot_retry_s * doublings, self.settings.snapshot_retry_most_s)
 
     def _note_snapshot(self, own: int) -> None:
         """Store a snapshot once its last step is in the log, since only then it is of the log."""
@@ -417,15 +431,19 @@ class Runner[S]:
         if task.cancelled():
             return
         error = task.exception()
-        self._snapshot_failed = error is not None
         if error is None:
+            self._snapshot_failures = 0
             self._snapshot_folded = self._snapshot_of
             # Enough for another may have come meanwhile, and nothing else may come.
             self._wake.set()
         else:
             # The log has everything; a snapshot only saves time.
-            log.warning("snapshot failed", writer=self.decider.writer, error=str(error))
-            asyncio.get_running_loop().call_later(self.settings.snapshot_retry_s, self._wake.set)
+            self._snapshot_failures += 1
+            wait_s = max(0.0, self._snapshot_at + self._snapshot_delay_s() - time.monotonic())
+            said = {"error": str(error), "again_s": round(wait_s, 1)}
+            log.warning("snapshot failed", writer=self.decider.writer, **said)
+            # A little later, as timers may be early, and nothing else may come.
+            asyncio.get_running_loop().call_later(wait_s + 0.001, self._wake.set)
 
     # looking in
 

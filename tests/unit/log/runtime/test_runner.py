@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -358,6 +359,32 @@ async def test_a_snapshot_whose_child_is_killed_is_taken_again(monkeypatch):
         await eventually(lambda: store.blobs)
         assert len(pids) == 2
         await eventually(lambda: caught_up(runner))
+
+
+async def test_a_snapshot_that_cannot_be_stored_is_tried_ever_more_seldom():
+    """Up to a bound; once one is stored, the next failure begins with the shortest delay again."""
+    failures = 6
+
+    class FullStore(MemoryStore):
+        async def put(self, name, data, description):
+            begun.append(runner._snapshot_at)
+            if len(begun) == 1 + failures:
+                await super().put(name, data, description)
+                return
+            raise EventLogError("no space left")
+
+    begun: list[float] = []
+    log, store = MemoryLog(), FullStore()
+    pace = Settings(snapshot_events=1, snapshot_s=10**6, snapshot_retry_s=0.01, snapshot_retry_most_s=0.04)
+    async with running(log, snapshots=Snapshots(store), settings=pace) as runner:
+        await log.append("job.a.b", order("first"))
+        await eventually(lambda: store.blobs and runner._snapshot_task is None)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(begun)]
+        least = (0.01, 0.02, 0.04, 0.04, 0.04, 0.04)
+        assert all(gap >= delay for gap, delay in zip(gaps, least, strict=True)), gaps
+        await log.append("job.a.b", order("second"))
+        await eventually(lambda: len(begun) == 2 + failures and runner._snapshot_task is None)
+        assert runner._snapshot_delay_s() == 0.01
 
 
 async def test_what_came_while_a_snapshot_was_stored_gets_another():

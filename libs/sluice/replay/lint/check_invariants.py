@@ -3,17 +3,27 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.checks.pod_set_updates import INVALID
+from sluice.core.checks.state import State
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
-from sluice.core.workload.admission_checks import READY
+from sluice.core.workload.admission_checks import READY, RETRY
 from sluice.core.workload.pending_reasons import SUSPENDED
 from sluice.core.workload.reasons import ADMISSION_CHECK, PREEMPTED
 from sluice.core.world.activity import CHECK_INACTIVE, is_asked_by, why_inactive
 from sluice.core.world.inadmissible import why_reservation_ends
 from sluice.core.world.workload import Workload
 from sluice.events.base import Event, Micros, WorkloadKey
-from sluice.events.checks import ChecksPending, ChecksReady, ChecksRejected, ChecksRetry, CheckStateChanged
+from sluice.events.checks import (
+    ChecksPending,
+    ChecksReady,
+    ChecksRejected,
+    ChecksRequested,
+    ChecksRetry,
+    CheckStateChanged,
+    ChecksWithdrawn,
+)
 from sluice.events.codec import rfc3339
 from sluice.events.scheduler import (
     Admitted,
@@ -114,7 +124,7 @@ class RetryObserver(Observer):
         return ()
 
     def _ready(self, state: SchedulerState, event: ChecksReady) -> Iterable[str]:
-        # Who asked for the delay was taken from the queue before anybody acted on it.
+        # Who asked for the delay was taken from the queue before anybody acted on it: `retry-stands`.
         workload = _current(state, event)
         if workload is not None and workload.assignment is not None and workload.evicted_at is None:
             self.until.pop(event.workload, None)
@@ -142,6 +152,53 @@ class RetryObserver(Observer):
         if until is not None and at is not None and at < until:
             text = f"{event.workload} has quota since {rfc3339(at)}"
             yield f"{text}, but a check had asked for {rfc3339(until)}"
+
+
+class SentBackObserver(Observer):
+    """Who was sent back by its checks is so until none of those concerns it any more (AC3)."""
+
+    name = "retry-stands"
+    decider = AdmissionChecks
+
+    def __init__(self) -> None:
+        self.asked: dict[WorkloadKey, tuple[int, dict[str, None]]] = {}
+        """Workload -> of which attempt, and the checks that have said Retry of it and concern it still."""
+
+    def hears(self) -> Mapping[type[Event], Callable[[Any, Any], Iterable[str]]]:
+        return {
+            ChecksRetry: self._retry,
+            ChecksRequested: self._requested,
+            ChecksReady: self._taken_back,
+            ChecksPending: self._taken_back,
+            **dict.fromkeys((ChecksWithdrawn, WorkloadDeleted, WorkloadFinished), self._over),
+        }
+
+    def _retry(self, state: State, event: ChecksRetry) -> Iterable[str]:
+        tracked = state.workloads.get(event.workload)
+        live = tracked.reservation if tracked is not None else None
+        if live is not None and event.attempt == live.attempt:
+            self.asked[event.workload] = (event.attempt, dict.fromkeys(event.checks))
+        return ()
+
+    def _requested(self, state: State, event: ChecksRequested) -> Iterable[str]:
+        attempt, asked = self.asked.get(event.workload, (0, {}))
+        tracked = state.workloads.get(event.workload)
+        if tracked is not None and event.attempt == attempt:
+            # One that the queue has no more, or that is another controller's now, has not said it.
+            now = {name: tracked.states.get(name) for name in asked if name in event.checks}
+            stand = [name for name, found in now.items() if found is not None and found.state == RETRY]
+            self.asked[event.workload] = (attempt, dict.fromkeys(stand))
+        return ()
+
+    def _taken_back(self, _: State, event: ChecksReady | ChecksPending) -> Iterator[str]:
+        attempt, asked = self.asked.get(event.workload, (0, {}))
+        if asked and event.attempt == attempt:
+            said = f"{', '.join(asked)} had said Retry of attempt {attempt}"
+            yield f"{event.workload}: {type(event).__name__}, but {said}"
+
+    def _over(self, _: State, event: Any) -> Iterable[str]:
+        self.asked.pop(event.workload, None)
+        return ()
 
 
 class AdditionsObserver(Observer):
@@ -187,6 +244,11 @@ def _current(state: SchedulerState, event: ChecksReady | ChecksRetry) -> Workloa
     return workload if workload is not None and event.attempt in (0, workload.reservations) else None
 
 
-CHECK_OBSERVERS: tuple[type[Observer], ...] = (ApprovalObserver, RetryObserver, AdditionsObserver)
+CHECK_OBSERVERS: tuple[type[Observer], ...] = (
+    ApprovalObserver,
+    RetryObserver,
+    SentBackObserver,
+    AdditionsObserver,
+)
 
-__all__ = ["CHECK_OBSERVERS", "AdditionsObserver", "ApprovalObserver", "RetryObserver"]
+__all__ = ["CHECK_OBSERVERS", "AdditionsObserver", "ApprovalObserver", "RetryObserver", "SentBackObserver"]

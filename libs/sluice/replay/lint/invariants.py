@@ -10,6 +10,7 @@ states) are in `lint`.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.slices.decider import SliceAggregator
 from sluice.core.variants.decider import VariantController
@@ -47,7 +48,7 @@ OBSERVERS: Mapping[str, type[Observer]] = {kind.name: kind for kind in _KINDS}
 def broken(source: Source, names: Iterable[str], progress: Progress | None = None) -> Iterator[Violation]:
     """Yield what breaks the named invariants of `OBSERVERS`, in order; one fold per decider."""
     wanted = list(names)
-    for kind in (Scheduler, SliceAggregator, VariantController):
+    for kind in (Scheduler, SliceAggregator, VariantController, AdmissionChecks):
         if any(OBSERVERS[name].decider is kind for name in wanted):
             yield from watch(source, kind(), wanted, Listener(), progress)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sluice.core.checks.decider import AdmissionChecks
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.slices.decider import SliceAggregator
@@ -195,14 +196,15 @@ def lint(
         partial(_scheduler_pass, source, limit),
         partial(_slices_pass, source, limit),
         partial(_all_watched, source, VariantController(), Listener(), limit),
+        partial(_checks_pass, source, limit),
         partial(_all_of, _chain, source, limit),
         partial(_all_of, preemption_loops.find, source, limit),
     ]
-    (seen, known), (seen_of_jobs, lost, live), seen_of_families, chain, warned = process_pool.each(
-        works, progress, apart=is_long(source)
+    (seen, known), (seen_of_jobs, lost, live), seen_of_families, seen_of_checks, chain, warned = (
+        process_pool.each(works, progress, apart=is_long(source))
     )
     lost += _strangers(source, live, known)
-    return [*chain, *lost[:limit], *seen, *seen_of_jobs, *seen_of_families], warned
+    return [*chain, *lost[:limit], *seen, *seen_of_jobs, *seen_of_families, *seen_of_checks], warned
 
 
 def _all_of(check_: Invariant, source: Source, limit: int, progress: Progress | None) -> list[Violation]:
@@ -223,6 +225,13 @@ def _slices_pass(
     answers = _Answers()
     found = _all_watched(source, SliceAggregator(), answers, limit, progress)
     return found, answers.lost, answers.live
+
+
+def _checks_pass(source: Source, limit: int, progress: Progress | None) -> list[Violation]:
+    """Most cells have no admission checks, whose service has nothing to say there."""
+    if not any(source.read(1, None, (AdmissionChecks.writer,))):
+        return []
+    return _all_watched(source, AdmissionChecks(), Listener(), limit, progress)
 
 
 def _all_watched(

@@ -4,7 +4,7 @@ from typing import Any
 
 from sluice.cli.commands.objects.describe_jobs import _family, _migrations, workload_lines
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
-from sluice.cli.kit.columns import job_position, position, variant_gate, workload_status
+from sluice.cli.kit.columns import job_position, position, variant_gate, waited, workload_status
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.totals import MIGRATED
 from sluice.events.base import JobKey
@@ -159,6 +159,24 @@ def test_a_move_does_not_reset_how_long_a_job_has_waited() -> None:
     assert status["attempts"] == 2
     assert before <= status["waitedSeconds"] < before + 1
     assert plain(api, "Workload", f"default/{status['workload']}")["status"]["waitedSeconds"] < before + 1
+
+
+def test_the_wait_before_the_first_start_counts_after_moves_too() -> None:
+    """In the job, its parent workload and the column WAITED; not what it ran, stopping included."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("first").settle_all()
+    world.submit("second").settle_all()
+    world.submit("a").settle_all(50)
+    world.report("second", "JobFinished", success=True).settle_all()
+    world.settle_all(100)
+    world.report("first", "JobFinished", success=True).settle_all()
+    api = shown(world)
+    (job,) = (plain(api, "Job", key) for key in keys(api, "Job") if key == "default/a")
+    assert (job["status"]["attempts"], world.flavor_of("a")) == (2, "res")
+    parent = plain(api, "Workload", f"default/{job['status']['workload']}")
+    for obj in (job, parent):
+        assert 50 <= obj["status"]["waitedSeconds"] < 51
+    assert waited(parent).startswith("50")
 
 
 def test_a_race_that_is_over_is_not_listed() -> None:

@@ -5,8 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sluice.cli.kit.columns import dig
 from sluice.cli.kit.edit_text import what_changed
 from sluice.cli.kit.errors import CliError
+from sluice.core.views.present.job import Phase
 from sluice.events.checks import CheckInputRejected, VerdictIgnored
 from sluice.events.codec import decode_commit
 from sluice.events.slices import InputsIgnored, Rejected
@@ -24,12 +26,13 @@ POLL_S = 0.01
 class Answer:
     """What became of a message. `remark`: for people, '' when all is well; `refused`: why it was, else ''.
 
-    `changed`: what a manifest has changed of a job that is there.
+    `changed`: what a manifest has changed of a job that is there. `late`: there is no answer yet.
     """
 
     remark: str = ""
     refused: str = ""
     changed: str = ""
+    late: bool = False
 
 
 async def settle(api: Api, seq: int, what: str, *, writer: str = "slices") -> str:
@@ -68,8 +71,19 @@ async def answers(api: Api, seqs: Sequence[int], *, writer: str = "slices") -> d
                 found[seq] = _said(step.events, seq)
                 del waiting[seq]
                 deadline = time.monotonic() + ANSWER_TIMEOUT_S
-    late = Answer(f"{writer} has not answered within {ANSWER_TIMEOUT_S:.0f} s, see `sluice status`")
-    return found | dict.fromkeys(waiting, late)
+    late = f"{writer} has not answered within {ANSWER_TIMEOUT_S:.0f} s, see `sluice status`"
+    return found | dict.fromkeys(waiting, Answer(late, late=True))
+
+
+async def why_stopping(api: Api, name: str, namespace: str) -> str | None:
+    """Return why a job is stopping, None if it is not: its size and manifest change when it has stopped.
+
+    Till then nobody answers a change of these, for as long as its pods take.
+    """
+    job = await api.get("Job", name, namespace)
+    if job is None or dig(job, "status", "phase", default="") != Phase.STOPPING:
+        return None
+    return str(dig(job, "status", "reason", default="")) or Phase.STOPPING
 
 
 def aside(remark: str) -> str:

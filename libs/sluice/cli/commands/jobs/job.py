@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from sluice.cli.cell.await_reply import aside, settle
+from sluice.cli.cell.await_reply import answers, aside, settle, why_stopping
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_jobs
 from sluice.cli.cell.publish import publish_job_event
@@ -51,8 +51,13 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
         if unknown := [pod_set for pod_set in pod_sets if pod_set not in names]:
             raise CliError(f"{name} has no pod set {unknown[0]!r}; it has {', '.join(names)}", exit_code=2)
         seq = await publish_job_event(api, namespace, name, "JobScaled", JobScaled(pod_sets=pod_sets))
-        remark = await settle(api, seq, f"job/{name} was not scaled (event {seq})")
-        done = f"{_shown(pod_sets)}), event {seq}{aside(remark)}"
+        answer = (await answers(api, [seq]))[seq]
+        if answer.refused:
+            raise CliError(f"job/{name} was not scaled (event {seq}): {answer.refused}")
+        if answer.late and (why := await why_stopping(api, name, namespace)) is not None:
+            _scaled_later(name, namespace, f"{_shown(pod_sets)}), event {seq}", why)
+            return
+        done = f"{_shown(pod_sets)}), event {seq}{aside(answer.remark)}"
         if await _deactivated(api, name, namespace, seq):
             echo(f"job/{name} is deactivated, and has another size ({done}")
             echo(f"It will not run until `sluice job activate {name}{_elsewhere(namespace)}`.")
@@ -60,6 +65,16 @@ def scale(ctx: click.Context, name: str, counts: tuple[str, ...], namespace: str
             echo(f"job/{name} scaled ({done}")
 
     run(ctx, work)
+
+
+def _scaled_later(name: str, namespace: str, size: str, why: str) -> None:
+    """Say what becomes of the size of a job that is stopping."""
+    if why == JobDeleted.__name__:
+        raise CliError(f"job/{name} is being deleted: nothing is left to scale when it has stopped ({size}")
+    echo(f"job/{name} is stopping ({why}), and is scaled when it has stopped ({size}")
+    echo(
+        f"The log keeps the change until then: `sluice get job {name}{_elsewhere(namespace)} -w` shows when."
+    )
 
 
 async def _deactivated(api: Api, name: str, namespace: str, seq: int) -> bool:

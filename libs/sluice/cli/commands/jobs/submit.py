@@ -11,7 +11,7 @@ from sluice.api import sluice_v1
 from sluice.api.errors import FieldError
 from sluice.api.meta import ObjectMeta
 from sluice.api.scheme import kind_of
-from sluice.cli.cell.await_reply import answers, aside
+from sluice.cli.cell.await_reply import answers, aside, why_stopping
 from sluice.cli.cell.client import Api, run
 from sluice.cli.cell.name_completion import complete_priority_classes, complete_queues
 from sluice.cli.cell.publish import SUBMITTED, publish_job_event
@@ -279,7 +279,10 @@ async def _report(
             failed += 1
             CliError(f"{label} was not submitted (event {seq}): {answer.refused}").show()
             continue
-        echo(f"{label} submitted{aside(answer.remark or answer.changed)}")
+        remark = answer.remark or answer.changed
+        if answer.late and (why := await why_stopping(api, request.name, request.namespace)) is not None:
+            remark = f"the job of this name is stopping ({why}), and this counts when it has stopped"
+        echo(f"{label} submitted{aside(remark)}")
         if submitted is not None:
             submitted[request.key] = seq
     return failed

@@ -248,6 +248,8 @@ class Executor:
             resizing = self._begin(self._resizing(task, work, going))
             work.resizing.add(resizing)
             resizing.add_done_callback(work.resizing.discard)
+            # Not in the task itself: one that is cancelled before its first turn never runs.
+            resizing.add_done_callback(lambda _: going.close())
 
     async def _resizing(
         self, task: asyncio.Task[Outcome], work: Work, going: Coroutine[Any, Any, None]
@@ -257,8 +259,6 @@ class Executor:
                 await going
         except Exception as error:
             self._resize_failed(task, work, error)
-        finally:
-            going.close()
 
     def _resize_failed(self, task: asyncio.Task[Outcome], work: Work, error: Exception) -> None:
         """End the attempt as failed; `run` is cancelled, so that it ends its pods."""

@@ -5,7 +5,7 @@
 
 from .present.history import Notice, notices
 from .present.job import JobStatus, Phase, job_status
-from .present.pending import position, positions, why_pending
+from .present.pending import no_variant, position, positions, why_pending
 from .present.queue import cluster_queue_status, cohort_status, local_queue_status
 from .present.workload import conditions, to_manifest
 from .records import ClusterQueueView, JobView, LocalQueueView, Transition, WorkloadView
@@ -27,6 +27,7 @@ __all__ = [
     "holding",
     "job_status",
     "local_queue_status",
+    "no_variant",
     "notices",
     "position",
     "positions",

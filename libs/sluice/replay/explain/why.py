@@ -11,6 +11,7 @@ from sluice.core.cycle.nomination import matches_namespace, nominate
 from sluice.core.flavors.assignment import Mode
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
+from sluice.core.views import no_variant
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import (
@@ -25,7 +26,7 @@ from sluice.core.workload.reasons import DEACTIVATED
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import backs_off, parent_holds
+from sluice.core.world.variants import backs_off, is_parent, parent_holds
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros, WorkloadKey
@@ -381,7 +382,8 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.held_for:
         return ON_HOLD, f"{held}."
     if workload.peers is None:
-        return PENDING_EVALUATION, f"It is not queued: {_kept_out(state, workload)}."
+        none = _no_variant(state, workload)
+        return none or (PENDING_EVALUATION, f"It is not queued: {_kept_out(state, workload)}.")
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
@@ -390,6 +392,16 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
+
+
+def _no_variant(state: SchedulerState, workload: Workload) -> tuple[str, str] | None:
+    """Return what its status says of a parent whose job allows none of the flavors of variants (CA4)."""
+    record, world = workload.record, state.world
+    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
+    cq = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if cq is None or not is_parent(world.config, workload, cq) or world.families.get(workload.key):
+        return None
+    return no_variant(cq.spec, cq.name, record)
 
 
 def _kept_out(state: SchedulerState, workload: Workload) -> str:
@@ -401,7 +413,7 @@ def _kept_out(state: SchedulerState, workload: Workload) -> str:
     if backs_off(state.world, workload):
         return "the pods of another variant were not ready in time, and the job is held back"
     if not state.world.families.get(workload.key):
-        return "variants are queued in its place, and none may use any of the flavors that it allows"
+        return "its variants are to be queued in its place, and are not made yet"
     return "it has variants, which are queued in its place"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.views import View, why_pending
 from sluice.core.views.present.times import timestamp
@@ -97,6 +98,37 @@ def test_why_has_the_reason_of_the_status(change: Callable[[FamilyWorld], None],
     assert (report.rule, report.message[: len(message)]) == (reason, message)
     if report.rule == "AdmissionGated":
         assert "example.com/budget" in report.message
+
+
+def test_a_job_that_allows_no_flavor_of_the_variants_is_told_so() -> None:
+    """It has no variants, and none are to come: not that some are queued in its place."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    manifest = job("a")
+    manifest["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: "spot"}
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
+    report = explained(world, "a")
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, world.now)
+    status = why_pending(view, view.workloads[WorkloadKey(report.workload)])
+    assert (report.rule, report.message) == status
+    assert status == (
+        "NoMatchingFlavor",
+        "no variant may use any of the flavors that the job allows (spot): "
+        "those of the variants of ClusterQueue main are res, od",
+    )
+
+
+def test_a_job_whose_variants_are_not_made_yet_waits_for_them() -> None:
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.message("job.default.a", "JobSubmitted", job("a"))
+    world.step("slices")
+    world.step("scheduler")
+    report = explained(world, "a")
+    assert (report.rule, report.message) == (
+        "PendingEvaluation",
+        "It is not queued: its variants are to be queued in its place, and are not made yet.",
+    )
 
 
 def test_what_a_terminating_queue_lacks_is_not_quota() -> None:

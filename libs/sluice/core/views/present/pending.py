@@ -1,5 +1,6 @@
 """Why a workload has no quota, and where it stands in its queue."""
 
+from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant, policy_of, restricted
 from sluice.core.views.peers import peers_of, why_barred
@@ -22,6 +23,7 @@ from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_o
 from sluice.core.world.queue_order import effective_priority
 from sluice.core.world.variants import policy_in_force
 from sluice.events.base import Micros, WorkloadKey
+from sluice.events.slices import WorkloadRecord
 
 from .phase import WorkloadPhase, workload_phase
 from .times import timestamp
@@ -84,20 +86,24 @@ def _family_pending(view: State, parent: WorkloadView) -> Reason:
         if variant.active and variant.assignment is None
     ]
     if not reasons:
-        return _no_variant(parent) or (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+        queue = parent.local_queue.cluster_queue
+        if queue is not None and queue.spec is not None:
+            none = no_variant(queue.spec, queue.name, parent.record)
+        else:
+            none = None
+        return none or (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     texts = (f"{name}: {without_other_flavors(message)}" for name, (_, message) in reasons)
     return (reasons[0][1][0], "; ".join(texts))
 
 
-def _no_variant(parent: WorkloadView) -> Reason | None:
-    """Return that no variant is left with a flavor that the job itself allows, if that is so (CA4)."""
-    queue, allowed = parent.local_queue.cluster_queue, parent.record.allowed_flavors
-    policy = policy_of(queue.spec) if queue is not None and queue.spec is not None else None
-    if queue is None or policy is None or not allowed or restricted(policy, allowed):
+def no_variant(spec: kueue.ClusterQueueSpec, name: str, parent: WorkloadRecord) -> Reason | None:
+    """Return that the queue *name* has no variant with a flavor that the job itself allows, if so (CA4)."""
+    policy, allowed = policy_of(spec), parent.allowed_flavors
+    if policy is None or not allowed or restricted(policy, allowed):
         return None
-    known = ", ".join(dict.fromkeys(name for wanted in policy.wanted for name in wanted.flavors))
+    known = ", ".join(dict.fromkeys(flavor for wanted in policy.wanted for flavor in wanted.flavors))
     message = f"no variant may use any of the flavors that the job allows ({', '.join(allowed)})"
-    return (NO_MATCHING_FLAVOR, f"{message}: those of the variants of ClusterQueue {queue.name} are {known}")
+    return (NO_MATCHING_FLAVOR, f"{message}: those of the variants of ClusterQueue {name} are {known}")
 
 
 def _recorded(view: State, workload: WorkloadView) -> PendingReason | None:
@@ -241,4 +247,4 @@ def _order(view: State, workload: WorkloadView) -> tuple[int, Micros, str]:
     return (-effective_priority(record, view.config), created_at, record.uid)
 
 
-__all__ = ["position", "positions", "why_pending"]
+__all__ = ["no_variant", "position", "positions", "why_pending"]

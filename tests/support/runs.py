@@ -1,5 +1,6 @@
 """What tests ask of replay: runs of a what-if one at a time, and the cell at a moment."""
 
+from sluice.core.workload.charges import gives_back
 from sluice.log.cell import CellFold, CellState
 from sluice.log.fold import Fold
 from sluice.replay.simulate.inputs import Inputs, Kept, inputs_of
@@ -7,11 +8,11 @@ from sluice.replay.simulate.simulator import VirtualCell
 from sluice.replay.simulate.what_if import (
     Cut,
     Played,
+    _as_configured,
     _begun,
     _played,
     _Record,
     _whole,
-    configured,
     nominal_of,
 )
 from sluice.replay.source.source import Source
@@ -20,17 +21,17 @@ from sluice.replay.source.time_travel import fold_at
 
 def recorded(source: Source) -> Played:
     """Return what the log itself says."""
-    nominal = configured(inputs_of(source))
-    record = _Record(None, nominal)
+    record = _Record(None, _as_configured(inputs_of(source)))
     for _ in record.read(source, Kept(complete=False)):
         pass
-    return record.played(nominal)
+    return record.played()
 
 
 def play(inputs: Inputs, source: Source | None = None, cut: Cut | None = None) -> tuple[Played, VirtualCell]:
     """Play inputs in virtual time; with a cut, follow *source* up to there first."""
-    cell = _begun(inputs, None, source, cut, None)
-    portion = _played(cell, inputs, None, 0, None)
+    ended = gives_back(_as_configured(inputs).world.config)
+    cell = _begun(inputs, None, source, cut, ended, None)
+    portion = _played(cell, inputs, None, 0, ended, None)
     return _whole("free", inputs, [portion], None, nominal_of(cell.state)), cell
 
 

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Any
 
 from sluice.core.timing import MICROS_PER_S
-from sluice.core.workload.charges import counts, shrunk, usage_of
+from sluice.core.workload.charges import charge, counts, shrunk
 from sluice.core.workload.reasons import FLAVOR_MIGRATION
-from sluice.events.base import Event, Micros, PodSetAssignment
+from sluice.events.base import Event, Micros, PodSet, PodSetAssignment
 from sluice.events.scheduler import (
     Admitted,
     Evicted,
@@ -18,8 +18,20 @@ from sluice.events.scheduler import (
     QuotaReserved,
     WorkloadSliceReplaced,
 )
-from sluice.events.slices import WorkloadCreated, WorkloadDeleted, WorkloadFinished, WorkloadUpdated
-from sluice.events.variants import ParentAdmitted, VariantCreated, VariantDeleted, VariantUpdated
+from sluice.events.slices import (
+    ReclaimablePodsUpdated,
+    WorkloadCreated,
+    WorkloadDeleted,
+    WorkloadFinished,
+    WorkloadUpdated,
+)
+from sluice.events.variants import (
+    ParentAdmitted,
+    VariantCreated,
+    VariantDeleted,
+    VariantPodsReclaimed,
+    VariantUpdated,
+)
 
 Nominal = Mapping[tuple[str, str, str], int]
 """(queue, flavor, resource) -> nominal quota."""
@@ -78,9 +90,14 @@ class _Held:
 
     queue: str
     pod_sets: tuple[PodSetAssignment, ...]
+    specified: Mapping[str, int]
+    ended: Mapping[str, int]
+    """Pod set -> how many pods its workload asks for, and how many of them have ended (SC7)."""
+    admitted: bool = False
 
     def uses(self) -> dict[_Place, int]:
-        return {(self.queue, *fr): amount for fr, amount in usage_of(self.pod_sets, (), {}).items()}
+        charged = charge(self.pod_sets, self.specified, self.ended)
+        return {(self.queue, *fr): amount for fr, amount in charged.items()}
 
 
 @dataclass
@@ -90,6 +107,8 @@ class Collector:
     lives: dict[str, Life] = field(default_factory=dict)
     lists: bool = True
     """Are decisions kept, or only counted?"""
+    gives_back: bool = True
+    """Do pods that have ended give their quota back, as the cell is configured?"""
     decisions: list[tuple[str, ...]] = field(default_factory=list)
     """Who got which flavors, was evicted, or preempted whom; in order.
 
@@ -105,6 +124,10 @@ class Collector:
     _held: dict[str, _Held] = field(default_factory=dict)
     _promised: dict[str, QuotaReserved] = field(default_factory=dict)
     """Reservations whose victims still run (AC6): what they have is in use by those, until the admission."""
+    _partial: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """Workload that may get fewer pods than it asks for -> how many it asks for: what has ended counts
+    against these. Of all others they are what they get."""
+    _ended: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _variants: dict[str, list[str]] = field(default_factory=dict)
     """Parent -> its variants."""
     _parents: dict[str, str] = field(default_factory=dict)
@@ -128,6 +151,7 @@ class Collector:
     def _created(self, event: WorkloadCreated, at: Micros) -> None:
         record = event.workload
         self.begin = min(self.begin or at, at)
+        self._note_sizes(record.key, record.pod_sets)
         if record.job is not None:
             self._jobs[record.key] = record.job.key
         # A slice that replaces another is no workload of its own to people: its job waited and ran already.
@@ -139,11 +163,16 @@ class Collector:
 
     def _variant(self, event: VariantCreated, _at: Micros) -> None:
         record = event.workload
+        self._note_sizes(record.key, record.pod_sets)
         if record.parent is not None:
             self._jobs[record.key] = f"{self.name(record.parent)}[{event.variant}]"
             self._join_line(record.key, record.parent)
             self._variants.setdefault(record.parent, []).append(record.key)
             self._parents[record.key] = record.parent
+
+    def _note_sizes(self, workload: str, pod_sets: Sequence[PodSet]) -> None:
+        if any(pods.min_count is not None for pods in pod_sets):
+            self._partial[workload] = counts(pod_sets)
 
     def _join_line(self, workload: str, other: str) -> None:
         line = self._lines.setdefault(other, [other])
@@ -157,6 +186,9 @@ class Collector:
         promised = self._promised.pop(event.workload, None)
         if promised is not None:
             self._hold(promised.workload, promised.cluster_queue, promised.pod_sets, at)
+        held = self._held.get(event.workload)
+        if held is not None:
+            held.admitted = True
 
     def _finished(self, event: WorkloadFinished, at: Micros) -> None:
         life = self.lives.get(event.workload)
@@ -169,6 +201,8 @@ class Collector:
         """A workload is gone, and its variants with it."""
         for key in (event.workload, *self._variants.pop(event.workload, ())):
             self._release(key, at)
+            self._partial.pop(key, None)
+            self._ended.pop(key, None)
             line = self._lines.pop(key, None)
             if line is not None:
                 line.remove(key)
@@ -178,13 +212,24 @@ class Collector:
 
     def _updated(self, event: WorkloadUpdated | VariantUpdated, at: Micros) -> None:
         """A slice that shrinks in place gives quota back at once (WS3)."""
-        held = self._held.get(event.workload)
-        if held is None or event.pod_sets is None:
+        if event.pod_sets is None:
             return
-        smaller = shrunk(held.pod_sets, counts(event.pod_sets))
-        if smaller != held.pod_sets:
-            self._release(event.workload, at)
-            self._hold(event.workload, held.queue, smaller, at)
+        self._note_sizes(event.workload, event.pod_sets)
+        self._changed(event.workload, at, counts(event.pod_sets))
+
+    def _reclaimed(self, event: ReclaimablePodsUpdated | VariantPodsReclaimed, at: Micros) -> None:
+        """Pods that have ended give their quota back while the others run (SC7)."""
+        if self.gives_back:
+            self._ended[event.workload] = event.pods
+            self._changed(event.workload, at, {})
+
+    def _changed(self, workload: str, at: Micros, sizes: Mapping[str, int]) -> None:
+        """Charge a reservation anew, for *sizes* at most."""
+        held = self._held.get(workload)
+        if held is not None:
+            again = self._reservation(workload, held.queue, shrunk(held.pod_sets, sizes))
+            again.admitted = held.admitted
+            self._change(workload, again, at)
 
     def _evicted(self, event: Evicted, at: Micros) -> None:
         self.evicted[event.reason] = self.evicted.get(event.reason, 0) + 1
@@ -220,13 +265,20 @@ class Collector:
             self._hold(event.workload, event.cluster_queue, event.pod_sets, at)
 
     def _hold(self, workload: str, queue: str, pod_sets: Sequence[PodSetAssignment], at: Micros) -> None:
-        self._change(workload, _Held(queue, tuple(pod_sets)), at)
+        self._change(workload, self._reservation(workload, queue, tuple(pod_sets)), at)
+
+    def _reservation(self, workload: str, queue: str, pod_sets: tuple[PodSetAssignment, ...]) -> _Held:
+        return _Held(queue, pod_sets, self._partial.get(workload, {}), self._ended.get(workload, {}))
 
     def _release(self, workload: str, at: Micros) -> None:
         if self._promised:
             self._promised.pop(workload, None)
-        if workload in self._held:
+        held = self._held.get(workload)
+        if held is not None:
             self._change(workload, None, at)
+            if held.admitted:
+                # Of one that never ran a pod it was said what no completion is left for, which stays so.
+                self._ended.pop(workload, None)
 
     def _change(self, workload: str, held: _Held | None, at: Micros) -> None:
         """Let the workload have another reservation, or none, and charge what that makes of it."""
@@ -259,6 +311,8 @@ class Collector:
         self._waits.add(self.lives.values())
         for table in (self.lives, self._jobs, self._promised, self._variants, self._parents, self._lines):
             table.clear()
+        self._partial.clear()
+        self._ended.clear()
 
     def join(self, other: "Collector") -> None:
         """Take over what *other* has of other queues. Decisions of the two stand one after the other."""
@@ -272,6 +326,8 @@ class Collector:
         self.end = max(self.end, other.end)
         self._held.update(other._held)
         self._promised.update(other._promised)
+        self._partial.update(other._partial)
+        self._ended.update(other._ended)
         self._variants.update(other._variants)
         self._parents.update(other._parents)
         self._lines.update(other._lines)
@@ -358,6 +414,16 @@ class Parted:
         """Workload -> who collects what it does."""
         self._queues: dict[str, Collector] = {}
 
+    @property
+    def gives_back(self) -> bool:
+        """See `Collector`."""
+        return self.rest.gives_back
+
+    @gives_back.setter
+    def gives_back(self, on: bool) -> None:
+        for collector in (*self.parts, self.rest):
+            collector.gives_back = on
+
     def take(self, events: Iterable[Event], at: Micros) -> None:
         of, rest = self._of, self.rest
         for event in events:
@@ -397,8 +463,10 @@ _HANDLERS: dict[type[Event], Callable[[Collector, Any, Micros], None]] = {
     Preempted: Collector._preempted,
     QuotaReleased: Collector._released,
     QuotaReserved: Collector._reserve,
+    ReclaimablePodsUpdated: Collector._reclaimed,
     VariantCreated: Collector._variant,
     VariantDeleted: Collector._released,
+    VariantPodsReclaimed: Collector._reclaimed,
     VariantUpdated: Collector._updated,
     WorkloadCreated: Collector._created,
     WorkloadDeleted: Collector._over,

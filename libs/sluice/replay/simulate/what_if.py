@@ -30,6 +30,7 @@ from typing import Any
 
 from sluice.core.scheduler.decider import Scheduler
 from sluice.core.scheduler.state import SchedulerState
+from sluice.core.workload.charges import gives_back
 from sluice.events.base import Micros
 from sluice.log.fold import steps_of
 from sluice.log.runtime import process_pool
@@ -88,13 +89,17 @@ def nominal_of(state: SchedulerState) -> Nominal:
 
 
 def configured(inputs: Inputs) -> Nominal:
-    """Return what all configuration of the inputs comes to."""
+    """Return the nominal quota that all configuration of the inputs comes to."""
+    return nominal_of(_as_configured(inputs))
+
+
+def _as_configured(inputs: Inputs) -> SchedulerState:
     scheduler = Scheduler()
     state = scheduler.initial()
     for item in inputs.items:
         for event in item.events:
             scheduler.apply(state, event, item.seq, item.at)
-    return nominal_of(state)
+    return state
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,12 @@ def _begun(
     reach: Reach | None,
     source: Source | None,
     cut: Cut | None,
+    ended: bool,
     progress: Progress | None,
 ) -> VirtualCell:
-    """Return a cell that has followed the log up to the cut, if there is one."""
+    """Return a cell that has followed the log up to the cut, if there is one. *ended*: see `_played`."""
     collector = Collector() if reach is None else Parted([part.queue for part in reach.parts])
+    collector.gives_back = ended
     cell = VirtualCell(inputs, collector)
     if source is not None and cut is not None:
         with unhurried():
@@ -134,11 +141,20 @@ def _begun(
 
 
 def _played(
-    cell: VirtualCell, inputs: Inputs, part: Part | None, number: int, progress: Progress | None
+    cell: VirtualCell,
+    inputs: Inputs,
+    part: Part | None,
+    number: int,
+    ended: bool,
+    progress: Progress | None,
 ) -> _Portion:
-    """Let the cell go on with the inputs of a part, or all, to the end of all jobs."""
+    """Let the cell go on with the inputs of a part, or all, to the end of all jobs.
+
+    *ended*: do pods that have ended give their quota back?
+    """
     if part is not None:
         inputs = inputs.only(part.inputs(inputs))
+    cell.collector.gives_back = ended
     cell.take_over(inputs, part)
     with unhurried():
         cell.run(progress=progress)
@@ -271,7 +287,9 @@ def what_if(
     reach = None
     if changed is not None and not foreign and cut != Cut():
         reach = reach_of(given, changed)
-    begin = partial(_begun, given, reach, source, cut)
+    states = {name: _as_configured(inputs) for name, inputs in wanted.items()}
+    as_it_was = states.get("replayed") or _as_configured(given)
+    begin = partial(_begun, given, reach, source, cut, gives_back(as_it_was.world.config))
     parts: Sequence[Part | None] = (None,) if reach is None else reach.parts
     apart = process_pool.AVAILABLE and len(given.items) > MANY
     if apart and len(wanted) * len(parts) > 1:
@@ -279,18 +297,17 @@ def what_if(
         cell = begin(progress)
         begin = partial(_here, cell)
     works = [
-        partial(_go_on, begin, inputs, part, number)
-        for inputs in wanted.values()
+        partial(_go_on, begin, inputs, part, number, gives_back(states[name].world.config))
+        for name, inputs in wanted.items()
         for number, part in enumerate(parts)
     ]
-    nominal = {name: configured(inputs) for name, inputs in wanted.items()}
-    as_it_was = nominal.get("replayed") or configured(given)
+    nominal = {name: nominal_of(state) for name, state in states.items()}
     record = _Record(reach, as_it_was)
     reading = None if foreign else record.read(source, kept)
     portions = iter(
         process_pool.each(works, progress, apart=apart, meanwhile=reading, at_once=process_pool.processors())
     )
-    runs = [] if foreign else [record.played(as_it_was)]
+    runs = [] if foreign else [record.played()]
     followed: list[Checked] = []
     for name, inputs in wanted.items():
         own = [next(portions) for _ in parts]
@@ -309,18 +326,20 @@ def _go_on(
     inputs: Inputs,
     part: Part | None,
     number: int,
+    ended: bool,
     progress: Progress | None,
 ) -> _Portion:
-    return _played(begin(progress), inputs, part, number, progress)
+    return _played(begin(progress), inputs, part, number, ended, progress)
 
 
 class _Record:
     """What the log says: of what is played anew, and of all else."""
 
-    def __init__(self, reach: Reach | None, nominal: Nominal) -> None:
+    def __init__(self, reach: Reach | None, as_it_was: SchedulerState) -> None:
         self._parted = None if reach is None else Parted([part.queue for part in reach.parts])
         self._collector = Collector()
-        self._nominal = nominal
+        (self._parted or self._collector).gives_back = gives_back(as_it_was.world.config)
+        self._nominal = nominal_of(as_it_was)
         self.end: Micros = 0
 
     def read(self, source: Source, kept: Kept) -> Iterator[None]:
@@ -335,11 +354,11 @@ class _Record:
         if self._parted is not None:
             self._parted.rest.close(self.end, self._nominal)
 
-    def played(self, nominal: Nominal) -> Played:
+    def played(self) -> Played:
         """Return the record as a run."""
         parted = self._parted
         found = self._collector if parted is None else self.joined(parted.parts)
-        numbers = found.report(self.end, nominal)
+        numbers = found.report(self.end, self._nominal)
         run = Played("recorded", found, numbers, (self.end - found.begin) / 1e6 if found.begin else 0.0)
         if parted is not None:
             run.parts, run.decisions = [part.decisions for part in parted.parts], parted.decisions

@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
+from sluice.api.labels import JOB_MIN_PARALLELISM
 from sluice.core.views import View
 from sluice.events.codec import decode_commit
 from sluice.protocol.subjects import COMMITS
 from sluice.replay.source.source import ListSource
 from tests.support.elastic_cell import Cell
+from tests.support.family_world import cell, cluster_queue, job
 from tests.support.memory_log import World
+from tests.support.objects import kueue_object
 from tests.support.runs import recorded
 from tests.unit.core.scheduler.test_shared_quota import running_on_demand
 
@@ -57,10 +60,58 @@ def moving() -> World:
     return world
 
 
-@pytest.mark.parametrize("play", [growing, moving])
+def ending(*, gate: bool = True) -> World:
+    """Three of five pods end one after the other; the job is sent back once, and begins with all of them."""
+    gates = kueue_object("Configuration", "default", {"featureGates": {"ReclaimablePods": gate}})
+    world = cell(cluster_queue({"res": 5}, {}), gates)
+    world.submit("a", 1, 5).settle_all(10)
+    for count in (1, 3):
+        world.report("a", "JobPodsReclaimable", pods={"main": count}).settle_all(10)
+    world.apply(cluster_queue({"res": 5}, {}, stopPolicy="HoldAndDrain")).settle_all(10)
+    world.apply(cluster_queue({"res": 5}, {})).settle_all(10)
+    world.report("a", "JobPodsReclaimable", pods={"main": 2}).settle_all(10)
+    world.report("a", "JobFinished", success=True).settle_all()
+    return world
+
+
+def ending_without_the_gate() -> World:
+    return ending(gate=False)
+
+
+def ending_in_part() -> World:
+    """Four of its six pods were admitted; those that have ended count against the six."""
+    world = cell(cluster_queue({"res": 4}, {}))
+    manifest = job("a", 1, 6)
+    manifest["metadata"]["annotations"] = {JOB_MIN_PARALLELISM: "2"}
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all(10)
+    for count in (1, 2, 3, 5):
+        world.report("a", "JobPodsReclaimable", pods={"main": count}).settle_all(10)
+    world.report("a", "JobFinished", success=True).settle_all()
+    return world
+
+
+def ending_in_a_race() -> World:
+    """The variant that runs gives back what has ended; the job moves after that."""
+    world = cell(cluster_queue({"res": 4, "od": 4}))
+    world.submit("first", 1, 4).settle_all()
+    world.submit("a", 1, 4).settle_all(10)
+    world.report("a", "JobPodsReclaimable", pods={"main": 2}).settle_all(10)
+    world.report("first", "JobFinished", success=True).settle_all(10)
+    world.report("a", "JobPodsReclaimable", pods={"main": 1}).settle_all(10)
+    world.report("a", "JobFinished", success=True).settle_all()
+    return world
+
+
+PLAYS = [growing, moving, ending, ending_without_the_gate, ending_in_part, ending_in_a_race]
+
+
+@pytest.mark.parametrize("play", PLAYS)
 @pytest.mark.parametrize("resource", ["cpu", "gpu"])
 def test_what_is_used_is_what_was_charged(play: Callable[[], World], resource: str) -> None:
-    """A slice that is to replace another is charged for what it adds (WS3), variants together (CA10)."""
+    """A slice that is to replace another is charged for what it adds (WS3), variants together (CA10).
+
+    Pods that have ended give their quota back while others run (SC7).
+    """
     source = ListSource(play().log)
     numbers = recorded(source).numbers
     used = {name: amount for name, amount in numbers["useSeconds"].items() if name.endswith(f"/{resource}")}

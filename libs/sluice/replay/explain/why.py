@@ -9,9 +9,9 @@ from sluice.core.checks.state import State as ChecksState
 from sluice.core.cycle.entry import Entry
 from sluice.core.cycle.nomination import matches_namespace, nominate
 from sluice.core.flavors.assignment import Mode
+from sluice.core.queueing.pending_queue import PendingQueue
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.variants.state import State as VariantState
-from sluice.core.views import no_variant
 from sluice.core.workload.admission_checks import READY
 from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import (
@@ -26,7 +26,6 @@ from sluice.core.workload.reasons import DEACTIVATED
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.variants import backs_off, is_parent, parent_holds
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros, WorkloadKey
@@ -50,6 +49,7 @@ from .activity import deactivated_words, queue_words
 from .candidates import add_candidates
 from .checks import checks_of
 from .executors import Executors
+from .kept_out import kept_out
 from .quota import SHOWN, add_numbers, wanted_beyond
 from .report import Report
 from .resize import growth_words
@@ -382,8 +382,7 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
     if workload.held_for:
         return ON_HOLD, f"{held}."
     if workload.peers is None:
-        none = _no_variant(state, workload)
-        return none or (PENDING_EVALUATION, f"It is not queued: {_kept_out(state, workload)}.")
+        return kept_out(state, workload)
     local = world.local_queues[f"{record.namespace}/{record.queue_name}"]
     cq = world.cluster_queues[local.cluster_queue]
     if not matches_namespace(world, workload, cq.spec.namespace_selector):
@@ -392,29 +391,6 @@ def _outside(state: SchedulerState, workload: Workload, at: Micros) -> tuple[str
         return MISCONFIGURED, record.misconfigured
     del at
     return "", ""
-
-
-def _no_variant(state: SchedulerState, workload: Workload) -> tuple[str, str] | None:
-    """Return what its status says of a parent whose job allows none of the flavors of variants (CA4)."""
-    record, world = workload.record, state.world
-    local = world.local_queues.get(f"{record.namespace}/{record.queue_name}")
-    cq = world.cluster_queues.get(local.cluster_queue) if local is not None else None
-    if cq is None or not is_parent(world.config, workload, cq) or world.families.get(workload.key):
-        return None
-    return no_variant(cq.spec, cq.name, record)
-
-
-def _kept_out(state: SchedulerState, workload: Workload) -> str:
-    """Return for whom a workload whose queue is open has to wait before it is queued."""
-    if workload.record.replaces is not None:
-        return f"{workload.record.replaces}, which it is to replace, has no quota or is about to lose it"
-    if parent_holds(state.world, workload):
-        return f"{workload.record.parent} has quota of its own, and gives it back first"
-    if backs_off(state.world, workload):
-        return "the pods of another variant were not ready in time, and the job is held back"
-    if not state.world.families.get(workload.key):
-        return "its variants are to be queued in its place, and are not made yet"
-    return "it has variants, which are queued in its place"
 
 
 def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
@@ -431,6 +407,24 @@ def _place(state: SchedulerState, workload: Workload, report: Report) -> None:
         elif not report.position and len(places) <= SHOWN:
             report.ahead.append(job)
     report.queue_size = len(places)
+
+
+def _waits_for(workload: Workload, entry: Entry) -> list[WorkloadKey]:
+    """Return who has to stop still for a preemptor that waits: its own victims.
+
+    Looked at anew it may choose others: those that are told to stop for somebody else, too.
+    """
+    waiting = workload.peers.waiting if workload.peers is not None else None
+    if waiting is None:
+        return []
+    chosen = (target.workload.key for target in entry.proposal.targets)
+    return [*dict.fromkeys(key for key in (*chosen, *waiting.victims) if key in waiting.victims)]
+
+
+def _keeps_for_others(queue: PendingQueue, workload: Workload) -> bool:
+    """Does the queue's tree keep quota for others, who wait for their victims?"""
+    found = queue.tree.waiting.values() if queue.tree is not None else ()
+    return any(key != workload.key for each in found for key in each.waiting)
 
 
 def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report: Report) -> str:
@@ -454,7 +448,12 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     found = entry.proposal.assignment if asked else None
     but = "" if asked else entry.message[:1].lower() + entry.message[1:]
     reason = (found.no_fit_reason if found is not None else entry.reason) or said_reason
-    if entry.proposal.targets:
+    if waits := _waits_for(workload, entry):
+        reason, message = WAITING_FOR_PREEMPTED, f"{it} needs the preemption of {', '.join(waits)}."
+    elif entry.proposal.targets and said_message and _keeps_for_others(queue, workload):
+        # By itself it would have victims that others have, and what is kept for those: the scheduler knew.
+        reason, message = said_reason, f"{it} by itself: {said_message}" if report.rule else said_message
+    elif entry.proposal.targets:
         victims = ", ".join(t.workload.key for t in entry.proposal.targets)
         reason = reason or WAITING_FOR_PREEMPTED
         message = f"{it} needs the preemption of {victims}."

@@ -92,19 +92,18 @@ def queue_of(state: SchedulerState, workload: Workload) -> str:
 
 
 def waiting_in(state: SchedulerState, cluster_queue: str) -> list[Workload]:
-    """Return all that wait for quota of a cluster queue, in its order (SC1).
+    """Return all that wait for quota of a cluster queue, in its order (SC1), as `sluice.core.views` has it.
 
     Whoever is held back after an eviction, or by a local queue that is stopped, is in no queue, and has its
-    place all the same, as `sluice.core.views` says it.
+    place all the same. A preemptor that waits for its victims has that of its rank: what it waits for is kept
+    for it wherever it stands.
     """
     queue = state.pending.queues.get(cluster_queue)
     queued = [] if queue is None else list(queue.in_order())
     held = [w for w in state.world.workloads.values() if _is_held(state, w, cluster_queue)]
-    if not held:
+    if not held and (queue is None or queue.strict or not queue.waiting):
         return queued
-    # Preemptors that wait come first, whatever their rank.
-    first = 0 if queue is None or queue.strict else len(queue.waiting)
-    return [*queued[:first], *sorted([*queued[first:], *held], key=lambda w: _rank(state, w))]
+    return sorted([*queued, *held], key=lambda w: _rank(state, w))
 
 
 def _is_held(state: SchedulerState, workload: Workload, cluster_queue: str) -> bool:

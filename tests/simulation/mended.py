@@ -751,8 +751,8 @@ MENDED: tuple[Mutant, ...] = (
         (
             (
                 "libs/sluice/core/slices/resize.py",
-                "    return resizes(state, job)\n\n\ndef scaled_down(",
-                "    return False\n\n\ndef scaled_down(",
+                "    return resizes(state, job)\n\n\ndef same_but_for_size(",
+                "    return False\n\n\ndef same_but_for_size(",
             ),
             (
                 "libs/sluice/core/lifecycle/transitions.py",

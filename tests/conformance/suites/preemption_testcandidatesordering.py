@@ -1,9 +1,9 @@
 """The order in which candidates are considered."""
 
 from sluice.api.kueue import ConfigurationSpec
-from sluice.core.preemption.candidates import local_queue, sort_candidates
 from tests.conformance.build_preemption import micros, workload_of
 from tests.conformance.framework import Json, gates
+from tests.support.candidates import local_queue, sort_candidates
 
 SUITE = "preemption.TestCandidatesOrdering"
 LEFT_OUT: dict[str, str] = {}

@@ -121,20 +121,6 @@ def possibility_of(
     return Possibility.RECLAIM, height
 
 
-class PreemptionOracle:
-    """Answers flavor assignment's question by `preemption_possibility`."""
-
-    __slots__ = ("_world",)
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def possibility(
-        self, cq: ClusterQueue, workload: Workload, fr: FlavorResource, amount: int
-    ) -> tuple[Possibility, int]:
-        return preemption_possibility(self._world, cq, workload, fr, amount)
-
-
 def preemption_message(
     preemptor: Workload,
     reason: Reason,
@@ -235,7 +221,6 @@ __all__ = [
     "IN_COHORT_RECLAMATION",
     "JOB_UID_LABEL",
     "Possibility",
-    "PreemptionOracle",
     "Reason",
     "ShareComparison",
     "ShareComparisons",

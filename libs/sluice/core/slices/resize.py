@@ -93,11 +93,6 @@ def taken_back(state: State, job: Job) -> bool:
     return resizes(state, job)
 
 
-def scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
-    """Tell whether some pod set has fewer pods and none has more (WS3)."""
-    return any(new.get(name, n) < n for name, n in old.items()) and not grows(old, new)
-
-
 def same_but_for_size(old: Sequence[PodSet], new: Sequence[PodSet]) -> bool:
     """Tell whether pod sets differ at most in their counts."""
     return same([_sizeless(pods) for pods in old], [_sizeless(pods) for pods in new])

@@ -6,7 +6,6 @@ from msgspec import structs
 from sluice.api.kueue import BorrowWithinCohort, FairSharingConfig, RequeuingStrategy, WaitForPodsReady
 from sluice.core.preemption.targets import (
     Possibility,
-    PreemptionOracle,
     get_targets,
     preemption_message,
     preemption_possibility,
@@ -246,9 +245,8 @@ def test_who_must_not_preempt_has_no_targets():
 
     assert ask(w, pending("in", "a", priority=1, cannot_preempt=True), 1) == []
     assert names(ask(w, pending("in", "a", priority=1), 1)) == ["low"]
-    oracle = PreemptionOracle(w)
     bound = pending("in", "a", priority=1, cannot_preempt=True)
-    assert oracle.possibility(w.cluster_queues["a"], bound, CPU, 1)[0] is Possibility.NO_CANDIDATES
+    assert preemption_possibility(w, w.cluster_queues["a"], bound, CPU, 1)[0] is Possibility.NO_CANDIDATES
 
 
 def test_constraints_count_only_with_their_gate():

@@ -5,10 +5,10 @@ import random
 from msgspec import structs
 
 from sluice.api.kueue import ConfigurationSpec
-from sluice.core.preemption.candidates import sort_candidates
 from sluice.core.world.queue_order import effective_priority, queue_order_timestamp
 from sluice.core.world.reservations import change_usage, index, release, reorder, reserve
 from sluice.events.base import WorkloadKey
+from tests.support.candidates import sort_candidates
 from tests.support.preemption_worlds import CPU, pending, queue, running, world
 
 

@@ -12,7 +12,7 @@ import msgspec
 from sluice.api.errors import FieldError
 from sluice.api.meta import Manifest, ObjectMeta
 from sluice.api.scheme import kind_of
-from sluice.api.yaml import MAX_BYTES, decode_yaml
+from sluice.api.yaml import MAX_BYTES, YamlTextError, decode_yaml, plain_documents
 
 from .errors import EXIT_USAGE, CliError, plural
 from .options import Decorator
@@ -113,18 +113,15 @@ def _problems(source: Source, check: Callable[[Source], Sequence[FieldError]] | 
 def _texts(filenames: Sequence[str], *, recursive: bool) -> list[tuple[str, str | bytes]]:
     texts: list[tuple[str, str | bytes]] = []
     for filename in filenames:
-        if filename == "-":
-            texts.append(("<stdin>", read_limited(sys.stdin.buffer)))
-            continue
         path = Path(filename)
-        if path.is_dir():
+        if filename != "-" and path.is_dir():
             pattern = "**/*" if recursive else "*"
             found = sorted(p for p in path.glob(pattern) if p.is_file() and p.suffix in SUFFIXES)
             if not found:
                 raise CliError(f"{filename}: no {', '.join(SUFFIXES)} file in this directory")
             texts += [(str(p), read_file(p)) for p in found]
         else:
-            texts.append((filename, read_file(path)))
+            texts.append(("<stdin>" if filename == "-" else filename, _text(filename)))
     return texts
 
 
@@ -141,6 +138,22 @@ def read_file(path: Path) -> bytes:
         raise CliError(f"{path}: No such file or directory", exit_code=EXIT_USAGE) from None
     except OSError as error:
         raise CliError(f"{path}: {error.strerror}", exit_code=EXIT_USAGE) from None
+
+
+def read_plain(filename: Path) -> list[Any]:
+    """Return the documents of a file, or of standard input (`-`), as plain values.
+
+    Raises:
+        CliError: it cannot be read, or is no YAML.
+    """
+    try:
+        return list(plain_documents(_text(str(filename))))
+    except YamlTextError as error:
+        raise CliError(f"{filename}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
+
+
+def _text(filename: str) -> bytes:
+    return read_limited(sys.stdin.buffer) if filename == "-" else read_file(Path(filename))
 
 
 def read_limited(file: IO[bytes]) -> bytes:

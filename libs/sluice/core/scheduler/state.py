@@ -15,8 +15,7 @@ from sluice.core.quota.tree import Tree
 from sluice.core.workload.equivalence import equivalence_key
 from sluice.core.world.activity import Status
 from sluice.core.world.model import World
-from sluice.core.world.queue_order import queue_order_timestamp
-from sluice.core.world.variants import family_usage, queue_identity, queue_time, why_barred
+from sluice.core.world.variants import family_usage, queue_rank, why_barred
 from sluice.core.world.workload import Workload
 from sluice.events.base import Micros, WorkloadKey
 
@@ -91,8 +90,7 @@ def new_state() -> SchedulerState:
         if workload.last_evicted_at is None and workload.record.parent is None:
             # Most of all: nothing but their creation is known of them.
             return (-workload.priority, workload.record.created_at, workload.uid)
-        time = queue_time(workload, queue_order_timestamp(workload, world.config))
-        return (-workload.priority, time, queue_identity(workload))
+        return queue_rank(workload, world.config)
 
     def least_of(workload: Workload, queue: str) -> Least:
         return least_request(world, workload, world.cluster_queues[queue])

@@ -17,6 +17,7 @@ from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
 from .model import ClusterQueue, World
+from .queue_order import queue_order_timestamp
 from .workload import Workload
 
 BETTER_ADMITTED: Final = "A more favorable variant is already admitted"
@@ -305,6 +306,12 @@ def queue_time(workload: Workload, at: Micros) -> Micros:
     return workload.record.created_at if workload.record.parent is not None else at
 
 
+def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int, Micros, str]:
+    """Return what orders all that wait for quota of a queue, the least first (SC1)."""
+    time = queue_time(workload, queue_order_timestamp(workload, config))
+    return (-workload.priority, time, queue_identity(workload))
+
+
 __all__ = [
     "MAY_PREEMPT",
     "Standing",
@@ -324,6 +331,7 @@ __all__ = [
     "past_execution_s",
     "policy_in_force",
     "queue_identity",
+    "queue_rank",
     "queue_time",
     "siblings",
     "standing",

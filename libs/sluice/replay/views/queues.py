@@ -8,10 +8,8 @@ from sluice.core.quota.tree import Node
 from sluice.core.scheduler.state import SchedulerState
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION
 from sluice.core.world.model import ClusterQueue
-from sluice.core.world.queue_order import queue_order_timestamp
-from sluice.core.world.variants import is_parent, parent_holds, queue_identity, queue_time
+from sluice.core.world.variants import is_parent, parent_holds, queue_rank
 from sluice.core.world.workload import Workload
-from sluice.events.base import Micros
 
 from .pending_preemptions import used as in_use
 
@@ -103,7 +101,7 @@ def waiting_in(state: SchedulerState, cluster_queue: str) -> list[Workload]:
     held = [w for w in state.world.workloads.values() if _is_held(state, w, cluster_queue)]
     if not held and (queue is None or queue.strict or not queue.waiting):
         return queued
-    return sorted([*queued, *held], key=lambda w: _rank(state, w))
+    return sorted([*queued, *held], key=lambda w: queue_rank(w, state.world.config))
 
 
 def _is_held(state: SchedulerState, workload: Workload, cluster_queue: str) -> bool:
@@ -118,8 +116,3 @@ def _is_held(state: SchedulerState, workload: Workload, cluster_queue: str) -> b
     if workload.record.parent is not None:
         return not parent_holds(world, workload)
     return workload.key not in world.families and (cq is None or not is_parent(world.config, workload, cq))
-
-
-def _rank(state: SchedulerState, workload: Workload) -> tuple[int, Micros, str]:
-    time = queue_time(workload, queue_order_timestamp(workload, state.world.config))
-    return (-workload.priority, time, queue_identity(workload))

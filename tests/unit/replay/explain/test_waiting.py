@@ -191,7 +191,7 @@ def simulate(
     path = folder / "log.jsonl"
     with path.open("wb") as file:
         json_lines.write(world.log, file)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(manifest)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(manifest).encode())))
     code, out, err = run(["simulate", "-f", "-", "-l", str(path)], capsys)
     assert (code, err) == (0, "")
     return out

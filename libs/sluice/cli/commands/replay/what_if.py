@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from sluice.api.yaml import YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     log_option,
     moment_of,
@@ -22,7 +21,7 @@ from sluice.cli.cell.log_options import (
 from sluice.cli.kit import run_text
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
-from sluice.cli.kit.files import read_file
+from sluice.cli.kit.files import read_plain
 from sluice.cli.kit.terminal import echo
 from sluice.replay.simulate import report
 from sluice.replay.simulate import what_if as whatif
@@ -123,14 +122,9 @@ def _moment(source: Source, text: str) -> int:
 
 
 def _manifests(files: tuple[Path, ...]) -> list[dict[str, Any]]:
-    if not files:
-        return []
     found = []
     for path in files:
-        try:
-            documents = list(plain_documents(read_file(path)))
-        except YamlTextError as error:
-            raise CliError(f"{path}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
+        documents = read_plain(path)
         if not any(documents):
             raise CliError(f"{path}: no manifest in it", exit_code=EXIT_USAGE)
         for document in documents:

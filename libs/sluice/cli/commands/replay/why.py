@@ -1,6 +1,5 @@
 """`sluice why`, `who-preempted`, `trace` and `simulate`: questions about single workloads and events."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import click
 import msgspec
 
 from sluice.api.errors import FieldError
-from sluice.api.yaml import MAX_BYTES, YamlTextError, plain_documents
 from sluice.cli.cell.log_options import (
     at_option,
     log_option,
@@ -23,7 +21,7 @@ from sluice.cli.cell.selectors import namespace_option
 from sluice.cli.kit.durations import utc
 from sluice.cli.kit.errors import EXIT_USAGE, CliError
 from sluice.cli.kit.event_text import describe, subject_of
-from sluice.cli.kit.files import read_file
+from sluice.cli.kit.files import read_plain
 from sluice.cli.kit.suggest import did_you_mean
 from sluice.cli.kit.table import one_line
 from sluice.cli.kit.terminal import echo
@@ -338,13 +336,7 @@ def _waits_for(state: SchedulerState, record: WorkloadRecord, outcome: Outcome) 
 
 
 def _submission(filename: Path) -> Submission:
-    try:
-        text = sys.stdin.read(MAX_BYTES + 1) if str(filename) == "-" else read_file(filename)
-        manifest, *others = plain_documents(text) or [None]
-    except YamlTextError as error:
-        raise CliError(f"{filename}:{error.line}: {error.detail}", exit_code=EXIT_USAGE) from None
-    except UnicodeDecodeError as error:
-        raise CliError(f"{filename}: {error}", exit_code=EXIT_USAGE) from None
+    manifest, *others = read_plain(filename) or [None]
     if others or not isinstance(manifest, dict):
         raise CliError(f"{filename}: want one job's manifest", exit_code=EXIT_USAGE)
     metadata = manifest.get("metadata") or {}

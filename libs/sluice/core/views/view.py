@@ -24,7 +24,7 @@ from .fold.waits import admitted, reserved
 from .fold.workloads import WORKLOAD_FOLDS
 from .state import State
 
-_Fold = Callable[[State, Any, int, Micros], None]
+_Fold = Callable[[State, Any, int, Micros], object]
 _Count = Callable[[State, Any, Micros], None]
 
 _WAITS: dict[type[Event], _Count] = {Admitted: admitted, QuotaReserved: reserved}

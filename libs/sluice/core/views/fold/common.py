@@ -1,6 +1,9 @@
 """What folds of several writers do to a workload: conditions, history, its place among those that wait."""
 
+from typing import Any
+
 from sluice.core.views.records import HISTORY_LIMIT, Recorded, Transition, WorkloadView
+from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.events.base import Event, Micros
 
@@ -19,6 +22,14 @@ def remember(workload: WorkloadView, event: Event, seq: int, at: Micros) -> None
     if len(history) > HISTORY_LIMIT:
         # The first entry, its creation, stays.
         del history[1]
+
+
+def told(state: State, event: Any, seq: int, at: Micros) -> WorkloadView | None:
+    """Note the event in its workload's history, and return that; None of one that is over."""
+    workload = state.live(event.workload)
+    if workload is not None:
+        remember(workload, event, seq, at)
+    return workload
 
 
 def enqueue(workload: WorkloadView) -> None:
@@ -67,4 +78,4 @@ def set_active(workload: WorkloadView, active: bool, at: Micros, message: str = 
         condition(workload, "Evicted", True, ev.DEACTIVATED, ev.deactivation_message(message), at)
 
 
-__all__ = ["condition", "dequeue", "enqueue", "remember", "set_active"]
+__all__ = ["condition", "dequeue", "enqueue", "remember", "set_active", "told"]

@@ -30,19 +30,18 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
-from .common import condition, dequeue, enqueue, remember, set_active
+from .common import condition, dequeue, enqueue, remember, told
 from .waits import ran
-from .workloads import remove
+from .workloads import deactivated, remove
 
 MIGRATIONS_LIMIT = 50
 """Migrations kept per parent."""
 
 
 def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     dequeue(workload)
     labels = {k: v for k, v in workload.record.labels.items() if k != CONCURRENT_ADMISSION_PARENT}
     workload.parent = isinstance(event, ParentMarked)
@@ -59,10 +58,9 @@ def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Mi
 
 
 def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     workload.local_queue.version += 1
     # In logs of old, a parent could still have quota of its own.
     give_back(state, workload)
@@ -93,10 +91,9 @@ def flavors_of(event: ParentAdmitted) -> str:
 
 
 def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     workload.local_queue.version += 1
     workload.evicted = True
     why = f"{event.message}: {event.cause_message}" if event.cause_message else event.message
@@ -112,10 +109,9 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
 
 
 def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     ran(state, workload, at)
     workload.local_queue.version += 1
     give_back(state, workload)
@@ -125,15 +121,6 @@ def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None
     enqueue(workload)
     if "PodsReady" in workload.conditions:
         condition(workload, "PodsReady", False, ev.WAIT_FOR_START, ev.WAIT_FOR_START_MESSAGE, at)
-
-
-def _deactivated(state: State, event: ParentDeactivated, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
-    if workload is not None:
-        remember(workload, event, seq, at)
-        dequeue(workload)
-        set_active(workload, False, at, event.message)
-        condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 
 # Variants, beside what holds for every workload
@@ -180,10 +167,9 @@ def _updated(state: State, event: VariantUpdated, _seq: int, _at: Micros) -> Non
 
 
 def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq: int, at: Micros) -> None:
-    variant = state.live(event.workload)
+    variant = told(state, event, seq, at)
     if variant is None:
         return
-    remember(variant, event, seq, at)
     parent = state.workloads.get(event.parent)
     if parent is not None:
         remember(parent, event, seq, at)
@@ -196,7 +182,7 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq:
 
 VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     ParentAdmitted: _admitted,
-    ParentDeactivated: _deactivated,
+    ParentDeactivated: deactivated,
     ParentEvicted: _evicted,
     ParentMarked: _marked,
     ParentReleased: _released,

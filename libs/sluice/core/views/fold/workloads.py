@@ -50,8 +50,9 @@ from sluice.events.slices import (
     WorkloadStopped,
     WorkloadUpdated,
 )
+from sluice.events.variants import ParentDeactivated
 
-from .common import condition, dequeue, enqueue, remember, set_active
+from .common import condition, dequeue, enqueue, remember, set_active, told
 from .waits import ran
 
 REPLACED = "WorkloadSliceReplaced"
@@ -143,10 +144,9 @@ def _only_marks(workload: WorkloadView, event: WorkloadUpdated) -> bool:
 
 
 def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     dequeue(workload)
     give_back(state, workload)
     queue = state.cluster_queue(event.cluster_queue)
@@ -192,10 +192,9 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
 
 
 def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     workload.evicted = True
     reason = ev.condition_reason(event.reason, event.underlying_cause)
     condition(workload, "Evicted", True, reason, event.message, at)
@@ -214,9 +213,8 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
 
 
 def _preempted(state: State, event: Preempted, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         condition(workload, "Preempted", True, event.rule, event.message, at)
     preemptor = state.live(event.preemptor)
     if preemptor is not None and preemptor is not workload:
@@ -249,10 +247,9 @@ def _released(state: State, event: QuotaReleased, seq: int, at: Micros) -> None:
 
 
 def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     condition(workload, "Requeued", True, event.reason, event.message, at)
     workload.requeue_at = None
     if event.reason == ev.REACTIVATED:
@@ -260,9 +257,8 @@ def _requeued(state: State, event: Requeued, seq: int, at: Micros) -> None:
 
 
 def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         workload.requeue_count = event.count
         workload.requeue_at = event.requeue_at
         evicted, queued = workload.conditions.get("Evicted"), workload.conditions.get("Requeued")
@@ -271,21 +267,19 @@ def _backoff(state: State, event: RequeueBackoffStarted, seq: int, at: Micros) -
             condition(workload, "Requeued", False, evicted.reason, evicted.message, at)
 
 
-def _deactivated(state: State, event: WorkloadDeactivated, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+def deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, seq: int, at: Micros) -> None:
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     dequeue(workload)
     set_active(workload, False, at, event.message)
     condition(workload, "DeactivationTarget", True, event.reason, event.message, at)
 
 
 def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is None:
         return
-    remember(workload, event, seq, at)
     before = workload.conditions.get("PodsReady")
     if event.ready:
         recovered = before is not None and before.reason == ev.WAIT_FOR_RECOVERY
@@ -299,12 +293,6 @@ def _pods_ready(state: State, event: WorkloadPodsReady, seq: int, at: Micros) ->
     if event.ready and workload.migrations and workload.migrations[-1].ready_at is None:
         last = workload.migrations[-1]._replace(ready_at=at)
         workload.migrations = (*workload.migrations[:-1], last)
-
-
-def _stopped(state: State, event: WorkloadStopped, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
-    if workload is not None:
-        remember(workload, event, seq, at)
 
 
 def _finished(state: State, event: WorkloadFinished, seq: int, at: Micros) -> None:
@@ -395,38 +383,34 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
 
 
 def _preemption_issued(state: State, event: PreemptionIssued, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         workload.pending = PendingReason(event.reason, event.message, seq, at)
 
 
 def _preemptions_begun(state: State, event: PendingPreemptionsIssued, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         workload.preemptions_pending = False
         promise(state, workload, event.victims)
 
 
 def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
         condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
 
 
 def _reclaimable(state: State, event: ReclaimablePodsUpdated, seq: int, at: Micros) -> None:
-    workload = state.live(event.workload)
+    workload = told(state, event, seq, at)
     if workload is not None:
-        remember(workload, event, seq, at)
         workload.reclaimable = dict(event.pods)
         workload.peers = None
         recharge(state, workload)
 
 
-WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
+WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], object]] = {
     Admitted: _admitted,
     BlockedOnPreemptionGates: _blocked,
     Evicted: _evicted,
@@ -440,14 +424,14 @@ WORKLOAD_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     RequeueBackoffStarted: _backoff,
     Requeued: _requeued,
     WorkloadCreated: _created,
-    WorkloadDeactivated: _deactivated,
+    WorkloadDeactivated: deactivated,
     WorkloadDeleted: _deleted,
     WorkloadFinished: _finished,
     WorkloadSliceReplaced: _slice_replaced,
     WorkloadPodsReady: _pods_ready,
-    WorkloadStopped: _stopped,
+    WorkloadStopped: told,
     WorkloadUpdated: _updated,
     WorkloadsParked: _parked,
 }
 
-__all__ = ["WORKLOAD_FOLDS", "remove"]
+__all__ = ["WORKLOAD_FOLDS", "deactivated", "remove"]

@@ -63,6 +63,27 @@ def allowed_flavors(config: kueue.ConfigurationSpec, record: WorkloadRecord) -> 
     return allowed
 
 
+def no_allowed_flavor(
+    config: kueue.ConfigurationSpec, spec: kueue.ClusterQueueSpec, name: str, record: WorkloadRecord
+) -> str:
+    """Return that the queue *name* has no flavor that the workload allows for what it needs; '' if it has.
+
+    That follows from the two alone, so it can be told of who is not looked at: behind the head of a
+    StrictFIFO queue that would last as long as the head waits. A variant is made for flavors of its queue.
+    """
+    allowed = allowed_flavors(config, record) if record.parent is None else ()
+    if not allowed:
+        return ""
+    needed = [res for pods in record.pod_sets if pods.count for res, n in pods.requests.items() if n]
+    for group in spec.resource_groups:
+        flavors = [quotas.name for quotas in group.flavors]
+        covered = group.covered_resources
+        if any(res in covered for res in needed) and not any(flavor in allowed for flavor in flavors):
+            has = f"those of {', '.join(covered)} in ClusterQueue {name} are {', '.join(flavors)}"
+            return f"the job allows other flavors only ({', '.join(allowed)}): {has}"
+    return ""
+
+
 def is_parent(config: kueue.ConfigurationSpec, workload: Workload, cq: ClusterQueue) -> bool:
     """Does a workload of this queue have variants, instead of being queued itself (CA4)?
 
@@ -327,6 +348,7 @@ __all__ = [
     "looked_at_before",
     "migration_message",
     "must_race",
+    "no_allowed_flavor",
     "parent_holds",
     "past_execution_s",
     "policy_in_force",

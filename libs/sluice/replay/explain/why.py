@@ -17,6 +17,7 @@ from sluice.core.workload.charges import given_back
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
     MISCONFIGURED,
+    NO_MATCHING_FLAVOR,
     ON_HOLD,
     PENDING_EVALUATION,
     WAITING_FOR_PODS_READY,
@@ -26,6 +27,7 @@ from sluice.core.workload.reasons import DEACTIVATED
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.core.world.model import ClusterQueue
+from sluice.core.world.variants import no_allowed_flavor
 from sluice.core.world.workload import Workload
 from sluice.core.world.workload_slices import replaced_slice
 from sluice.events.base import Micros, WorkloadKey
@@ -437,7 +439,9 @@ def _verdict(state: SchedulerState, workload: Workload, cq: ClusterQueue, report
     it = "It"
     if report.position > 1 and queue.strict:
         # The reason of its status: nobody looks at it (any more), whatever would be said of it now.
-        report.rule, it = said_reason or PENDING_EVALUATION, workload.key
+        never = no_allowed_flavor(state.world.config, cq.spec, cq.name, workload.record)
+        report.rule = said_reason or (NO_MATCHING_FLAVOR if never else PENDING_EVALUATION)
+        it = workload.key
         report.message = f"The queue is StrictFIFO, and {report.ahead[0]} is at its head."
     entry = Entry(workload, queue, cq)
     # From the first flavor on. Where an earlier look stopped, another pod set may have had the next flavor

@@ -131,6 +131,29 @@ def test_a_job_whose_variants_are_not_made_yet_waits_for_them() -> None:
     )
 
 
+@pytest.mark.parametrize("allowed", ["spot", "od"])
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_job_that_allows_no_flavor_of_its_queue_is_told_so(strategy: str, allowed: str) -> None:
+    """Behind the head of a StrictFIFO queue, too, where nobody looks at it as long as the head waits."""
+    world = cell(cluster_queue({"res": 1, "od": 0}, {}, queueingStrategy=strategy))
+    world.submit("runs").settle_all()
+    world.submit("head").settle_all()
+    manifest = job("a")
+    manifest["metadata"]["annotations"] = {ALLOWED_RESOURCE_FLAVORS: allowed}
+    world.message("job.default.a", "JobSubmitted", manifest).settle_all()
+    report = explained(world, "a")
+    view = View()
+    for seq, _, event in world.history:
+        view.apply(event, seq, world.now)
+    reason, message = why_pending(view, view.workloads[WorkloadKey(report.workload)])
+    assert report.rule == reason
+    assert (reason == "NoMatchingFlavor") == (allowed == "spot")
+    if allowed == "spot" and strategy == "StrictFIFO":
+        assert message == (
+            "the job allows other flavors only (spot): those of cpu in ClusterQueue main are res, od"
+        )
+
+
 def test_what_a_terminating_queue_lacks_is_not_quota() -> None:
     """It admits nobody, however much it is given; made again it does."""
     world = busy()

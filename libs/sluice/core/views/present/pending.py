@@ -21,7 +21,7 @@ from sluice.core.workload.reasons import DEACTIVATED, VARIANT_DEACTIVATED, deact
 from sluice.core.world.activity import may_be_so_still
 from sluice.core.world.inadmissible import GATED_BY_ANNOTATION, Reason, reason_of, without_other_flavors
 from sluice.core.world.queue_order import effective_priority
-from sluice.core.world.variants import policy_in_force
+from sluice.core.world.variants import no_allowed_flavor, policy_in_force
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
@@ -59,7 +59,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
             return (recorded.reason, recorded.message)
         return _delayed(view, workload) or derived
     if recorded is None or not _may_be_so(view, recorded.reason):
-        return _pending_evaluation(workload)
+        return _pending_evaluation(view, workload)
     if recorded.message == BEHIND:
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
@@ -70,10 +70,14 @@ def _may_be_so(view: State, reason: str) -> bool:
     return reason not in _ALWAYS_DERIVED and may_be_so_still(reason, view.config, view.awaits_pods)
 
 
-def _pending_evaluation(workload: WorkloadView) -> Reason:
+def _pending_evaluation(view: State, workload: WorkloadView) -> Reason:
     """It has not been looked at: in a StrictFIFO queue that lasts as long as its head waits (SC2)."""
     queue = workload.local_queue.cluster_queue
-    if queue is None or queue.spec is None or queue.spec.queueing_strategy != "StrictFIFO":
+    if queue is None or queue.spec is None:
+        return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
+    if never := no_allowed_flavor(view.config, queue.spec, queue.name, workload.record):
+        return (NO_MATCHING_FLAVOR, never)
+    if queue.spec.queueing_strategy != "StrictFIFO":
         return (PENDING_EVALUATION, PENDING_EVALUATION_MESSAGE)
     return (PENDING_EVALUATION, f"{PENDING_EVALUATION_MESSAGE}; {BEHIND_HEAD.format(queue.name)}")
 

@@ -7,6 +7,7 @@ __all__ = [
     "decider",
     "errors",
     "fold",
+    "inflating",
     "memory",
     "nats",
     "runtime",

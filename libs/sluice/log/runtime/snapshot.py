@@ -14,6 +14,7 @@ from sluice.events.base import Micros
 from sluice.log.decider import Decider
 from sluice.log.errors import EventLogError
 from sluice.log.fold import Fold
+from sluice.log.inflating import inflated
 
 from .snapshot_info import SnapshotInfo
 
@@ -21,6 +22,8 @@ __all__ = ["Packed", "Snapshots", "pack"]
 
 KEEP = 3
 """Snapshots kept per writer."""
+MISSHAPEN = (TypeError, LookupError, AttributeError, RecursionError)
+"""What loading a state raises that is one of another shape."""
 FAR_BACK = 3
 """Of what is looked at in the past, too, no older one lies further from the next than its age by this."""
 
@@ -133,7 +136,7 @@ class Snapshots:
         for name, info in found:
             try:
                 return load(info, await self._data(name, info, state_version, end))
-            except (EventLogError, ValueError, TypeError, LookupError, OSError, zlib.error) as error:
+            except (EventLogError, OSError, ValueError, *MISSHAPEN) as error:
                 log.warning("snapshot not usable", writer=writer, snapshot=name, reason=str(error))
         if found:
             log.warning("no snapshot is usable, replaying all", writer=writer, snapshots=len(found))
@@ -144,7 +147,7 @@ class Snapshots:
             raise ValueError(f"state version {info.state_version}, this code has {state_version}")
         if max(info.upto, info.own) > end:
             raise ValueError(f"is of seq {max(info.upto, info.own)}, the log ends at {end}")
-        data, digest = await asyncio.to_thread(_unpack, await self._store.get(name))
+        data, digest = await asyncio.to_thread(_unpack, await self._store.get(name), info.size)
         if digest != info.digest:
             raise ValueError("digest differs: it is damaged")
         return data
@@ -168,6 +171,6 @@ def pack(data: bytes) -> Packed:
     return Packed(zlib.compress(data, 1), hashlib.sha256(data).hexdigest(), len(data))
 
 
-def _unpack(compressed: bytes) -> tuple[bytes, str]:
-    data = zlib.decompress(compressed)
+def _unpack(compressed: bytes, size: int) -> tuple[bytes, str]:
+    data = inflated(compressed, size)
     return data, hashlib.sha256(data).hexdigest()

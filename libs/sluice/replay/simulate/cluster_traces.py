@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,12 @@ __all__ = ["TraceError", "TraceSource", "read_trace"]
 
 EPOCH_S = 1_767_225_600
 """Where the times of a trace without a start begin."""
+
+LARGEST = 1e11
+"""Of any number in a trace: processors, or seconds, which come to the year 5138."""
+
+MAX_TEXT = 512 << 20
+"""Characters: ten times the longest of the public traces. Compressed it may be small."""
 
 GPU = "nvidia.com/gpu"
 """What Slurm's gres/gpu is here."""
@@ -49,17 +56,20 @@ def read_trace(path: Path, cpus: int | None = None, limit: int | None = None) ->
     """
     try:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-            lines = file.read().splitlines()
-    except (UnicodeDecodeError, EOFError) as error:
+            text = file.read(MAX_TEXT + 1)
+    except (UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: no trace, nor any other text") from error
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or error}") from error
+    if len(text) > MAX_TEXT:
+        raise TraceError(f"{path}: more than {MAX_TEXT >> 20} MiB of text")
+    lines = text.splitlines()
     first = next((line for line in lines if line.strip()), "")
     if "|" in first:
         jobs, total = list(_sacct(lines, path)), 0
     else:
         jobs = list(_swf(lines, path))
-        found = re.search(r"^;\s*Max(?:Procs|Nodes):\s*(\d+)", "\n".join(lines[:200]), re.MULTILINE)
+        found = re.search(r"^;\s*Max(?:Procs|Nodes):\s*(\d{1,11})", "\n".join(lines[:200]), re.MULTILINE)
         total = int(found[1]) if found else 0
     if not jobs:
         raise TraceError(f"{path}: no job in it: want SWF, or `sacct --parsable2` with a header")
@@ -101,7 +111,7 @@ class TraceJob(msgspec.Struct, frozen=True):
 def _swf(lines: Iterable[str], path: Path) -> Iterator[TraceJob]:
     start = EPOCH_S
     for number, line in enumerate(lines, 1):
-        if found := re.match(r";\s*UnixStartTime:\s*(\d+)", line):
+        if found := re.match(r";\s*UnixStartTime:\s*(\d{1,11})", line):
             start = int(found[1]) or EPOCH_S
         if not line.strip() or line.lstrip().startswith(";"):
             continue
@@ -109,18 +119,28 @@ def _swf(lines: Iterable[str], path: Path) -> Iterator[TraceJob]:
         if len(fields) < 15:
             raise TraceError(f"{path}: line {number}: {len(fields)} fields, a job in SWF has 18")
         try:
-            values = [float(field) for field in fields[:15]]
+            values = [_bounded(float(field)) for field in fields[:15]]
         except ValueError as error:
             raise TraceError(f"{path}: line {number}: {error}") from error
-        cpus = int(values[7]) if values[7] > 0 else int(values[4])
-        name = f"j{int(values[0])}"
-        if cpus <= 0 or values[3] < 0 or values[1] < 0:
-            yield TraceJob(name)
-            continue
-        queue = f"q{int(values[14])}" if values[14] >= 0 else "default"
-        at = int((start + values[1]) * 1e6)
-        began = at + int(max(values[2], 0) * 1e6)
-        yield TraceJob(name, at, values[3], cpus, queue, values[10] != 0, started_us=began)
+        yield _swf_job(values, start)
+
+
+def _swf_job(values: Sequence[float], start: int) -> TraceJob:
+    cpus = int(values[7]) if values[7] > 0 else int(values[4])
+    name = f"j{int(values[0])}"
+    if cpus <= 0 or values[3] < 0 or values[1] < 0:
+        return TraceJob(name)
+    queue = f"q{int(values[14])}" if values[14] >= 0 else "default"
+    at = int((start + values[1]) * 1e6)
+    began = at + int(max(values[2], 0) * 1e6)
+    return TraceJob(name, at, values[3], cpus, queue, values[10] != 0, started_us=began)
+
+
+def _bounded(value: float) -> float:
+    """Return the value, from which a time in microseconds can be made."""
+    if not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"{value} is out of range")
+    return value
 
 
 _NEVER_RAN = ("PENDING", "RUNNING", "REQUEUED", "SUSPENDED", "RESIZING")
@@ -145,6 +165,8 @@ def _sacct(lines: Iterable[str], path: Path) -> Iterator[TraceJob]:
                 )
             continue
         row = dict(zip(header, cells, strict=False))
+        if "JobID" not in row or "Submit" not in row:
+            raise TraceError(f"{path}: line {number}: {len(cells)} cells, the header has {len(header)}")
         if "." in row["JobID"]:
             continue  # a step of a job
         yield from _sacct_job(row, f"{path}: line {number}")
@@ -159,7 +181,7 @@ def _sacct_job(row: dict[str, str], where: str) -> Iterator[TraceJob]:
     try:
         at = _time(row["Submit"])
         raw = row.get("ElapsedRaw", "")
-        seconds = float(raw) if raw else _seconds(row.get("Elapsed", ""))
+        seconds = _bounded(float(raw) if raw else _seconds(row.get("Elapsed", "")))
         given = dict(part.partition("=")[::2] for part in row.get("AllocTRES", "").split(",") if "=" in part)
         cpus = _count(
             row.get("AllocCPUS") or given.get("cpu") or row.get("ReqCPUS") or row.get("NCPUS") or "1"
@@ -169,7 +191,7 @@ def _sacct_job(row: dict[str, str], where: str) -> Iterator[TraceJob]:
             gpus = sum(_count(amount) for key, amount in given.items() if key.startswith("gres/gpu:"))
         start = row.get("Start", "")
         began = _time(start) if start[:1].isdigit() else 0
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise TraceError(f"{where}: {error}") from error
     partition = _plain(row.get("Partition") or "default") or "default"
     yield TraceJob(name, at, seconds, cpus, partition, state == "COMPLETED", gpus, began)
@@ -188,7 +210,7 @@ def _count(text: str) -> int:
     found = _COUNT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no number like 48 or 1.5K")
-    return round(float(found[1]) * _UNITS[found[2]])
+    return round(_bounded(float(found[1]) * _UNITS[found[2]]))
 
 
 def _seconds(text: str) -> float:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 
@@ -21,12 +21,22 @@ from sluice.log.contract import Entry
 __all__ = ["LineError", "Lines", "write"]
 
 
+BATCH = 1000
+"""Lines read at once, and between two places that are remembered."""
+
+MAX_LINE = 16 << 20
+"""A longer line is no message: one of 8 MiB comes to 11 MiB."""
+
+MAX_SUBJECT = 32 << 10
+"""The server takes 4 KiB, and a byte that is no text comes to four characters."""
+
+
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message. `subject` is what comes after the cell."""
 
-    seq: int
-    subject: str
-    at: Micros
+    seq: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_SUBJECT)]
+    at: Annotated[Micros, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     data: msgspec.Raw = msgspec.Raw(b"")
     base64: str = ""
 
@@ -38,9 +48,6 @@ class LineError(ValueError):
         super().__init__(f"line {number}: {detail}")
         self.number = number
 
-
-BATCH = 1000
-"""Lines read at once, and between two places that are remembered."""
 
 _LINES = msgspec.json.Decoder(Line)
 
@@ -72,7 +79,7 @@ class Lines:
         """Sequence, offset and number of each `BATCH`th line."""
         with path.open("rb") as file:
             offset, number = 0, 1
-            while lines := list(islice(file, BATCH)):
+            while lines := list(islice(_lines(file), BATCH)):
                 entries = list(read(lines, number, self.end))
                 self._places.append((entries[0].seq, offset, number))
                 self.first = self.first or entries[0].seq
@@ -88,11 +95,19 @@ class Lines:
                 if seq > until:
                     return
                 file.seek(offset)
-                entries = list(read(islice(file, BATCH), number))
+                entries = list(read(islice(_lines(file), BATCH), number))
                 if entries[0].seq < start or entries[-1].seq > until:
                     entries = [entry for entry in entries if start <= entry.seq <= until]
                 if entries:
                     yield entries
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines; one that is too long is cut, which makes no JSON of it, and is the last."""
+    while line := file.readline(MAX_LINE):
+        yield line
+        if len(line) == MAX_LINE:
+            return
 
 
 def _sequence(place: tuple[int, int, int]) -> int:
@@ -111,7 +126,7 @@ def read(file: Iterable[bytes], number: int = 1, last: int = 0) -> Iterator[Entr
         try:
             line = _LINES.decode(text)
             payload = bytes(line.data) or base64.b64decode(line.base64, validate=True)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LineError(place, str(error)) from error
         if line.seq <= last:
             raise LineError(place, f"sequence {line.seq} after {last}")

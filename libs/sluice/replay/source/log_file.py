@@ -7,6 +7,9 @@
         Z   how many there were, and the SHA-256 over all heads (`Trailer`, JSON); the last block
 
 A reader skips blocks that it does not need without decompressing them. Without its Z a file is truncated.
+
+Files come from strangers. Before anything is decompressed, the heads say how large it will be, which is
+refused if it is out of proportion to the file; then no more than the head said is taken out of a block.
 """
 
 import hashlib
@@ -20,12 +23,16 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.events.base import Micros
 from sluice.log.contract import Entry
+from sluice.log.inflating import MAX_RATIO, disproportionate, inflated
 
 MAGIC = b"SLUICE-LOG "
 VERSION = 1
 BLOCK_BYTES = 1 << 20
 MAX_BLOCK_BYTES = 64 << 20
 """A larger block is damage: one message is 8 MiB at most."""
+MAX_WORDS_BYTES = 64 << 10
+"""Of a header or a trailer."""
+MAX_SEQ = 2**63 - 1
 
 _BLOCK = struct.Struct(">cIIIQQqq")
 _ENTRY = struct.Struct(">QqHI")
@@ -129,6 +136,9 @@ class Writer:
 
     def _block(self, kind: bytes, raw: bytes, first: int, last: int, begin: Micros, end: Micros) -> None:
         data = zlib.compress(raw, self._level)
+        if len(raw) > MAX_RATIO * len(data):
+            # Else a file of many such blocks could not be told from one that is made to fill the memory.
+            data = zlib.compress(raw, 0)
         crc = zlib.crc32(data)
         head = _BLOCK.pack(kind, len(data), len(raw), crc, first, last, begin, end)
         if kind != b"Z":
@@ -171,7 +181,7 @@ def blocks(file: BinaryIO, wanted: Callable[[Block], bool], header: Block) -> It
         LogFileError: truncated or damaged; the message says after which sequence.
     """
     digest = hashlib.sha256(_packed(header))
-    last = 0
+    last = size = raw_size = 0
     while True:
         try:
             block = _head(file)
@@ -184,35 +194,62 @@ def blocks(file: BinaryIO, wanted: Callable[[Block], bool], header: Block) -> It
                 return
             if block.kind != b"E":
                 raise LogFileError("damaged: a second header")
+            if not last < block.first <= block.last <= MAX_SEQ:
+                raise LogFileError(f"damaged: sequences {block.first} to {block.last}")
+            size, raw_size = size + block.size, raw_size + block.raw_size
+            if disproportionate(size, raw_size):
+                raise LogFileError(f"refused: {size} compressed bytes stand for {raw_size} and more")
             digest.update(_packed(block))
             if wanted(block):
                 yield block, body(file, block)
             else:
                 _skip(file, block.size)
             last = block.last
-        except (LogFileError, msgspec.DecodeError) as error:
+        except (LogFileError, *UNREADABLE) as error:
             raise LogFileError(f"{error}, after sequence {last}") from error
 
 
-def entries_of(raw: bytes, matches: Callable[[str], bool] | None = None) -> Iterator[Entry]:
-    """Yield the entries in a decompressed block; of those that *matches* refuses, nothing is copied."""
+def entries_of(raw: bytes, block: Block, matches: Callable[[str], bool] | None = None) -> Iterator[Entry]:
+    """Yield the entries in a decompressed block; of those that *matches* refuses, nothing is copied.
+
+    Raises:
+        LogFileError: they are not those that the block's head names, in order.
+    """
     position, end, new = 0, len(raw), tuple.__new__
     unpack, size = _ENTRY.unpack_from, _ENTRY.size
     names: dict[bytes, str] = {}
+    last = block.first - 1
     while position < end:
+        if position + size > end:
+            raise LogFileError(f"damaged: half a message, after sequence {last}")
         seq, at, name_size, payload_size = unpack(raw, position)
         position += size
         middle = position + name_size
         name = raw[position:middle]
         suffix = names.get(name)
         if suffix is None:
-            suffix = name.decode()
+            suffix = _subject(name)
             if matches is not None and not matches(suffix):
                 suffix = ""
             names[name] = suffix
         position = middle + payload_size
+        if position > end or seq <= last:
+            raise LogFileError(f"damaged: message {seq}, after sequence {last}")
+        last = seq
         if suffix or matches is None:
             yield new(Entry, (seq, suffix, at, raw[middle:position], b""))
+    if last != block.last:
+        raise LogFileError(f"damaged: it ends after sequence {last}")
+
+
+def _subject(name: bytes) -> str:
+    try:
+        found = name.decode()
+    except UnicodeDecodeError as error:
+        raise LogFileError(f"damaged: subject {name[:100]!r}") from error
+    if not found:
+        raise LogFileError("damaged: a message without a subject")
+    return found
 
 
 def _packed(block: Block) -> bytes:
@@ -226,21 +263,25 @@ def _head(file: BinaryIO) -> Block | None:
     if len(data) < _BLOCK.size:
         raise LogFileError("truncated")
     block = Block(*_BLOCK.unpack(data))
-    if block.kind not in (b"H", b"E", b"Z") or max(block.size, block.raw_size) > MAX_BLOCK_BYTES:
+    most = MAX_BLOCK_BYTES if block.kind == b"E" else MAX_WORDS_BYTES
+    if block.kind not in (b"H", b"E", b"Z") or max(block.size, block.raw_size) > most:
         raise LogFileError("damaged: a block's head makes no sense")
     return block
 
 
 def body(file: BinaryIO, block: Block) -> bytes:
-    """Return a block's bytes, checked and decompressed; the file stands behind its head."""
+    """Return a block's bytes, checked and decompressed; the file stands behind its head.
+
+    No more is decompressed than the head says, which is bounded.
+    """
     data = file.read(block.size)
     if len(data) < block.size:
         raise LogFileError("truncated")
     if zlib.crc32(data) != block.crc:
         raise LogFileError("damaged: checksum differs")
     try:
-        return zlib.decompress(data, bufsize=block.raw_size)
-    except zlib.error as error:
+        return inflated(data, block.raw_size)
+    except ValueError as error:
         raise LogFileError(f"damaged: {error}") from error
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from sluice.api.errors import UNREADABLE
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
+from sluice.log.inflating import inflated
 from sluice.log.runtime.snapshot_info import SnapshotInfo
 
 
@@ -58,7 +60,7 @@ class Sidecar:
         for path in sorted(self.directory.glob(f"{writer}-*.json"), reverse=True):
             try:
                 info = msgspec.json.decode(path.read_bytes(), type=StoredInfo)
-            except (OSError, msgspec.DecodeError):
+            except (OSError, *UNREADABLE):
                 continue
             if info.log in ("", self._mark(max(info.upto, info.own))):
                 yield info, path
@@ -69,20 +71,18 @@ class Sidecar:
             if max(info.upto, info.own) > upto or info.state_version != decider.state_version:
                 continue
             try:
-                data = self._data(path.with_suffix(".state"))
                 # Its own checksum has held; a second look at so many bytes would cost more than it finds.
-                if len(data) != info.size:
-                    continue
+                data = self._data(path.with_suffix(".state"), info.size)
                 fold = Fold(decider, decider.load(data), info.upto)
-            except (OSError, zlib.error, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 continue
             fold.at, fold.own = info.at, info.own
             return fold
         return None
 
-    def _data(self, path: Path) -> bytes:
+    def _data(self, path: Path, size: int) -> bytes:
         if self._last[0] != path:
-            self._last = (path, zlib.decompress(path.read_bytes()))
+            self._last = (path, inflated(path.read_bytes(), size))
         return self._last[1]
 
 

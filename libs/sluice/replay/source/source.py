@@ -138,7 +138,7 @@ class FileSource:
                     continue
                 file.seek(offset)
                 try:
-                    entries = list(log_file.entries_of(log_file.body(file, block), matches))
+                    entries = list(log_file.entries_of(log_file.body(file, block), block, matches))
                 except LogFileError as error:
                     raise LogFileError(f"{self.name}: {error}, in {block.first}-{block.last}") from error
                 if block.first < start or block.last > last:

@@ -67,6 +67,8 @@ class Laboratory:
         self.trials = 0
         self.state = state
         """What all copies are made of."""
+        self.facts = state
+        """What is so; `state` may be what would come of a change."""
         self._given: tuple[Event, ...] = ()
         self._forks = len(state.world.workloads) > FEW and process_pool.AVAILABLE if forks is None else forks
         self._data = b"" if self._forks else self.scheduler.dump(state)
@@ -91,7 +93,9 @@ class Laboratory:
         """Return what is there when nothing more follows from *events*, and the laboratory of that."""
         state = self.scheduler.load(self._data or self.scheduler.dump(self.state))
         self._attempt(state, events, "")
-        return state, Laboratory(state, self.seq, self.at)
+        later = Laboratory(state, self.seq, self.at)
+        later.facts = self.facts
+        return state, later
 
     def apart[T](self, searches: Sequence[Callable[[], T]]) -> list[T]:
         """Return what searches come to that do not depend on each other; at once where that is quicker."""

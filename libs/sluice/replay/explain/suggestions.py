@@ -92,7 +92,7 @@ def remedies(
     found += _constraints(laboratory, state, workload)
     # What is held back is in no queue, and waits for one all the same.
     meant = state.world.cluster_queues.get(queue_of(state, workload))
-    lifting = outside_changes(state, workload, meant, executors) if outside else ()
+    lifting = outside_changes(state, workload, meant, executors, laboratory.facts) if outside else ()
     for kind, text, events in lifting:
         if kind == LOCAL_QUEUE and any(remedy.kind == kind for remedy in found):
             continue  # one that helps is enough
@@ -126,7 +126,7 @@ def _together(
     if not workload.active:
         text = activate_command(workload) or "setting spec.active to true"
         parts["active"] = (text, (_updated(key, active=True),))
-    for kind, text, events in outside_changes(state, workload, meant, executors):
+    for kind, text, events in outside_changes(state, workload, meant, executors, laboratory.facts):
         if kind != "turn":  # of variants in an open queue
             parts.setdefault(kind if kind == LOCAL_QUEUE else text, (text, events))
     if not parts:
@@ -189,7 +189,7 @@ def _stops(
         rest = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
         events = [_stop(holder, executors) for holder in holders]
         text = must_stop(state, executors, holders, names + rest)
-        for _, then, more in pods_ready(state, holders) if ready else ():
+        for _, then, more in pods_ready(state, holders, laboratory.facts) if ready else ():
             text += f"; then {then}"
             events += more
         return _if(laboratory, workload.key, "stop", text, *events)

@@ -38,8 +38,12 @@ def outside_changes(
     workload: Workload,
     cq: ClusterQueue | None,
     executors: Executors | None = None,
+    facts: SchedulerState | None = None,
 ) -> Iterator[Change]:
-    """Yield the changes that are worth a trial, beside those of quota and rank."""
+    """Yield the changes that are worth a trial, beside those of quota and rank.
+
+    *facts*: what is so, where *state* is what would come of other changes.
+    """
     closed = [g for g in workload.record.preemption_gates if g not in workload.open_gates]
     if closed:
         parent = workload.record.parent or workload.key
@@ -50,7 +54,7 @@ def outside_changes(
         else:
             # Nobody opens it but the variant-controller, for one variant after the other (CA11).
             yield "turn", "nothing but its turn to preempt, which is one variant's at a time", tuple(opened)
-    yield from pods_ready(state)
+    yield from pods_ready(state, facts=facts)
     if workload.record.misconfigured:
         text = f"resources within the limit ranges of namespace {workload.record.namespace}"
         yield "resources", text, (WorkloadUpdated(cause=0, workload=workload.key, misconfigured=""),)
@@ -82,10 +86,12 @@ def outside_changes(
     yield from _checks(state, cq, executors)
 
 
-def pods_ready(state: SchedulerState, leaving: Sequence[Workload] = ()) -> Iterator[Change]:
+def pods_ready(
+    state: SchedulerState, leaving: Sequence[Workload] = (), facts: SchedulerState | None = None
+) -> Iterator[Change]:
     """With waitForPodsReady.blockAdmission, the pods of all that are admitted must run before the next is.
 
-    *leaving*: whom nobody waits for any more when they have gone.
+    *leaving*: whom nobody waits for any more when they have gone. *facts*: as for `outside_changes`.
     """
     if not blocks_admission(state.world.config):
         return
@@ -95,7 +101,7 @@ def pods_ready(state: SchedulerState, leaving: Sequence[Workload] = ()) -> Itera
         return
     late = [w for w in waited_for if w.evicted_at is None]
     gone = [w for w in waited_for if w.evicted_at is not None]
-    texts = [f"the pods of {_some([_until(state, w) for w in late])} being ready"] if late else []
+    texts = [f"the pods of {_some([_until(facts or state, w) for w in late])} being ready"] if late else []
     texts += (
         [f"{_some([w.key for w in gone])} having stopped (evicted before its pods were ready)"]
         if gone
@@ -111,9 +117,12 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + rest
 
 
-def _until(state: SchedulerState, workload: Workload) -> str:
-    """Return who it is, and when it is evicted for not being ready."""
-    until, _ = pods_ready_deadline(state.world, workload)
+def _until(facts: SchedulerState, workload: Workload) -> str:
+    """Return who it is, and when it is evicted for not being ready: nobody knows of whom is not admitted."""
+    known = facts.world.workloads.get(workload.key)
+    if known is None or known.admitted_at is None:
+        return f"{workload.key} (once it is admitted)"
+    until, _ = pods_ready_deadline(facts.world, known)
     return workload.key if until is None else f"{workload.key} (which is evicted at {rfc3339(until)} if not)"
 
 

@@ -194,12 +194,21 @@ def _family(state: SchedulerState, parent: Workload, report: Report, executors: 
 
 
 def _reserving(report: Report) -> None:
-    """Sum up a race whose variants have quota: the first to be admitted wins it (CA7)."""
+    """Sum up a race some of whose variants have quota: the first to be admitted wins it (CA7).
+
+    That may be one that has none yet: what admits it admits the job.
+    """
     racing = [v for v in report.variants if v.phase == "QuotaReserved"]
-    if len(racing) > 1:
-        names = ", ".join(_called(variant) for variant in racing)
+    waiting = [v for v in report.variants if v.phase == "Pending" and v.remedies]
+    names = ", ".join(_called(variant) for variant in racing)
+    if waiting:
+        others = ", ".join(_called(variant) for variant in waiting)
+        has, wait = "have" if racing[1:] else "has", "wait" if waiting[1:] else "waits"
+        first = f"{names} {has} quota, {others} {wait} for it; whichever is admitted first is the one."
+        report.message = f"Of its variants, {first}" + (f" {names}: {racing[0].message}" * (not racing[1:]))
+    elif len(racing) > 1:
         report.message = f"Its variants {names} have quota; whichever passes its checks first is admitted."
-    _collect(report, racing)
+    _collect(report, [*racing, *waiting])
 
 
 def _collect(report: Report, variants: Sequence[Report]) -> None:

@@ -6,10 +6,13 @@ import msgspec
 
 from sluice.cli.kit.why_text import plain_words
 from sluice.events.slices import WorkloadRecord
+from sluice.replay.explain.executors import Executors
 from sluice.replay.explain.racing_sandbox import Race, policy_for
 from sluice.replay.explain.report import Report
 from sluice.replay.explain.sandbox import Outcome
 from sluice.replay.explain.why import Others, explain
+from sluice.replay.source.source import ListSource
+from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.family_world import FamilyWorld, cell, cluster_queue
 from tests.support.objects import kueue_object
 from tests.unit.replay.lint.test_invariants import CLASSES
@@ -48,6 +51,16 @@ def simulated(world: FamilyWorld, priority: int = 0) -> Outcome:
     return found
 
 
+def explained(world: FamilyWorld, name: str) -> tuple[Report, str]:
+    """Explain it with all that the command knows, executors too."""
+    source = ListSource(world.log)
+    fold = scheduler_at(source, source.end)
+    families, executors = variants_at(source, source.end).state, Executors(source, source.end)
+    others = Others(families=families, executors=executors)
+    report = explain(fold.state, name, source.end, fold.at, others=others)
+    return report, "\n".join(plain_words(report))
+
+
 # why
 
 
@@ -63,6 +76,28 @@ def test_variants_that_wait_for_checks_are_not_said_to_give_up() -> None:
     assert report.remedies[0].text.endswith("(as variant res)")
     world.checks_say(world.variants("a")["res"].key, "Ready").settle_all()
     assert world.flavor_of("a") == "res"
+
+
+def test_a_variant_that_waits_for_quota_may_be_the_one_beside_another_at_its_checks() -> None:
+    """The job says what admits any of its variants: what happens by itself comes before an approval."""
+    retains = {"migration": {"mode": "RetainFirstAdmission"}}
+    world = cell(cluster_queue({"res": 1, "od": 1}, retains, **checked("res")), CHECK)
+    world.message("presence.agent.x", "Seen", {})
+    world.submit("first").settle_all()
+    assert world.flavor_of("first") == "od"
+    world.submit("a").settle_all()
+    world.message("job.default.first", "JobDeleted", {}).settle()  # told to stop, and does not
+    report, text = explained(world, "a")
+    assert report.phase == "QuotaReserved"
+    kinds = {remedy.kind for remedy in report.remedies}
+    assert report.message.startswith(
+        "Of its variants, res has quota, od waits for it; whichever is admitted first is the one. res: It has"
+    )
+    assert report.remedies[0].kind == "stop", text
+    assert report.remedies[0].text.endswith("must stop first (as variant od)")
+    assert "check" in kinds
+    world.settle_all()
+    assert world.flavor_of("a") == "od"
 
 
 def test_nobody_is_told_to_do_what_only_the_system_does() -> None:

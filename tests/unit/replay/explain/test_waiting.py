@@ -17,7 +17,7 @@ from sluice.replay.source import json_lines
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at
 from tests.support.checked_cell import checked_cell
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
 from tests.unit.core.slices.test_limits import OUT_OF_RANGE
 from tests.unit.core.workload.test_limited_cell import limit_range
 from tests.unit.replay.test_tutorial import run
@@ -74,6 +74,23 @@ def test_who_lacks_quota_beside_is_told_both() -> None:
     text = why(world, "w")
     assert f"→ nothing but time: {key(world, 'first')} must stop first; then the pods of " in text
     assert "more cpu" not in text
+
+
+def test_no_eviction_is_foretold_of_who_is_not_admitted() -> None:
+    """Behind several, those between are named without a time: theirs begins when they are admitted."""
+    others = [
+        each
+        for n in ("second", "third")
+        for each in (cluster_queue({"od": 1}, {}, name=n), local_queue(n, n))
+    ]
+    world = cell(cluster_queue({"od": 1}, {}), BLOCKS, *others)
+    for name in ("main", "second", "third"):
+        world.submit(name, queue=name).settle()
+    main, second = key(world, "main"), key(world, "second")
+    (remedy,) = [line for line in why(world, "third").splitlines() if "→" in line]
+    assert f"the pods of {main} (which is evicted at 20" in remedy
+    assert f"the pods of {second} (once it is admitted) being ready" in remedy
+    assert remedy.count("is evicted at") == 1
 
 
 @pytest.mark.parametrize("policy", [{}, None], ids=["plain", "variants"])

@@ -16,7 +16,7 @@ from sluice.events.commit import Step
 from sluice.events.envelope import Message
 from sluice.log.cell import CellFold, CellState, Presence
 from sluice.log.contract import Entry
-from sluice.protocol.subjects import COMMITS, job_of
+from sluice.protocol.subjects import COMMITS, job_of, nobody_reads
 
 from .changes import Changes
 from .jobs import FOLDS, Jobs
@@ -170,6 +170,8 @@ class World:
                     self.changes.touch("Job", key, entry.seq)
                 else:
                     self.changes.drop("Job", key, entry.seq)
+        elif nobody_reads(entry.suffix):
+            self.jobs.rejected += 1
         elif entry.suffix.startswith("presence."):
             self._presence(entry)
 

@@ -3,11 +3,25 @@
 import hashlib
 from collections.abc import Iterable
 
-__all__ = ["HASH_LENGTH", "NAME_LENGTH", "short_hash"]
+__all__ = ["HASH_LENGTH", "NAME_LENGTH", "is_name", "short_hash"]
 
 NAME_LENGTH = 253
 """Characters of a Kubernetes name at most."""
 HASH_LENGTH = 5
+
+
+def is_name(text: str) -> bool:
+    """Tell whether an executor or a controller can have that name: text that people can read, not too long.
+
+    >>> is_name("rack-7.gpu"), is_name("a\x1b[2J"), is_name(""), is_name("\ufffd")
+    (True, False, False, False)
+    """
+    return (
+        0 < len(text) <= NAME_LENGTH
+        and len(text.encode(errors="replace")) <= NAME_LENGTH
+        and text.isprintable()
+        and "\ufffd" not in text
+    )
 
 
 def short_hash(parts: Iterable[str]) -> str:

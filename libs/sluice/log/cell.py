@@ -22,7 +22,7 @@ from sluice.core.workload.inputs import heard
 from sluice.events import config, job, slices
 from sluice.events.base import Event, JobKey, Micros
 from sluice.events.envelope import Message
-from sluice.protocol.subjects import COMMITS, job_of, names
+from sluice.protocol.subjects import COMMITS, job_of, names, nobody_reads
 
 REFUSED = 1_000
 """Jobs that are known only because their manifest was refused: so many are remembered."""
@@ -30,7 +30,7 @@ REFUSED = 1_000
 MAX_LOST = 1_000
 """Agents and controllers that are remembered after they were lost."""
 
-_FOLD = 2
+_FOLD = 3
 """Raise it when the same entries are folded to another cell."""
 
 
@@ -156,6 +156,8 @@ _BESIDE: dict[type[Event], Callable[[CellState, Any, int, Micros], None]] = {
 
 
 def _presence(cell: CellState, event: Any, seq: int, at: Micros) -> None:
+    if nobody_reads(event.subject):
+        return
     _, kind, name = (*names(event.subject), "", "", "")[:3]
     said = heard(event, kind).data
     if said is None:

@@ -7,6 +7,7 @@ from sluice.events.base import JobKey
 
 __all__ = [
     "COMMITS",
+    "GAP",
     "OUTSIDE",
     "Cell",
     "job_of",
@@ -14,6 +15,7 @@ __all__ = [
     "matches",
     "matches_any",
     "names",
+    "nobody_reads",
     "presence_suffix",
     "token",
     "untoken",
@@ -87,6 +89,22 @@ def names(suffix: str) -> tuple[str, ...]:
     """
     parts = suffix.split(".")
     return tuple(map(untoken, parts)) if "%" in suffix else tuple(parts)
+
+
+GAP = "presence.gap.import"
+"""Stands where an imported log had no message."""
+
+_READ = ("presence.agent.*", "presence.controller.*")
+"""What the services read of what is said about presence."""
+
+
+def nobody_reads(suffix: str) -> bool:
+    """Tell whether no service answers for messages on *suffix*, which the log takes all the same.
+
+    >>> nobody_reads("presence.agent.a"), nobody_reads("presence.a"), nobody_reads("job.x")
+    (False, True, False)
+    """
+    return suffix.startswith("presence.") and suffix != GAP and not matches_any(_READ, suffix)
 
 
 class Cell:

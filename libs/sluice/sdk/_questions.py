@@ -7,7 +7,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.events.codec import CloudEvent, decode_message
 from sluice.events.job import JobEvent, JobFinished, JobPodsReady, JobPodsReclaimable, JobStopped
-from sluice.log.errors import StaleSequenceError
+from sluice.log.errors import EventLogError, StaleSequenceError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.kv import Bucket
 from sluice.protocol.dispatch import Claim, DispatchEntry, Heartbeat, dispatch_key, key_text, key_token
@@ -67,7 +67,7 @@ class Questions:
         match request:
             case GetEntry(job):
                 found = await self.dispatch.certainly(dispatch_key(job))
-                return Absent() if found is None else HasEntry(_ENTRIES.decode(found.value))
+                return Absent() if found is None else HasEntry(_entry(found.key, found.value))
             case GetClaim(key):
                 return await self._claim(key)
             case PutClaim(key, claim, revision, ttl_s):
@@ -76,7 +76,8 @@ class Questions:
                 return await self._all_claims()
             case GetHeartbeat():
                 beat = await self._heartbeats.get(self._beat)
-                return Absent() if beat is None else HasHeartbeat(_BEATS.decode(beat.value))
+                # What is no heartbeat is nobody's: the next beat is put over it.
+                return Absent() if beat is None else _beat(beat.value)
             case PutHeartbeat(heartbeat, expected, lasts_s):
                 return await self._put(self._heartbeats, self._beat, heartbeat, expected, lasts_s)
             case ListHeartbeats():
@@ -104,7 +105,7 @@ class Questions:
 
     async def _claim(self, key: str) -> HasClaim | Absent:
         found = await self._claims.get(key)
-        return Absent() if found is None else HasClaim(_CLAIMS.decode(found.value), found.revision)
+        return Absent() if found is None else HasClaim(_claim(found.value), found.revision)
 
     async def _all_claims(self) -> HasClaims:
         await self._claims.ensure()
@@ -149,6 +150,28 @@ class Questions:
 
     async def _message(self, **which: Any) -> api.Stored | None:
         return await api.message(await self.client.log.connection(5.0), self.client.log.cell.stream, **which)
+
+
+def _entry(key: str, value: bytes) -> DispatchEntry:
+    try:
+        return _ENTRIES.decode(value)
+    except UNREADABLE as error:
+        raise EventLogError(f"{key}: unreadable: {error}") from error
+
+
+def _beat(value: bytes) -> HasHeartbeat | Absent:
+    try:
+        return HasHeartbeat(_BEATS.decode(value))
+    except UNREADABLE:
+        return Absent()
+
+
+def _claim(value: bytes) -> Claim:
+    """Return the claim; one that cannot be read is of nobody, who has no heartbeat: others take over."""
+    try:
+        return _CLAIMS.decode(value)
+    except UNREADABLE:
+        return Claim(executor="")
 
 
 def _told(seq: int, payload: bytes) -> Told:

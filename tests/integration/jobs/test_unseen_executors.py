@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from sluice.events.codec import decode_commit
 from sluice.events.job import JobPodsReady
 from sluice.events.slices import ExecutorLost, JobClaimed, JobResumed, WorkloadStopped
 from sluice.log.nats.kv import Bucket
+from sluice.protocol.dispatch import Heartbeat, key_text
 from sluice.sdk import AsyncClient
 from tests.integration.jobs.quick_scheduler import RunningScheduler
 from tests.support.slices_world import manifest
@@ -47,7 +49,8 @@ async def beats(client: AsyncClient, name: str) -> None:
     bucket = Bucket(client.log, "heartbeats", memory=True)
     await bucket.ensure()
     while True:
-        await bucket.put(f"agent.{name}", b"{}", ttl_s=30)
+        beat = Heartbeat(name=key_text(name), instance="1")
+        await bucket.put(f"agent.{name}", msgspec.json.encode(beat), ttl_s=30)
         await asyncio.sleep(1)
 
 

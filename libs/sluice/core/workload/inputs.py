@@ -12,9 +12,11 @@ import msgspec
 
 from sluice.api.decode import wrong_fields
 from sluice.api.errors import UNREADABLE, FieldError, invalid, not_supported, too_long
+from sluice.core.naming import is_name
 from sluice.events.codec import CloudEvent, decode_message, field_errors
 from sluice.events.envelope import Message
 from sluice.events.job import JobEvent, Lost, Seen
+from sluice.protocol.subjects import token
 
 MAX_BYTES = 1024 * 1024
 """Largest message taken, as the API server's: what is made of it must fit into one step."""
@@ -81,13 +83,21 @@ def heard(message: Message, what: str) -> Heard:
     tokens = message.subject.split(".")
     if len(tokens) != 3 or not tokens[2]:
         return Heard(errors=(invalid("subject", message.subject, f"want presence.{what}.<name>"),))
+    name = unquote(tokens[2])
+    if token(name) != tokens[2]:
+        return Heard(errors=(invalid("subject", short(message.subject), "its last token is no name"),))
     event = cloud_event(message.payload)
     if isinstance(event, tuple):
         return Heard(errors=event)
-    name, event_type = unquote(tokens[2]), short(event.type)
+    event_type = short(event.type)
     data = decoded(event, _PRESENCE)
     if isinstance(data, tuple):
         return Heard(name, event_type, errors=bounded(data))
+    if isinstance(data, Seen) and not is_name(name):
+        # Lost is whoever claims, under whatever name.
+        return Heard(
+            name, event_type, errors=(invalid("subject", short(message.subject), "nobody is called so"),)
+        )
     return Heard(name, event_type, data)
 
 

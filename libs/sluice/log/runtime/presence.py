@@ -3,6 +3,9 @@
 Agents and controllers of checks keep a heartbeat with a time to live in the bucket
 `sluice_<cell>_heartbeats`, key `<kind>.<name>`. The leader of the service that owns the kind compares the
 keys with what the log says, and publishes the difference until the log agrees.
+
+Anybody may put anything there. A key that is no name is passed over. Who is not known has come only if the
+value is a heartbeat; who is expected is lost only if the key itself is asked for and is not there.
 """
 
 import asyncio
@@ -14,12 +17,14 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from sluice.api.errors import UNREADABLE
+from sluice.core.naming import is_name
 from sluice.events.codec import encode_message
 from sluice.log.errors import EventLogError, NoStreamError
 from sluice.log.nats import jetstream_api as api
 from sluice.log.nats.jetstream import JetStreamLog
 from sluice.log.nats.streams import ensure_bucket
-from sluice.protocol.dispatch import key_text
+from sluice.protocol.dispatch import key_text, key_token
 from sluice.protocol.subjects import presence_suffix, token
 
 from .hooks import Hooks
@@ -33,7 +38,20 @@ FIRST_BEAT_S = 5.0
 """So long is waited for the heartbeat of somebody who is not known as there: as if it had put one, of the
 usual time to live, when it was first expected."""
 
+READ_AT_ONCE = 20
+"""Heartbeats of unknown names that are read each time; others wait for the next time."""
+
 log = structlog.get_logger("sluice.log.presence")
+
+
+class _Beat(msgspec.Struct):
+    """What every heartbeat says: of an agent, of a controller."""
+
+    name: str
+    instance: str
+
+
+_BEATS = msgspec.json.Decoder(_Beat)
 
 
 class Known[S](Protocol):
@@ -66,10 +84,12 @@ class PresenceWatcher[S](Hooks[S]):
         self._absent: dict[str, float] = {}
         """Who is expected and has no heartbeat -> when it counts as lost."""
         self._told: dict[tuple[str, str], float] = {}
+        self._rubbish: dict[str, float] = {}
+        """Names whose value is no heartbeat -> when that was read."""
 
     def leading(self, state: S, own: int) -> None:  # noqa: ARG002
         self._state = state
-        self._absent, self._told = {}, {}
+        self._absent, self._told, self._rubbish = {}, {}, {}
         self._task = asyncio.create_task(self._watch(), name="presence")
 
     def following(self) -> None:
@@ -101,13 +121,39 @@ class PresenceWatcher[S](Hooks[S]):
             await ensure_bucket(connection, bucket, self.target.replicas, memory=True)
             return {}
         subjects: Mapping[str, Any] = found["state"].get("subjects") or {}
-        return {key_text(key.removeprefix(prefix)): count for key, count in subjects.items()}
+        return names_of(subjects, prefix)
 
     async def _compare(self, there: Mapping[str, int]) -> None:
         state, now = self._state, time.monotonic()
-        if state is not None:
-            for name, what in self.compared(state, there, now):
-                await self._tell(name, what, now)
+        if state is None:
+            return
+        found = self.compared(state, there, now)
+        for name in self.to_read([name for name, what in found if what == "Seen"], now):
+            if is_beat(name, await self._value(name)):
+                await self._tell(name, "Seen", now)
+            else:
+                self._rubbish[name] = now
+        for name in [name for name, what in found if what == "Lost"]:
+            # What the server lists at once is bounded, and anybody may make the list long.
+            if await self._value(name) is None:
+                await self._tell(name, "Lost", now)
+
+    def to_read(self, came: Collection[str], now: float) -> list[str]:
+        """Return whose heartbeats are to be read now: those never read first, rubbish seldom."""
+        self._rubbish = {name: at for name, at in self._rubbish.items() if name in came}
+        due = [name for name in came if now - self._rubbish.get(name, -REPEAT_S) >= REPEAT_S]
+        return sorted(due, key=lambda name: self._rubbish.get(name, 0.0))[:READ_AT_ONCE]
+
+    async def _value(self, name: str) -> bytes | None:
+        """Return what stands under a name's key, None if nothing does."""
+        assert self.target is not None
+        bucket = self.target.cell.bucket("heartbeats")
+        key = f"$KV.{bucket}.{self.kind}.{key_token(name)}"
+        try:
+            found = await api.message(await self.target.connection(), f"KV_{bucket}", last_of=key)
+        except NoStreamError:
+            return None
+        return None if found is None or not found.payload else found.payload
 
     def compared(self, state: S, there: Collection[str], now: float) -> list[tuple[str, str]]:
         """Return who came ("Seen") and who is gone ("Lost"), by heartbeats looked at *now* (monotonic, s)."""
@@ -147,3 +193,29 @@ class PresenceWatcher[S](Hooks[S]):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+
+
+def names_of(keys: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Return the names in the keys under a prefix, but of those that `key_token` does not make.
+
+    >>> names_of({"agent.a=2Eb": 1, "agent.a.b": 2, "agent.\ufffd": 3}, "agent.")
+    {'a.b': 1}
+    """
+    names = {key_text(key.removeprefix(prefix)): (key, count) for key, count in keys.items()}
+    return {
+        name: count
+        for name, (key, count) in names.items()
+        if is_name(name) and prefix + key_token(name) == key
+    }
+
+
+def is_beat(name: str, value: bytes | None) -> bool:
+    """Tell whether a value is the heartbeat of that name.
+
+    >>> is_beat("a", b'{"name":"a","instance":"1"}'), is_beat("a", b"{}")
+    (True, False)
+    """
+    try:
+        return value is not None and _BEATS.decode(value).name == name
+    except UNREADABLE:
+        return False

@@ -16,13 +16,12 @@ from sluice.events.base import Micros
 from sluice.log.contract import Entry
 from sluice.log.decider import Decider
 from sluice.log.fold import Fold
+from sluice.protocol.subjects import GAP
 
 from . import json_lines, log_file
 from .log_file import LogFileError
 from .snapshot_dir import Sidecar
 
-GAP = "presence.gap.import"
-"""Stands where the imported log had no message."""
 TIME_HEADER = b"Sluice-Imported-At"
 """When the log from which it was imported had taken the message: microseconds."""
 

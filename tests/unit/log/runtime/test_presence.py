@@ -2,10 +2,17 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sluice.core.deciders import DECIDERS
+from sluice.core.naming import is_name
 from sluice.core.slices.state import State
-from sluice.log.runtime.presence import FIRST_BEAT_S, PresenceWatcher
+from sluice.log.runtime.presence import FIRST_BEAT_S, READ_AT_ONCE, PresenceWatcher, is_beat, names_of
+from sluice.protocol.dispatch import Heartbeat, key_token
+from sluice.protocol.subjects import _READ
 from sluice.services.slice_aggregator.presence import AGENT, Agents
 from tests.support.slices_world import World
 
@@ -83,3 +90,41 @@ def test_who_holds_nothing_and_was_never_seen_is_not_spoken_of(world: World) -> 
     tells(found, world, 100)
     world.job("JobFinished", {"attempt": 1, "executor": "x"})
     assert tells(found, world, 200) == []
+
+
+NAMES = st.text(min_size=1, max_size=80).filter(is_name)
+
+
+@given(NAMES)
+def test_a_name_is_found_in_its_key(name: str) -> None:
+    assert names_of({f"agent.{key_token(name)}": 1}, "agent.") == {name: 1}
+    assert is_beat(name, msgspec.json.encode(Heartbeat(name=name, instance="1")))
+
+
+@given(st.text(), st.binary())
+def test_any_key_and_any_value_can_be_read(key: str, value: bytes) -> None:
+    """And what is found is a name of which that is the key."""
+    for name in names_of({f"agent.{key}": 1}, "agent."):
+        assert is_name(name)
+        assert key_token(name) == key
+    is_beat(key, value)
+
+
+def test_rubbish_does_not_keep_heartbeats_from_being_read() -> None:
+    """Those never read come first, so many at once; what was rubbish is read again after a while."""
+    found = watcher()
+    names = [f"n{number}" for number in range(READ_AT_ONCE + 5)]
+    first = found.to_read(names, 100.0)
+    found._rubbish = dict.fromkeys(first, 100.0)
+    assert len(first) == READ_AT_ONCE
+    assert sorted([*first, *found.to_read(names, 100.5)]) == sorted(names)
+    found._rubbish = dict.fromkeys(names, 100.0)
+    assert found.to_read(names, 104.0) == []
+    assert len(found.to_read(names, 105.0)) == READ_AT_ONCE
+    assert found.to_read([], 105.0) == []
+    assert not found._rubbish
+
+
+def test_what_nobody_reads_is_what_no_decider_reads() -> None:
+    read = {pattern for decider in DECIDERS for pattern in decider().reads if "presence" in pattern}
+    assert read == set(_READ)

@@ -25,7 +25,7 @@ from sluice.events.codec import FOREIGN, CommitDecodeError, decode_commit, decod
 from sluice.log.contract import Entry
 from sluice.log.errors import EventLogError
 from sluice.log.nats.jetstream import JetStreamLog
-from sluice.protocol.subjects import COMMITS, OUTSIDE, names
+from sluice.protocol.subjects import COMMITS, OUTSIDE, names, nobody_reads
 
 ALL = (*OUTSIDE, *COMMITS)
 _REFUSALS = frozenset(kind.__name__ for kind in REFUSALS)
@@ -133,9 +133,12 @@ def rejected(ctx: click.Context, output: str) -> None:
     found: list[dict[str, Any]] = []
 
     async def work(source: JetStreamLog) -> None:
-        async for entries in source.read(1, COMMITS):
+        async for entries in source.read(1, (*COMMITS, "presence.>")):
             for entry in entries:
-                found.extend(event for event in _events(entry) if event.get("type") in _REFUSALS)
+                if entry.suffix in COMMITS:
+                    found.extend(event for event in _events(entry) if event.get("type") in _REFUSALS)
+                elif nobody_reads(entry.suffix):
+                    found.append(_refused(entry, "no service reads this subject"))
 
     _run(ctx, work)
     # Each service answers in its own time; people look for the message.
@@ -220,16 +223,17 @@ def _events(entry: Entry) -> Iterator[dict[str, Any]]:
         yield {"type": "Unreadable", "cause": 0, "detail": str(error)}
         return
     if commit is FOREIGN:
-        detail = f"not written by the service {entry.suffix}, whose subject this is: passed over"
-        yield {
-            "type": "Rejected",
-            "cause": entry.seq,
-            "subject": entry.suffix,
-            "errors": [{"detail": detail}],
-        }
+        yield _refused(
+            entry, f"not written by the service {entry.suffix}, whose subject this is: passed over"
+        )
     for step in commit.steps:
         for event in step.events:
             yield msgspec.json.decode(msgspec.json.encode(event))
+
+
+def _refused(entry: Entry, detail: str) -> dict[str, Any]:
+    """Return what the log does not say of a message that all services pass over."""
+    return {"type": "Rejected", "cause": entry.seq, "subject": entry.suffix, "errors": [{"detail": detail}]}
 
 
 class _Shown:

@@ -12,7 +12,7 @@ from sluice.api import kueue
 from sluice.api.features import CONCURRENT_ADMISSION, enabled
 from sluice.api.labels import GATE_CONCURRENT_ADMISSION
 from sluice.core.quota.tree import FlavorResource
-from sluice.core.workload.reasons import PODS_READY_TIMEOUT
+from sluice.core.workload.reasons import FLAVOR_MIGRATION, PODS_READY_TIMEOUT
 from sluice.events.base import Micros, WorkloadKey
 from sluice.events.slices import WorkloadRecord
 
@@ -187,6 +187,8 @@ def standing(world: World, workload: Workload) -> tuple[Standing, Workload | Non
     if other is None:
         return Standing.FREE, None, ""
     if other.evicted_at is not None:
+        if other.evicted_reason == FLAVOR_MIGRATION and other.record.preference <= workload.record.preference:
+            return Standing.BARRED, other, BETTER_ADMITTED  # it makes room for one that is better still
         return Standing.WAITS, other, ""
     cq = world.cluster_queues.get(workload.cluster_queue)
     spec = cq.spec if cq is not None else None

@@ -1,7 +1,7 @@
 """What moves, or waits for victims, keeps what it waits for, and holds nobody up beside (CA6, CA10)."""
 
 from sluice.events.scheduler import Admitted, Evicted, QuotaReserved
-from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, flavor
 from tests.support.objects import priority_class
 
 HIGH = priority_class("high", 100)
@@ -82,3 +82,16 @@ def test_a_sibling_beside_is_admitted_after_the_stop_only() -> None:
     world.settle_all()
     admitted = [e.workload for e in world.events(Admitted) if isinstance(e, Admitted)]
     assert res in admitted
+
+
+def test_a_flavor_that_is_added_while_a_job_moves_is_left_to_others() -> None:
+    """It is worse than the one that the job leaves, so its new variant would keep it for nothing (CA10)."""
+    world = moving({"res": 1, "od": 1}, "done", "mover")
+    world.apply(flavor("spot"), cluster_queue({"res": 1, "od": 1, "spot": 1}))
+    world.settle()
+    world.submit("next")
+    world.settle()
+    assert world.flavor_of("next") == "spot"
+    world.settle_all()
+    assert world.flavor_of("mover") == "res"
+    world.verify()

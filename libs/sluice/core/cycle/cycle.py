@@ -105,11 +105,6 @@ class Cycle:
         """Queues that lost their head and have a parked class that could fit now; by name."""
 
     @property
-    def blocks(self) -> bool:
-        """Must the pods of somebody be ready before anybody else is admitted, in any tree?"""
-        return self._process.blocked
-
-    @property
     def skipped_preemptions(self) -> dict[str, int]:
         """Cluster queue -> how many preemptions were not issued because others of this cycle came first."""
         return self._process.skipped_preemptions
@@ -118,6 +113,11 @@ class Cycle:
     def recomputations(self) -> dict[str, str]:
         """Cluster queue -> what a second search for targets came to: new_targets, deferred_fit, skipped."""
         return self._process.recomputations
+
+    def first_admitted(self) -> Order | None:
+        """Return the place of the first entry that gets quota, None if none does; the cycle has run."""
+        got = (e for e in self.entries if e.outcome in (Outcome.ADMITTED, Outcome.PROMISED))
+        return next(map(self._order, got), None)
 
     def run(self) -> None:
         """Process all heads of the tree. The world is as before when it returns."""

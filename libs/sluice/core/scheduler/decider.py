@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sluice.core.cycle.cycle import Cycle
+from sluice.core.cycle.entry import Order
 from sluice.core.cycle.events import decisions
 from sluice.core.cycle.pending_preemptions import issue
 from sluice.core.lifecycle import due as lifecycle
@@ -60,16 +61,20 @@ class Scheduler:
 def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:
     """Run a cycle in every tree with something to decide.
 
-    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next.
+    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next. Then the
+    tree that has the first one, in the order of entries, is looked at before the others.
     """
+    one_at_a_time = blocks_admission(state.world.config)
     cycles = []
-    blocked = blocks_admission(state.world.config) and bool(state.not_ready)
+    first: tuple[Order, CohortQueues, Cycle] | None = None
     for tree in sorted(state.pending.busy.values(), key=_tree_order):
-        cycle = Cycle(state.world, tree, blocked=blocked)
+        cycle = Cycle(state.world, tree, blocked=one_at_a_time and bool(state.not_ready))
         cycle.run()
         cycles.append((tree, cycle))
-        blocked = cycle.blocks
-    return cycles
+        order = cycle.first_admitted() if one_at_a_time else None
+        if order is not None and (first is None or order < first[0]):
+            first = (order, tree, cycle)
+    return cycles if first is None else [first[1:]]
 
 
 def _tree_order(tree: CohortQueues) -> tuple[str, bool]:

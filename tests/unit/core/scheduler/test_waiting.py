@@ -575,3 +575,33 @@ def test_what_was_kept_is_kept_on_while_admission_is_blocked(*, restarted: bool)
         cell.state = scheduler.load(scheduler.dump(cell.state))
     cell.put(WorkloadPodsReady(cause=0, workload=key("slow")))
     assert admitted(cell.settle()) == ["m"]
+
+
+def blocking_cell(*queues: str, cpu: int = 2) -> Cell:
+    """Return a cell in which the pods of `slow` are not ready, and block admission."""
+    cell = Cell()
+    for name in ("other", *queues):
+        cell.queue(name, cpu=cpu)
+    cell.settings(waitForPodsReady={"enable": True, "blockAdmission": True, "timeoutSeconds": 600}).settle()
+    assert admitted(cell.submit("slow", "other", cpu=cpu).settle()) == ["slow"]
+    return cell
+
+
+def ready(cell: Cell, name: str) -> list[str]:
+    """Let the pods of *name* be ready; return who is admitted then."""
+    return admitted(cell.put(WorkloadPodsReady(cause=0, workload=key(name))).settle())
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_one_at_a_time_the_first_of_all_trees_is_admitted(*, fair: bool) -> None:
+    """Not the first of the tree with the first name, which would keep the others out for as long as jobs come."""
+    cell = blocking_cell("y1", "y2", "y3")
+    if fair:
+        blocks = {"enable": True, "blockAdmission": True, "timeoutSeconds": 600}
+        cell.settings(waitForPodsReady=blocks, fairSharing={})
+    for number, priority in ((1, 10), (2, 100), (3, 1000)):
+        cell.submit(f"w{number}", f"y{number}", priority=priority)
+    cell.submit("younger", "y1", priority=10)
+    assert admitted(cell.settle()) == []
+    order = ["slow", "w3", "w2", "w1", "younger"]
+    assert [ready(cell, name) for name in order] == [["w3"], ["w2"], ["w1"], ["younger"], []]

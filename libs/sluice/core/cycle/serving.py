@@ -116,9 +116,11 @@ class Serving:
         nominated, for what is left.
         """
         turns = self._turns
-        for head in self._before(preemptor, one):
+        for head, lacks in self._before(preemptor, one):
             entry = Entry(head, preemptor.queue, preemptor.cq)
-            if not turns.nominate(entry) or not entry.proposal.is_possible():
+            if not turns.nominate(entry):
+                continue
+            if entry.proposal.mode is not Mode.FIT and not (lacks and entry.proposal.is_possible()):
                 continue
             self._taken.add(preemptor.queue.name)
             turns.take(entry)
@@ -129,8 +131,11 @@ class Serving:
                 return True
         return False
 
-    def _before(self, preemptor: Entry, one: Preemptor) -> Iterator[Workload]:
-        """Yield those of its queue that come before it, could preempt it, and lack something once it runs."""
+    def _before(self, preemptor: Entry, one: Preemptor) -> Iterator[tuple[Workload, bool]]:
+        """Yield those of its queue that come before it, could preempt it, and would not fit once it runs.
+
+        Second: would they get nothing then, as they could not preempt anybody else for it?
+        """
         queue = preemptor.queue
         if queue.strict or queue.stopped:
             return
@@ -142,16 +147,12 @@ class Serving:
                 break
             if head.key in seen or not could_preempt(self._world, head, preemptor.workload):
                 continue
-            if self._lacks(head, preemptor, one):
-                yield head
-
-    def _lacks(self, workload: Workload, preemptor: Entry, one: Preemptor) -> bool:
-        """Would the workload get nothing once the preemptor runs, on what it was promised?"""
-        entry = Entry(workload, preemptor.queue, preemptor.cq)
-        self._process.keep(one, preemptor.cq.node)
-        lacks = nominate(self._world, entry, may_defer=False) and not entry.proposal.is_possible()
-        self._process.lift(one)
-        return lacks
+            entry = Entry(head, queue, preemptor.cq)
+            self._process.keep(one, preemptor.cq.node)
+            is_admissible = nominate(self._world, entry, may_defer=False)
+            self._process.lift(one)
+            if is_admissible and entry.proposal.mode is not Mode.FIT:
+                yield head, not entry.proposal.is_possible()
 
 
 def _order_of(waiting: Waiting) -> Order:

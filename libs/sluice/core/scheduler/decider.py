@@ -61,8 +61,8 @@ class Scheduler:
 def run_cycles(state: SchedulerState) -> list[tuple[CohortQueues, Cycle]]:
     """Run a cycle in every tree with something to decide.
 
-    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next. Then the
-    tree that has the first one, in the order of entries, is looked at before the others.
+    Trees never interact (SC3), but that with waitForPodsReady one admission anywhere blocks the next. Then
+    the tree that has the first one, in the order of entries, is looked at before the others.
     """
     one_at_a_time = blocks_admission(state.world.config)
     cycles = []

@@ -5,6 +5,7 @@ from typing import Final
 __all__ = [
     "ADMISSION_GATED",
     "ADMISSION_GATED_BY",
+    "AHEAD",
     "BEHIND",
     "BEHIND_HEAD",
     "CIRCLE",
@@ -48,6 +49,7 @@ NO_LONGER_FITS: Final = "Workload no longer fits after processing another worklo
 OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
 BEHIND: Final = "Another workload of the queue preempts for the same capacity, and comes first"
+AHEAD: Final = "Another workload of the queue preempts for the same capacity, and comes after this one"
 GATED: Final = "Workload requires preemption, but it's gated"
 CIRCLE: Final = "; to preempt for it again would go round in a circle"
 PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"

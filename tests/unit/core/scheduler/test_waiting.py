@@ -7,7 +7,7 @@ import pytest
 from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
+from sluice.core.workload.pending_reasons import AHEAD, WAITING_FOR_PODS_READY, WAITING_FOR_QUOTA
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
@@ -111,16 +111,38 @@ def test_who_preempts_next_is_asked_when_the_first_one_runs() -> None:
     assert list(preempting(events)) == ["second"]
 
 
-def test_a_preemptor_that_comes_first_does_not_wait_for_one_behind_it() -> None:
+def test_who_comes_before_a_preemptor_preempts_nobody_where_those_that_leave_are_enough() -> None:
+    """It gets their place, and the preemptor looks again, as in Kueue. Nobody else has to go for it (CA6)."""
+    cell = Cell()
+    cell.queue("g", cpu=6, preemption=RECLAIMS)
+    cell.submit("low", "g", cpu=4)
+    cell.submit("mid", "g", cpu=2, priority=5)
+    cell.settle()
+    cell.submit("m", "g", cpu=3, priority=5)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("top", "g", cpu=2, priority=10)
+    events = cell.settle()
+    assert (evicted(events), cell.reason("top")) == ([], (WAITING_FOR_QUOTA, AHEAD))
+    cell.stopped("low")
+    events = cell.settle()
+    assert (admitted(events), evicted(events)) == (["top"], [])
+
+
+def test_who_comes_before_a_preemptor_preempts_where_those_that_leave_are_not_enough() -> None:
     cell = Cell()
     cell.queue("a", cpu=4, preemption=RECLAIMS)
     for name in ("one", "two"):
         cell.submit(name, "a", cpu=2)
     cell.settle()
-    cell.submit("first", "a", cpu=2, priority=10)
-    assert list(preempting(cell.settle())) == ["first"]
-    cell.submit("urgent", "a", cpu=2, priority=20)
-    assert list(preempting(cell.settle())) == ["urgent"]
+    cell.submit("m", "a", cpu=2, priority=10)
+    ((_, (first,)),) = preempting(cell.settle()).items()
+    cell.submit("top", "a", cpu=4, priority=20)
+    cell.settle()
+    cell.stopped(first)
+    assert list(preempting(cell.settle())) == ["top"]
+    (other,) = {"one", "two"} - {first}
+    cell.stopped(other)
+    assert admitted(cell.settle()) == ["top"]
 
 
 def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
@@ -594,7 +616,7 @@ def ready(cell: Cell, name: str) -> list[str]:
 
 @pytest.mark.parametrize("fair", [False, True])
 def test_one_at_a_time_the_first_of_all_trees_is_admitted(*, fair: bool) -> None:
-    """Not the first of the tree with the first name, which would keep the others out for as long as jobs come."""
+    """Not that of the tree with the first name, which would keep others out for as long as jobs come."""
     cell = blocking_cell("y1", "y2", "y3")
     if fair:
         blocks = {"enable": True, "blockAdmission": True, "timeoutSeconds": 600}

@@ -8,6 +8,7 @@ from sluice.core.views.records import PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
+    AHEAD,
     BEHIND,
     BEHIND_HEAD,
     MISCONFIGURED,
@@ -60,7 +61,7 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return _delayed(view, workload) or derived
     if recorded is None or not _may_be_so(view, recorded.reason):
         return _pending_evaluation(view, workload)
-    if recorded.message == BEHIND:
+    if recorded.message in (AHEAD, BEHIND):
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
         return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)

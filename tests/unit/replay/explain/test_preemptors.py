@@ -34,7 +34,7 @@ def submit(world: Cell, name: str, cpus: tuple[int, ...], priority: str = "") ->
 
 
 def contended(strategy: str) -> Cell:
-    """Four run; `first` and `second` wait for two of them each; `third` comes before both, in vain."""
+    """Four run; `first` waits for one of them, `second` for two; `third` comes before both, for as much."""
     world = Cell()
     world.apply(*(priority_class(name, value) for name, value in PRIORITIES.items()))
     preemption = {"withinClusterQueue": "LowerPriority"}
@@ -42,7 +42,7 @@ def contended(strategy: str) -> Cell:
     for number in range(4):
         submit(world, f"runs{number}", (1,))
         world.settle()
-    submit(world, "first", (1, 1), "middle")
+    submit(world, "first", (1,), "middle")
     submit(world, "second", (1, 1), "high")
     submit(world, "third", (3,), "highest")
     return submit(world, "fourth", (2, 2), "low")

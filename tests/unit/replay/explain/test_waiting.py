@@ -77,11 +77,14 @@ def test_who_lacks_quota_beside_is_told_both() -> None:
 
 
 def test_no_eviction_is_foretold_of_who_is_not_admitted() -> None:
-    """Behind several, those between are named without a time: theirs begins when they are admitted."""
+    """Behind several, those between are named without a time: theirs begins when they are admitted.
+
+    The third one borrows, so that no priority brings it before the second.
+    """
     others = [
         each
-        for n in ("second", "third")
-        for each in (cluster_queue({"od": 1}, {}, name=n), local_queue(n, n))
+        for n, nominal in (("second", 2), ("third", 0))
+        for each in (cluster_queue({"od": nominal}, {}, name=n, cohortName="c"), local_queue(n, n))
     ]
     world = cell(cluster_queue({"od": 1}, {}), BLOCKS, *others)
     for name in ("main", "second", "third"):

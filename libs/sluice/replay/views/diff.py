@@ -186,8 +186,8 @@ def _evicted(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
 
 def _migrated(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
     for key, old, new in pairs:
-        if new.parent and new.migrations:
-            had = migrations_plain(old) if old is not None and old.parent else []
+        if new.migrations:
+            had = migrations_plain(old) if old is not None else []
             # One that was under way at first has its target now.
             known = [one for one in had if one["to"] is not None]
             for one in migrations_plain(new):

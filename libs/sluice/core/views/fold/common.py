@@ -1,11 +1,15 @@
 """What folds of several writers do to a workload: conditions, history, its place among those that wait."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sluice.core.views.records import HISTORY_LIMIT, Recorded, Transition, WorkloadView
+from sluice.core.views.records import HISTORY_LIMIT, Migration, Recorded, Transition, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, PodSetAssignment
+
+MIGRATIONS_LIMIT = 50
+"""Migrations kept per workload."""
 
 
 def condition(workload: WorkloadView, kind: str, status: bool, reason: str, message: str, at: Micros) -> None:
@@ -78,4 +82,41 @@ def set_active(workload: WorkloadView, active: bool, at: Micros, message: str = 
         condition(workload, "Evicted", True, ev.DEACTIVATED, ev.deactivation_message(message), at)
 
 
-__all__ = ["condition", "dequeue", "enqueue", "remember", "set_active", "told"]
+# Stops of jobs that run through variants, or did
+
+
+def flavors_of(assignment: Sequence[PodSetAssignment] | None) -> str:
+    """Return the flavors of an assignment, in order of first use: `a,b`."""
+    found = dict.fromkeys(flavor for assigned in assignment or () for flavor in assigned.flavors.values())
+    return ",".join(found)
+
+
+def stops(workload: WorkloadView, reason: str, seq: int, at: Micros) -> None:
+    """Note that the job, which was admitted, has to stop."""
+    stop = Migration(seq, at, reason, flavors_of(workload.assignment))
+    workload.migrations = (*workload.migrations[-MIGRATIONS_LIMIT + 1 :], stop)
+
+
+def goes_on(
+    workload: WorkloadView, assignment: Sequence[PodSetAssignment] | None, at: Micros, variant: str = ""
+) -> Migration | None:
+    """Return the latest stop as it is with this admission; None if the job went on after it before, or never
+    stopped.
+    """
+    last = workload.migrations[-1] if workload.migrations else None
+    if last is None or last.admitted_at is not None:
+        return None
+    return last._replace(target=flavors_of(assignment), variant=variant, admitted_at=at)
+
+
+__all__ = [
+    "condition",
+    "dequeue",
+    "enqueue",
+    "flavors_of",
+    "goes_on",
+    "remember",
+    "set_active",
+    "stops",
+    "told",
+]

@@ -1,8 +1,9 @@
 """Fold of what is counted of families and their jobs (CA14): jobs once, variants in series of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from sluice.core.views.records import WorkloadView
 from sluice.core.views.state import State
 from sluice.core.views.totals import (
     ADMITTED,
@@ -15,7 +16,7 @@ from sluice.core.views.totals import (
     VARIANTS_UNGATED,
     count,
 )
-from sluice.events.base import Event, Micros
+from sluice.events.base import Event, Micros, PodSetAssignment
 from sluice.events.scheduler import Admitted, Evicted
 from sluice.events.slices import WorkloadPodsReady
 from sluice.events.variants import (
@@ -28,7 +29,7 @@ from sluice.events.variants import (
     VariantDeleted,
 )
 
-from .variants import flavors_of
+from .common import goes_on
 
 
 def _admitted(state: State, event: Admitted, _at: Micros) -> None:
@@ -37,6 +38,7 @@ def _admitted(state: State, event: Admitted, _at: Micros) -> None:
         return
     if workload.record.parent is None:
         count(state.totals, ADMITTED, workload.cluster_queue_name)
+        _moved(state, workload, workload.assignment, workload.cluster_queue_name)
     else:
         count(state.totals, VARIANTS_ADMITTED, workload.cluster_queue_name, workload.variant)
 
@@ -54,10 +56,17 @@ def _evicted(state: State, event: Evicted, _at: Micros) -> None:
 def _parent_admitted(state: State, event: ParentAdmitted, _at: Micros) -> None:
     count(state.totals, ADMITTED, event.cluster_queue)
     parent = state.workloads.get(event.workload)
-    if parent is not None and parent.migrations:
-        last = parent.migrations[-1]
-        if last.admitted_at is None and last._replace(target=flavors_of(event)).is_move:
-            count(state.totals, MIGRATED, event.cluster_queue)
+    if parent is not None:
+        _moved(state, parent, event.pod_sets, event.cluster_queue)
+
+
+def _moved(
+    state: State, workload: WorkloadView, assignment: Sequence[PodSetAssignment] | None, queue: str
+) -> None:
+    """Count the move that ends with this admission, if one does: its queue may race no more meanwhile."""
+    moved = goes_on(workload, assignment, 0)
+    if moved is not None and moved.is_move:
+        count(state.totals, MIGRATED, queue)
 
 
 def _parent_evicted(state: State, event: ParentEvicted, _at: Micros) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from sluice.api.labels import CONCURRENT_ADMISSION_PARENT
 from sluice.core.views.holding import give_back
-from sluice.core.views.records import Migration, PendingReason
+from sluice.core.views.records import PendingReason
 from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.events.base import Event, Micros
@@ -30,12 +30,9 @@ from sluice.events.variants import (
     VariantUpdated,
 )
 
-from .common import condition, dequeue, enqueue, remember, told
+from .common import condition, dequeue, enqueue, goes_on, remember, stops, told
 from .waits import ran
 from .workloads import deactivated, remove
-
-MIGRATIONS_LIMIT = 50
-"""Migrations kept per parent."""
 
 
 def _marked(state: State, event: ParentMarked | ParentUnmarked, seq: int, at: Micros) -> None:
@@ -77,17 +74,8 @@ def _admitted(state: State, event: ParentAdmitted, seq: int, at: Micros) -> None
         before = workload.conditions.get(kind)
         if before is not None and before.status:
             condition(workload, kind, False, "QuotaReserved", f"Previously: {before.message}", at)
-    if workload.migrations:
-        last = workload.migrations[-1]
-        if last.admitted_at is None:
-            moved = last._replace(target=flavors_of(event), variant=event.variant, admitted_at=at)
-            workload.migrations = (*workload.migrations[:-1], moved)
-
-
-def flavors_of(event: ParentAdmitted) -> str:
-    """Return the flavors of an admission, in order of first use: `a,b`."""
-    found = dict.fromkeys(flavor for assigned in event.pod_sets for flavor in assigned.flavors.values())
-    return ",".join(found)
+    if moved := goes_on(workload, event.pod_sets, at, event.variant):
+        workload.migrations = (*workload.migrations[:-1], moved)
 
 
 def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
@@ -100,12 +88,7 @@ def _evicted(state: State, event: ParentEvicted, seq: int, at: Micros) -> None:
     condition(workload, "Evicted", True, event.reason, why, at)
     counted = (event.reason, event.cause_reason)
     workload.evictions = {**workload.evictions, counted: workload.evictions.get(counted, 0) + 1}
-    reason = event.cause_reason or event.reason
-    source = ",".join(
-        dict.fromkeys(f for assigned in workload.assignment or () for f in assigned.flavors.values())
-    )
-    moved = Migration(seq, at, reason, source)
-    workload.migrations = (*workload.migrations[-MIGRATIONS_LIMIT + 1 :], moved)
+    stops(workload, event.cause_reason or event.reason, seq, at)
 
 
 def _released(state: State, event: ParentReleased, seq: int, at: Micros) -> None:
@@ -196,4 +179,4 @@ VARIANT_FOLDS: dict[type[Event], Callable[[State, Any, int, Micros], None]] = {
     VariantUpdated: _updated,
 }
 
-__all__ = ["VARIANT_FOLDS", "flavors_of"]
+__all__ = ["VARIANT_FOLDS"]

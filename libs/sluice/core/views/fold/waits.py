@@ -15,6 +15,8 @@ def reserved(state: State, event: QuotaReserved, at: Micros) -> None:
         return
     requeued = workload.conditions.get("Requeued")
     since = requeued.since if requeued is not None and requeued.status else workload.record.created_at
+    # What has run through variants was not requeued itself.
+    since = max(since, workload.unadmitted_at or 0)
     waited(state.totals, QUOTA_WAIT, event.cluster_queue, at - since)
 
 

@@ -52,7 +52,7 @@ from sluice.events.slices import (
 )
 from sluice.events.variants import ParentDeactivated
 
-from .common import condition, dequeue, enqueue, remember, set_active, told
+from .common import condition, dequeue, enqueue, goes_on, remember, set_active, stops, told
 from .waits import ran
 
 REPLACED = "WorkloadSliceReplaced"
@@ -185,6 +185,11 @@ def _admitted(state: State, event: Admitted, seq: int, at: Micros) -> None:
         return
     remember(workload, event, seq, at)
     workload.admitted_at = workload.started_at = at
+    if workload.record.parent is None:
+        # It may have run through variants before, which are no more.
+        workload.admitted_message = ""
+        if moved := goes_on(workload, workload.assignment, at):
+            workload.migrations = (*workload.migrations[:-1], moved)
     queue.admitted += 1
     add(queue.usage, workload.charge)
     recharge_family(state, workload, queue)
@@ -195,6 +200,8 @@ def _evicted(state: State, event: Evicted, seq: int, at: Micros) -> None:
     workload = told(state, event, seq, at)
     if workload is None:
         return
+    if workload.admitted_at is not None and (workload.migrations or event.reason == ev.CONCURRENT_ADMISSION):
+        stops(workload, event.reason, seq, at)
     workload.evicted = True
     reason = ev.condition_reason(event.reason, event.underlying_cause)
     condition(workload, "Evicted", True, reason, event.message, at)

@@ -33,6 +33,7 @@ from sluice.events.slices import WorkloadCreated, WorkloadFinished, WorkloadUpda
 from sluice.events.variants import (
     ParentAdmitted,
     ParentEvicted,
+    ParentReleased,
     PreemptionGateClosed,
     PreemptionGateOpened,
     VariantActivated,
@@ -86,7 +87,7 @@ def notices(workload: WorkloadView) -> list[Notice]:
         if gates and gates != before:
             text = f"Workload admission is gated by: {gates}"
             found.append(Notice(seq, at, "Normal", ADMISSION_GATED, text))
-        if isinstance(event, QuotaReserved | Requeued):
+        if isinstance(event, QuotaReserved | Requeued | ParentReleased):
             since = at
     return found
 

@@ -371,6 +371,8 @@ def test_nobody_has_moved_who_goes_on_where_it_was() -> None:
     assert "migrations" not in status
     stops = [(one["reason"], one["from"], one.get("to")) for one in status["stops"]]
     assert stops == [("FlavorMigration", "od", "od")]
+    (_, line) = _migrations({"status": status})
+    assert "  od -> od  gave up its FlavorMigration, " in line
     totals = shown(world).view.totals
     assert not [key for key in totals if key[0] == MIGRATED]
 

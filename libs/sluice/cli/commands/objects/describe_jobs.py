@@ -19,6 +19,7 @@ from sluice.cli.kit.durations import age, clock, precise
 from sluice.cli.kit.event_text import describe as in_words
 from sluice.cli.kit.table import Column, render
 from sluice.core.workload.charges import size_text
+from sluice.core.workload.reasons import FLAVOR_MIGRATION
 from sluice.core.world.inadmissible import without_other_flavors
 from sluice.protocol.query import HistoryRequest, Object
 
@@ -185,7 +186,11 @@ def _migrations(obj: Object) -> Lines:
             lost = f", {precise(float(one['lostSeconds']))} lost" if "lostSeconds" in one else ""
             # Who was stopped need not go on anywhere.
             onward = f" -> {target}" if one.get("to") or name == "migrations" else ""
-            lines.append(f"  {one['evictedAt']}  {one.get('from', '')}{onward}  {one['reason']}{lost}")
+            reason = one["reason"]
+            if name == "stops" and reason == FLAVOR_MIGRATION:
+                # It goes on where it was: what it was to move to was rejected, or taken from it.
+                reason = "gave up its FlavorMigration"
+            lines.append(f"  {one['evictedAt']}  {one.get('from', '')}{onward}  {reason}{lost}")
         found += [title, *lines] if lines else []
     return found
 

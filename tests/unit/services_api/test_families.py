@@ -5,9 +5,10 @@ from typing import Any
 from sluice.cli.commands.objects.describe_jobs import _family, _migrations, workload_lines
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
 from sluice.cli.kit.columns import job_position, position, variant_gate, waited, workload_status
+from sluice.core.views import notices
 from sluice.core.views.present.times import timestamp
 from sluice.core.views.totals import MIGRATED
-from sluice.events.base import JobKey
+from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import ClusterQueueStatusChanged, Evicted
 from sluice.events.variants import ParentEvicted
 from sluice.replay.explain.why import explain
@@ -119,6 +120,21 @@ def test_a_variant_whose_check_was_rejected_says_so() -> None:
     (line,) = (line for line in _family(parent_of(shown(world))) if "[od]" in line)
     assert "Inactive" in line
     assert "Rejected" in line or "rejected" in line
+
+
+def test_a_variant_that_is_switched_off_for_good_is_an_event_of_its_job() -> None:
+    """Whoever has switched it off: all that becomes of variants is told at the job."""
+    world = cell(cluster_queue({"res": 0, "od": 1}, **CHECKED), CHECK)
+    world.submit("a").settle_all()
+    od = world.variants("a")["od"].key
+    world.checks_say(od, "Rejected").settle_all()
+    api = shown(world)
+    history = api.view.workloads[WorkloadKey(f"default/{parent_of(api)['metadata']['name']}")]
+    (event,) = [n for n in notices(history) if n.reason == "DeactivatedVariant"]
+    assert event.type == "Warning"
+    assert event.message.startswith(f'Variant Workload "{od}" deactivated due to ')
+    assert "slow" in event.message
+    assert "AdmissionCheckRejected" in [n.reason for n in notices(api.view.workloads[od])]
 
 
 def test_a_variant_that_takes_over_waits_for_its_sibling_and_for_no_check() -> None:

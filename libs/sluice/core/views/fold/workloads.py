@@ -278,6 +278,10 @@ def deactivated(state: State, event: WorkloadDeactivated | ParentDeactivated, se
     workload = told(state, event, seq, at)
     if workload is None:
         return
+    parent = state.workloads.get(workload.record.parent) if workload.record.parent is not None else None
+    if parent is not None:
+        # Nobody else says so at the job: the controller of its variants finds this one switched off.
+        remember(parent, event, seq, at)
     dequeue(workload)
     set_active(workload, False, at, event.message)
     condition(workload, "DeactivationTarget", True, event.reason, event.message, at)

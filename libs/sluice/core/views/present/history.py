@@ -122,6 +122,9 @@ def _notice(workload: WorkloadView, transition: Transition, since: Micros, reser
         case Evicted():
             reason = condition_reason(event.reason, event.underlying_cause)
             return Notice(seq, at, "Normal", f"EvictedDueTo{reason}", event.message)
+        case WorkloadDeactivated(workload=variant) if variant != workload.key:
+            message = f'Variant Workload "{variant}" deactivated due to {event.message}'
+            return Notice(seq, at, "Warning", "DeactivatedVariant", message)
         case WorkloadDeactivated(reason="AdmissionCheck"):
             return Notice(seq, at, "Warning", "AdmissionCheckRejected", f"Deactivated due to {event.message}")
         case WorkloadDeactivated() if event.reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:

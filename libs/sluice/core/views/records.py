@@ -127,6 +127,10 @@ class WorkloadView:
     admitted_message: str = ""
     gates: dict[str, tuple[bool, Micros]] = field(default_factory=_empty)
     """Preemption gate -> whether it is open, since when; others are closed since the creation."""
+    turn: int = 0
+    """Of a variant: since which sequence it waits for its gate, or preempts (CA11); 0: it does neither."""
+    spent: bool = False
+    """Of a variant: it has had its turn to preempt, and others have not yet (CA11)."""
     migrations: "tuple[Migration, ...]" = ()
     """Of a parent: each time its job had to stop, the latest last."""
 

@@ -1,6 +1,7 @@
 """All objects that the view knows, by key."""
 
 from sluice.api import kueue
+from sluice.core.workload.pending_reasons import WAITING_FOR_PREEMPTED
 from sluice.events.base import JobKey, Micros, WorkloadKey
 
 from .records import ActiveState, ClusterQueueView, JobView, LocalQueueView, WorkloadView
@@ -32,6 +33,7 @@ class State:
         self.settings_seq = 0
         """Of the last change of settings that the scheduler goes by."""
         self._awaited = (-1, False)
+        self._preempting: tuple[int, dict[str, bool]] = (-1, {})
 
     def live(self, key: WorkloadKey) -> WorkloadView | None:
         """Return a workload that is not over: what services that lag say of others changes nothing."""
@@ -52,6 +54,20 @@ class State:
             )
             self._awaited = (self.seq, any(_awaits_pods(workload) for workload in holders))
         return self._awaited[1]
+
+    def preempts(self, queue: ClusterQueueView) -> bool:
+        """Tell whether anybody in the queue waits for those whom it preempts; looked up as above."""
+        if self._preempting[0] != self.seq:
+            self._preempting = (self.seq, {})
+        known = self._preempting[1]
+        if queue.name not in known:
+            known[queue.name] = any(
+                said is not None and said.reason == WAITING_FOR_PREEMPTED
+                for local in queue.local_queues.values()
+                for key in local.pending
+                for said in (self.workloads[key].pending,)
+            )
+        return known[queue.name]
 
     # What the api service must know before it deletes something
 

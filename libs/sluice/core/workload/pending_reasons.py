@@ -18,6 +18,7 @@ __all__ = [
     "NO_LONGER_FITS",
     "NO_MATCHING_FLAVOR",
     "ON_HOLD",
+    "OVER",
     "OVERLAPS",
     "PENDING_EVALUATION",
     "PENDING_EVALUATION_MESSAGE",
@@ -50,6 +51,11 @@ OVERLAPS: Final = "Workload has overlapping preemption targets with another work
 DEFERRED: Final = f"{OVERLAPS}, but will fit after these preemptions complete"
 BEHIND: Final = "Another workload of the queue preempts for the same capacity, and comes first"
 AHEAD: Final = "Another workload of the queue preempts for the same capacity, and comes after this one"
+OVER: Final = {
+    BEHIND: "Another workload of the queue preempted for the same capacity, and came first",
+    AHEAD: "Another workload of the queue preempted for the same capacity, and came after this one",
+}
+"""The same when that one has got in, or waits no more, and nobody has been looked at since."""
 GATED: Final = "Workload requires preemption, but it's gated"
 CIRCLE: Final = "; to preempt for it again would go round in a circle"
 PODS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"

@@ -336,6 +336,7 @@ def queue_rank(workload: Workload, config: kueue.ConfigurationSpec) -> tuple[int
 
 
 __all__ = [
+    "BETTER_ADMITTED",
     "MAY_PREEMPT",
     "Standing",
     "admitted_sibling",

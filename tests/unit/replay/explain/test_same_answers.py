@@ -9,7 +9,8 @@ from sluice.api.labels import ALLOWED_RESOURCE_FLAVORS
 from sluice.cli.kit.why_text import plain_words
 from sluice.core.views import View, why_pending
 from sluice.core.views.present.times import timestamp
-from sluice.core.workload.pending_reasons import BEHIND
+from sluice.core.workload.pending_reasons import BEHIND, OVER
+from sluice.core.world.variants import BETTER_ADMITTED, MAY_PREEMPT, why_barred
 from sluice.events.base import JobKey, WorkloadKey
 from sluice.events.scheduler import FlavorScanAdvanced
 from sluice.replay.explain.report import Report
@@ -17,7 +18,15 @@ from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
 from tests.support.elastic_cell import Cell
-from tests.support.family_world import FamilyWorld, cell, cluster_queue, configuration, job, local_queue
+from tests.support.family_world import (
+    FamilyWorld,
+    cell,
+    cluster_queue,
+    configuration,
+    flavor,
+    job,
+    local_queue,
+)
 from tests.support.objects import kueue_object, resource_group
 from tests.support.objects import local_queue as kueue_local_queue
 from tests.unit.core.scheduler.test_shared_quota import gpu_of, running_on_demand, submit
@@ -258,18 +267,72 @@ def test_what_is_switched_off_is_not_explained_by_a_reason_for_being_on() -> Non
     assert "no other Variant" not in text_of(explained(world, "a"))
 
 
-def test_a_verdict_that_names_a_preemption_says_when_it_was_so() -> None:
-    """Nobody looks again when that is over, so it must not read as if it went on."""
+@pytest.mark.parametrize("end", ["gets in", "is deleted"])
+def test_a_verdict_that_names_a_preemption_is_of_the_past_when_that_is_over(end: str) -> None:
+    """Nobody looks again when that is over, so it must not read as if it went on; before, it does go on."""
     levels = {"withinClusterQueue": "LowerPriority"}
     world = cell(cluster_queue({"res": 1}, {}, preemption=levels), *CLASSES)
     world.submit("low", priority_class="low").settle_all()
     for name in ("one", "two"):
         world.submit(name, priority_class="high").settle()
-    view = View()
-    for seq, _, event in world.history:
-        view.apply(event, seq, world.now)
-    (two,) = view.jobs[JobKey("default/two")].workloads.values()
-    assert why_pending(view, two)[1] == f"{BEHIND} (said at {timestamp(world.now)})"
+    said_at = world.now
+
+    def said() -> str:
+        view = world.view()
+        (two,) = view.jobs[JobKey("default/two")].workloads.values()
+        return why_pending(view, two)[1]
+
+    assert said() == BEHIND
+    if end == "is deleted":
+        world.message("job.default.one", "JobDeleted", {}).settle()
+        assert said() != BEHIND
+        return
+    world.settle_all(5)
+    assert world.flavor_of("one") == "res"
+    assert said().startswith(f"{OVER[BEHIND]} (said at ")
+    assert timestamp(said_at)[:16] in said()
+
+
+def test_who_leaves_it_to_a_better_variant_is_told_so_everywhere() -> None:
+    """Decision 0017: until that one has got in, or has had its turn, as the scheduler has it."""
+    levels = {"withinClusterQueue": "LowerPriority"}
+    world = cell(cluster_queue({"res": 1, "od": 1, "spot": 1}, preemption=levels), *CLASSES)
+    for name in ("l1", "l2", "l3"):
+        world.submit(name, priority_class="low").settle_all()
+
+    def check(*leave_it: str) -> None:
+        view, scheduler = world.view(), world.services["scheduler"].state.world
+        found = []
+        for name, variant in world.variants("a").items():
+            if variant.active and variant.assignment is None:
+                expected = why_barred(scheduler, scheduler.workloads[variant.key])
+                said = why_pending(view, view.workloads[variant.key])
+                assert (said == ("PendingEvaluation", MAY_PREEMPT)) == (expected == MAY_PREEMPT), name
+                found += [name] if expected == MAY_PREEMPT else []
+        assert found == list(leave_it)
+
+    world.submit("a", priority_class="high").settle()
+    check("od", "spot")
+    world.run_until(301)  # the gate of res is closed, od has its turn
+    check("spot")
+    world.run_until(301)  # the next round
+    check("od", "spot")
+
+
+def test_a_variant_that_is_made_while_its_job_moves_up_waits_for_nothing() -> None:
+    """It is worse than what the job leaves: the status has the scheduler's word for it."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    for name in ("first", "a"):
+        world.submit(name).settle_all()
+    world.report("first", "JobFinished", success=True).settle()  # a is told to stop, and does not
+    world.apply(flavor("spot"), cluster_queue({"res": 1, "od": 1, "spot": 0})).settle()
+    spot, scheduler, view = (
+        world.variants("a")["spot"].key,
+        world.services["scheduler"].state.world,
+        world.view(),
+    )
+    assert why_barred(scheduler, scheduler.workloads[spot]) == BETTER_ADMITTED
+    assert why_pending(view, view.workloads[spot]) == ("PendingEvaluation", BETTER_ADMITTED)
 
 
 def test_why_a_variant_is_off_is_said_the_same_everywhere() -> None:

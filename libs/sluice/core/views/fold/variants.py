@@ -157,6 +157,13 @@ def _gate(state: State, event: PreemptionGateOpened | PreemptionGateClosed, seq:
     if parent is not None:
         remember(parent, event, seq, at)
     opened = isinstance(event, PreemptionGateOpened)
+    begins = variant.spent if isinstance(event, PreemptionGateOpened) else not event.spent
+    variant.spent = not opened and not begins
+    variant.turn = seq if opened and variant.assignment is None else 0
+    if begins and parent is not None:
+        # All have had their turn, or nobody needs one any more: the next round, as the scheduler has it.
+        for other in parent.variants.values():
+            other.spent = False
     variant.gates = {**variant.gates, event.gate: (opened, at)}
     if opened and "BlockedOnPreemptionGates" in variant.conditions:
         message = "The preemption gate is open"

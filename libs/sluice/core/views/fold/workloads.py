@@ -23,7 +23,7 @@ from sluice.core.views.state import State
 from sluice.core.workload import reasons as ev
 from sluice.core.workload.admission_checks import reset_on_eviction
 from sluice.core.workload.charges import add, counts, shrunk
-from sluice.core.workload.pending_reasons import ADMISSION_GATED
+from sluice.core.workload.pending_reasons import ADMISSION_GATED, WAITING_FOR_PREEMPTED
 from sluice.events.base import Event, Micros, WorkloadKey
 from sluice.events.scheduler import (
     Admitted,
@@ -129,6 +129,7 @@ def _updated(state: State, event: WorkloadUpdated, seq: int, at: Micros) -> None
         left.users -= 1
         state.drop_if_unused(left)
     if event.active is not None:
+        workload.turn = 0
         if event.active and not workload.active and workload.record.parent is None:
             workload.requeue_count = workload.past_execution_s = 0
         set_active(workload, event.active, at, event.message)
@@ -165,6 +166,7 @@ def _reserved(state: State, event: QuotaReserved, seq: int, at: Micros) -> None:
     workload.charge = charge_beside(state, workload)
     workload.evicted = False
     workload.pending = None
+    workload.turn = 0
     workload.requeue_at = workload.order_at = None
     queue.workloads[workload.key] = None
     if event.preemptions_pending:
@@ -384,6 +386,8 @@ def _parked(state: State, event: WorkloadsParked, seq: int, at: Micros) -> None:
         if workload is None:
             continue
         workload.pending = verdict
+        if workload.turn and event.reason not in (ADMISSION_GATED, WAITING_FOR_PREEMPTED):
+            workload.turn = 0  # it cannot preempt after all
         remember(workload, event, seq, at)
         queue = workload.local_queue.cluster_queue
         if queue is not None:
@@ -410,6 +414,7 @@ def _blocked(state: State, event: BlockedOnPreemptionGates, seq: int, at: Micros
     workload = told(state, event, seq, at)
     if workload is not None:
         workload.pending = PendingReason(ADMISSION_GATED, event.message, seq, at)
+        workload.turn = seq
         condition(workload, "BlockedOnPreemptionGates", True, "PreemptionGated", event.message, at)
 
 

@@ -3,17 +3,16 @@
 from sluice.api import kueue
 from sluice.core.variants.decide import why_inactive
 from sluice.core.variants.state import Family, Variant, policy_of, restricted
-from sluice.core.views.peers import peers_of, why_barred
+from sluice.core.views.peers import peers_of, why_barred, yields
 from sluice.core.views.records import PendingReason, WorkloadView
 from sluice.core.views.state import State
 from sluice.core.workload.pending_reasons import (
     ADMISSION_GATED,
-    AHEAD,
-    BEHIND,
     BEHIND_HEAD,
     MISCONFIGURED,
     NO_MATCHING_FLAVOR,
     ON_HOLD,
+    OVER,
     PENDING_EVALUATION,
     PENDING_EVALUATION_MESSAGE,
     SUSPENDED,
@@ -45,7 +44,8 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return why_unadmitted(view, workload)
     recorded = _recorded(view, workload)
     derived = _derived(workload)
-    if derived is None and workload.record.parent is not None and (why := why_barred(view, workload)):
+    is_variant = derived is None and workload.record.parent is not None
+    if is_variant and (why := why_barred(view, workload) or yields(view, workload)):
         return (PENDING_EVALUATION, why)
     if workload.parent and derived is None:
         return _family_pending(view, workload)
@@ -61,9 +61,10 @@ def why_pending(view: State, workload: WorkloadView) -> Reason:
         return _delayed(view, workload) or derived
     if recorded is None or not _may_be_so(view, recorded.reason):
         return _pending_evaluation(view, workload)
-    if recorded.message in (AHEAD, BEHIND):
+    queue = workload.local_queue.cluster_queue
+    if queue is not None and (over := OVER.get(recorded.message)) and not view.preempts(queue):
         # Nobody is looked at when that preemption is over, unless something becomes free that could help.
-        return (recorded.reason, f"{recorded.message} (said at {timestamp(recorded.at)})")
+        return (recorded.reason, f"{over} (said at {timestamp(recorded.at)})")
     return (recorded.reason, recorded.message)
 
 

@@ -41,6 +41,10 @@ fix: .venv/ready ## Sort imports, format, and mend what ruff can mend
 fuzz: .venv/ready ## Property tests on other examples each time, FUZZ=10 times as many as `make test` draws
 	@SLUICE_FUZZ=$(FUZZ) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/property tests/unit
 
+.PHONY: fuzz-readers
+fuzz-readers: .venv/ready ## Any bytes to everything that reads what others have written, FUZZ=10 times as many
+	@SLUICE_FUZZ=$(FUZZ) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/fuzz
+
 .PHONY: lint
 lint: .venv/ready ## Style, types, import contracts
 	$(PY) -m ruff check .

@@ -12,6 +12,10 @@ _EQUAL = re.compile(r"^(?P<key>[^\s!=,()]+)\s*(?P<how>==|=|!=)\s*(?P<value>[^\s!
 _EXISTS = re.compile(r"^(?P<no>!?)\s*(?P<key>[^\s!=,()]+)$")
 
 
+MOST = 16 * 1024
+"""Characters of a selector: every part is tried on every object."""
+
+
 class SelectorError(ValueError):
     """The text is no selector."""
 
@@ -26,8 +30,17 @@ def parse_labels(text: str) -> list[Test]:
 
 
 def _split(text: str) -> Sequence[str]:
-    """Split at commas outside parentheses."""
-    return re.split(r",(?![^()]*\))", text)
+    """Split at commas outside parentheses: behind those inside, one is closed before any is opened."""
+    parts: list[str] = []
+    end, closes = len(text), False
+    for place in range(end - 1, -1, -1):
+        match text[place]:
+            case "(" | ")" as parenthesis:
+                closes = parenthesis == ")"
+            case "," if not closes:
+                parts.append(text[place + 1 : end])
+                end = place
+    return [text[:end], *reversed(parts)]
 
 
 def _test(part: str) -> Test:
@@ -56,6 +69,8 @@ class Selector:
     """Labels and fields together."""
 
     def __init__(self, labels: str, fields: str) -> None:
+        if max(len(labels), len(fields)) > MOST:
+            raise SelectorError(f"a selector may have {MOST} characters at most")
         self._labels = parse_labels(labels)
         self._fields = [_field(part.strip()) for part in fields.split(",") if part.strip()]
 

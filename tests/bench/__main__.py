@@ -20,6 +20,7 @@ from . import (
     idle_latency,
     migration,
     migration_agents,
+    parsers,
     replay,
     resize,
     restart,
@@ -111,6 +112,7 @@ BENCHES: dict[str, Bench] = {
         migration_agents.run,
         lambda f: f"a process ends to the moved one begun: p50 {f['p50_ms']} ms, p99 {f['p99_ms']} ms",
     ),
+    "parsers": Bench(parsers.run, parsers.key, "none"),
     "variants": Bench(variants.run, variants.key, "2.5"),
     "replay": Bench(
         lambda: replay.run(show=lambda line: print(line, file=sys.stderr, flush=True)),

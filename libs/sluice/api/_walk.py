@@ -32,6 +32,12 @@ _WORDS = {
 }
 
 
+SUGGESTIONS = 1000
+"""Unknown fields of which it is said what was probably meant: finding that takes long, nobody reads more."""
+
+_Budget = Iterator[int]
+
+
 def without_nulls(value: object) -> Any:
     """Return *value* with null fields left out: to Kubernetes null and absent are the same."""
     if isinstance(value, dict):
@@ -64,42 +70,46 @@ def _described(kind: type[msgspec.Struct]) -> inspect.Type:
 
 def shape_errors(value: object, kind: type[msgspec.Struct]) -> list[FieldError]:
     """Return every unknown, missing and mistyped field of *value*, in the order of the text."""
-    return list(_errors(value, _described(kind), ""))
+    return list(_errors(value, _described(kind), "", iter(range(SUGGESTIONS))))
 
 
-def _errors(value: object, kind: inspect.Type, path: str) -> Iterator[FieldError]:
+def _errors(value: object, kind: inspect.Type, path: str, meant: _Budget) -> Iterator[FieldError]:
     match kind:
         case inspect.UnionType(types=members):
-            yield from _union_errors(value, members, path)
+            yield from _union_errors(value, members, path, meant)
         case inspect.StructType() if isinstance(value, dict):
-            yield from _struct_errors(value, kind, path)
+            yield from _struct_errors(value, kind, path, meant)
         case inspect.ListType(item_type=item) if isinstance(value, list):
             for index, element in enumerate(value):
-                yield from _errors(element, item, f"{path}[{index}]")
+                yield from _errors(element, item, f"{path}[{index}]", meant)
         case inspect.DictType(value_type=item) if isinstance(value, dict):
             for key, element in value.items():
-                yield from _errors(element, item, f"{path}[{key}]")
+                yield from _errors(element, item, f"{path}[{key}]", meant)
         case _:
             yield from _leaf_errors(value, kind, path)
 
 
-def _union_errors(value: object, members: tuple[inspect.Type, ...], path: str) -> Iterator[FieldError]:
+def _union_errors(
+    value: object, members: tuple[inspect.Type, ...], path: str, meant: _Budget
+) -> Iterator[FieldError]:
     structured = [kind for kind in members if isinstance(kind, inspect.StructType | inspect.ListType)]
     if structured and value is not None:
-        yield from _errors(value, structured[0], path)
+        yield from _errors(value, structured[0], path, meant)
     else:
         yield from _leaf_errors(value, inspect.UnionType(members), path)
 
 
-def _struct_errors(value: dict[str, Any], kind: inspect.StructType, path: str) -> Iterator[FieldError]:
+def _struct_errors(
+    value: dict[str, Any], kind: inspect.StructType, path: str, meant: _Budget
+) -> Iterator[FieldError]:
     fields = {field.encode_name: field for field in kind.fields}
     for key, element in value.items():
         place = f"{path}.{key}" if path else key
         field = fields.get(key)
         if field is None:
-            yield unknown_field(place, near_miss(key, fields))
+            yield unknown_field(place, near_miss(key, fields) if next(meant, None) is not None else "")
         else:
-            yield from _errors(element, field.type, place)
+            yield from _errors(element, field.type, place, meant)
     for name, field in fields.items():
         if field.required and name not in value:
             yield required(f"{path}.{name}" if path else name)

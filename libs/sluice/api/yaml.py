@@ -287,7 +287,10 @@ def _decoded(
     try:
         manifest = decode_object(value, custom=True)
     except DecodeError as error:
-        problems += [(found, _line_of(node, prefix + found.field)) for found in error.errors]
+        problems += [
+            (found, _line_of(node, prefix + found.field) if number < LINES_FOUND else line)
+            for number, found in enumerate(error.errors)
+        ]
     if problems:
         return Document(
             index,
@@ -346,6 +349,10 @@ def _check_size(node: Any) -> None:
         return total
 
     size(node, 0)
+
+
+LINES_FOUND = 100
+"""Errors of a document whose line is looked for; others have that of the document."""
 
 
 def _line_of(node: Any, path: str) -> int:

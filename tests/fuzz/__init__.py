@@ -1,0 +1,1 @@
+"""Readers of what others have written, given anything: `make fuzz-readers`."""

@@ -26,6 +26,8 @@ from sluice.events.slices import WorkloadCreated, WorkloadRecord, WorkloadStoppe
 from sluice.events.variants import ParentEvicted
 from sluice.log.runtime import process_pool
 
+from .activity import queue_words
+from .kept_out import kept_out
 from .sandbox import FEW, Outcome
 
 
@@ -136,6 +138,10 @@ class Race:
 def _why(scheduled: SchedulerState, variant: Variant) -> str:
     workload = scheduled.world.workloads.get(variant.key)
     peers = workload.peers if workload is not None else None
+    if workload is not None and (closed := queue_words(scheduled, workload.record)):
+        return ": ".join(closed)  # as the status of a real one has it
+    if workload is not None and peers is None:
+        return ": ".join(kept_out(scheduled, workload))
     if peers is None or not peers.reason:
         return PENDING_EVALUATION
     return f"{peers.reason}: {without_other_flavors(peers.message)}".removesuffix(": ")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from sluice.cli.kit.why_text import plain_words
 from sluice.events.slices import WorkloadRecord
@@ -13,7 +14,7 @@ from sluice.replay.explain.sandbox import Outcome
 from sluice.replay.explain.why import Others, explain
 from sluice.replay.source.source import ListSource
 from sluice.replay.source.time_travel import scheduler_at, variants_at
-from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.objects import kueue_object
 from tests.unit.replay.lint.test_invariants import CLASSES
 
@@ -179,6 +180,23 @@ def test_a_race_of_checks_is_simulated() -> None:
     found = simulated(world)
     assert not found.admitted
     assert (found.variant, found.waiting["res"].partition(":")[0]) == ("od", "WaitingForQuota")
+
+
+@pytest.mark.parametrize("stopped", ["ClusterQueue", "LocalQueue"])
+def test_variants_for_a_queue_that_is_stopped_are_suspended(stopped: str) -> None:
+    """As those that are there are said to be."""
+    world = cell(cluster_queue({"res": 1, "od": 1}))
+    world.submit("a").settle_all()
+    if stopped == "ClusterQueue":
+        world.apply(cluster_queue({"res": 1, "od": 1}, stopPolicy="Hold")).settle()
+    else:
+        held = local_queue()
+        held["spec"]["stopPolicy"] = "Hold"
+        world.apply(held).settle()
+    found = simulated(world)
+    assert found.reason == "Suspended"
+    assert {why.partition(": ")[0] for why in found.waiting.values()} == {"Suspended"}
+    assert all(f"{stopped} main is inactive: " in why for why in found.waiting.values())
 
 
 def test_a_create_delay_is_told() -> None:

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from sluice.cli.commands.checks.list import COLUMNS, Row
 from sluice.cli.commands.log.log import _REFUSALS, _events
 from sluice.cli.commands.objects.describe_jobs import _promised
 from sluice.cli.commands.objects.describe_queues import cluster_queue_lines, flavor_lines, local_queue_lines
@@ -48,6 +49,21 @@ def since(cell: CheckedCell, name: str) -> dict[str, str]:
 def queue_of(*checks: str, **spec: Any) -> dict[str, Any]:
     strategy = {"admissionChecks": [{"name": name} for name in checks]}
     return cluster_queue({"default": 10}, policy={}, admissionChecksStrategy=strategy, **spec)
+
+
+def test_a_check_that_is_deleted_and_in_use_is_terminating() -> None:
+    """In the list as on the other pages, whatever its controller says."""
+    check: dict[str, Any] = {
+        "metadata": {"name": "slow"},
+        "status": {"conditions": [{"type": "Active", "status": "True"}]},
+    }
+
+    def listed() -> str:
+        return next(column.text(Row(check)) for column in COLUMNS if column.title == "ACTIVE")
+
+    assert listed() == "True"
+    check["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert listed() == "Terminating"
 
 
 def test_a_check_that_is_added_is_pending_since_then() -> None:

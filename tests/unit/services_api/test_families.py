@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluice.cli.commands.objects.describe_jobs import _family, _migrations, workload_lines
-from sluice.cli.commands.objects.describe_queues import cluster_queue_lines
+from sluice.cli.commands.objects.describe_queues import _waiting, cluster_queue_lines, local_queue_lines
 from sluice.cli.kit.columns import job_position, position, variant_gate, waited, workload_status
 from sluice.core.views import notices
 from sluice.core.views.present.times import timestamp
@@ -15,7 +15,7 @@ from sluice.replay.explain.why import explain
 from sluice.replay.views.describe import phase_of as replay_phase
 from sluice.services.api.objects import keys, render
 from sluice.services.api.world import World
-from tests.support.family_world import FamilyWorld, cell, cluster_queue
+from tests.support.family_world import FamilyWorld, cell, cluster_queue, local_queue
 from tests.support.memory_log import START
 from tests.support.objects import kueue_object, priority_class
 
@@ -391,6 +391,39 @@ def test_nobody_has_moved_who_goes_on_where_it_was() -> None:
     assert "  od -> od  gave up its FlavorMigration, " in line
     totals = shown(world).view.totals
     assert not [key for key in totals if key[0] == MIGRATED]
+
+
+async def test_variants_are_told_apart_where_a_queue_says_why_they_wait() -> None:
+    """Their place is one; what they lack is not."""
+    world = cell(cluster_queue({"res": 0, "od": 1}))
+    world.submit("a", cpu=2).settle_all()
+    api = shown(world)
+
+    class Waiting(_Quiet):
+        async def list(self, _request: Any) -> Any:
+            found = [key for key in keys(api, "Workload") if "-variant-" in key]
+            return type("Found", (), {"items": [plain(api, "Workload", key) for key in found]})
+
+    queue = plain(api, "ClusterQueue", "main")
+    lines = await _waiting(Waiting(), queue)  # type: ignore[arg-type]
+    why = lines[lines.index("Why:") + 1 :]
+    assert sorted(line.split(":")[0] for line in why) == ["  1 (od)", "  1 (res)"]
+    assert all(line.split()[1].strip("():") in line.partition(": ")[2] for line in why)
+
+
+async def test_a_local_queue_that_leads_elsewhere_counts_and_charges_the_same_workloads() -> None:
+    """Who runs on with quota of the old cluster queue is counted, what it uses, too, and where it is."""
+    world = cell(cluster_queue({"res": 2}, {}), cluster_queue({"res": 2}, {}, name="other"))
+    world.submit("a").settle_all()
+    world.delete("LocalQueue", "main", "default").settle()
+    world.apply(local_queue("main", "other")).settle_all()
+    world.submit("b").settle_all()
+    local = plain(shown(world), "LocalQueue", "default/main")
+    lines = await local_queue_lines(_Quiet(), local)  # type: ignore[arg-type]
+    text = "\n".join(" ".join(line.split()) for line in lines)
+    assert "Workloads: 0 pending, 2 with quota, 2 admitted" in text
+    assert "Uses res: cpu 2\n" in text
+    assert "Elsewhere: 1 of them with quota of ClusterQueue main, from before" in text
 
 
 def tree_of(world: FamilyWorld, name: str) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 from sluice.api.errors import UNREADABLE
 from sluice.api.labels import ANSWER_TIMEOUT_SECONDS, answered_by_people
 from sluice.cli.cell.client import Api, Target, run
-from sluice.cli.kit.columns import condition, dig, name
+from sluice.cli.kit.columns import condition, dig, is_active, name
 from sluice.cli.kit.describe_format import Lines, conditions
 from sluice.cli.kit.describe_format import field as line
 from sluice.cli.kit.durations import age
@@ -54,6 +54,11 @@ class Row:
         return str(dig(self.check, "spec", "controllerName", default=""))
 
     @property
+    def terminating_since(self) -> str:
+        """When it was deleted, while queues name it still; "" if it was not."""
+        return str(dig(self.check, "metadata", "deletionTimestamp", default=None) or "")
+
+    @property
     def active(self) -> str:
         return str(condition(self.check, "Active").get("status", "Unknown"))
 
@@ -65,7 +70,7 @@ def _number(count: int | None) -> str:
 COLUMNS: Sequence[Column[Row]] = (
     Column("NAME", lambda row: name(row.check)),
     Column("CONTROLLER", lambda row: row.controller),
-    Column("ACTIVE", lambda row: row.active),
+    Column("ACTIVE", lambda row: is_active(row.check)),
     Column("PENDING", lambda row: _number(row.count("Pending")), right=True),
     Column("APPROVED", lambda row: _number(row.count("Ready")), right=True),
     Column("QUEUES", lambda row: ",".join(row.queues) or "<none>"),
@@ -109,6 +114,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "name": name(row.check),
         "controller": row.controller,
         "active": row.active,
+        "terminating": bool(row.terminating_since),
         "queues": row.queues,
         "pending": row.count("Pending"),
         "approved": row.count("Ready"),
@@ -184,6 +190,7 @@ async def _description(api: Api, check: str) -> Lines:
         line("Name", check),
         line("Controller", row.controller),
         *await _replica(api, row.controller),
+        *([line("Terminating", f"since {gone}: in use")] if (gone := row.terminating_since) else []),
         line("Active", row.active),
         line("Parameters", f"{parameters['kind']}/{parameters['name']}" if parameters else "<none>"),
         line("Preemption", spec.get("preemptionPolicy") or "Anytime"),

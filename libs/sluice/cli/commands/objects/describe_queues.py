@@ -149,6 +149,11 @@ async def local_queue_lines(api: Api, obj: Object) -> Lines:
     for flavor in dig(obj, "status", "flavorsReservation", default=()):
         used = ", ".join(_used(resource) for resource in flavor.get("resources", ()))
         lines.append(field(f"Uses {flavor['name']}", used))
+    for other in dig(obj, "status", "inOtherClusterQueues", default=()):
+        text = (
+            f"{other['reservingWorkloads']} of them with quota of ClusterQueue {other['name']}, from before"
+        )
+        lines.append(field("Elsewhere", text))
     return lines + conditions(obj) + await _waiting(api, obj)
 
 
@@ -173,8 +178,10 @@ async def _waiting(api: Api, queue: Object, most: int = 10) -> Lines:
     for obj in pending:
         message = str(condition(obj, "QuotaReserved").get("message", ""))
         places = why.setdefault(without_other_flavors(message), [])
-        place = position(obj) or key(obj)
-        if place not in places:  # variants have theirs together
+        variant = dig(obj, "status", "variant", default="")
+        # Variants have their place together.
+        place = (position(obj) or key(obj)) + (f" ({variant})" if variant else "")
+        if place not in places:
             places.append(place)
     return [*lines, "Why:", *(f"  {', '.join(places)}: {message}" for message, places in why.items())]
 

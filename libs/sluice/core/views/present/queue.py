@@ -1,13 +1,19 @@
 """Status of cluster queues, local queues and cohorts, as `status` of their manifests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from sluice.api.kueue import ResourceGroup
 from sluice.api.quantity import format_value, resource_value
 from sluice.core.views.holding import promised, waits_for_victims
-from sluice.core.views.records import ActiveState, ClusterQueueView, FlavorResource, LocalQueueView
+from sluice.core.views.records import (
+    ActiveState,
+    ClusterQueueView,
+    FlavorResource,
+    LocalQueueView,
+    WorkloadView,
+)
 from sluice.core.views.state import State
 from sluice.core.workload.charges import add
 from sluice.core.world import activity
@@ -36,20 +42,26 @@ def cluster_queue_status(view: State, queue: ClusterQueueView) -> Status:
 
 
 def local_queue_status(view: State, queue: LocalQueueView) -> Status:
-    """Return counts, the queue's part of its cluster queue's usage, and the condition Active."""
+    """Return counts, what its workloads use, and the condition Active.
+
+    Those that were admitted before the queue led to another cluster queue run on with the quota of the old
+    one, and count; where they are is told.
+    """
     cluster_queue = queue.cluster_queue
     nominal = nominal_quota(cluster_queue) if cluster_queue is not None else {}
     reservation: dict[FlavorResource, int] = {}
     usage: dict[FlavorResource, int] = {}
     claimed: dict[FlavorResource, int] = {}
-    if queue.reserving and cluster_queue is not None:
-        for workload in map(view.workloads.__getitem__, cluster_queue.workloads):
-            if workload.local_queue is queue:
-                add(reservation, workload.charge)
-                if workload.admitted_at is not None:
-                    add(usage, workload.charge)
-                elif waits_for_victims(view, cluster_queue, workload):
-                    add(claimed, workload.charge)
+    elsewhere: dict[str, int] = {}
+    for holder, workload in _holding(view, queue):
+        if holder is not cluster_queue:
+            elsewhere[holder.name] = elsewhere.get(holder.name, 0) + 1
+        add(reservation, workload.charge)
+        if workload.admitted_at is not None:
+            add(usage, workload.charge)
+        elif waits_for_victims(view, holder, workload):
+            add(claimed, workload.charge)
+    others = [{"name": name, "reservingWorkloads": count} for name, count in sorted(elsewhere.items())]
     return {
         "conditions": [_active(queue.active or _assumed_local(queue))],
         "pendingWorkloads": _pending(queue),
@@ -57,7 +69,21 @@ def local_queue_status(view: State, queue: LocalQueueView) -> Status:
         "admittedWorkloads": queue.admitted,
         "flavorsReservation": _flavors(nominal, reservation, borrowing=False, claimed=claimed),
         "flavorsUsage": _flavors(nominal, usage, borrowing=False),
+        **({"inOtherClusterQueues": others} if others else {}),
     }
+
+
+def _holding(view: State, queue: LocalQueueView) -> Iterator[tuple[ClusterQueueView, WorkloadView]]:
+    """Yield those of the local queue that have quota, each with the cluster queue that they have it of."""
+    left, here = queue.reserving, queue.cluster_queue
+    others = (other for other in view.cluster_queues.values() if other is not here)
+    for holder in (*([here] if here is not None else []), *others):
+        if not left:
+            return
+        for workload in map(view.workloads.__getitem__, holder.workloads):
+            if workload.local_queue is queue:
+                left -= 1
+                yield holder, workload
 
 
 def _pending(queue: LocalQueueView) -> int:

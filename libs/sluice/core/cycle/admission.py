@@ -24,7 +24,6 @@ from sluice.events.base import PodSetAssignment, WorkloadKey
 from .entry import Entry, Outcome, Part
 from .kept_quota import KeptQuota
 from .nomination import propose
-from .precedence import stands_back
 
 
 class Admission:
@@ -162,11 +161,13 @@ class Admission:
                 self._skip(entry, texts.NO_LONGER_FITS)
             return
         queue, planned = entry.queue, entry.proposal
-        if queue.waiting and planned.mode is Mode.PREEMPT:
-            why = stands_back(self._world, entry, self.promises)
-            if why:
-                entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, why)
-                return
+        if (
+            queue.waiting
+            and planned.mode is Mode.PREEMPT
+            and queue.is_kept_from(entry.workload, planned.usage)
+        ):
+            entry.finish(Outcome.PARKED, texts.WAITING_FOR_QUOTA, texts.BEHIND)
+            return
         found = planned.deferred
         if found:
             if self._search(entry):

@@ -1,41 +1,62 @@
-"""Who preempts nobody, as another workload of its queue preempts for the same capacity (decision 0023)."""
+"""Who comes before a waiting preemptor of its queue is not kept from what that one waits for (decision 0023).
+
+It preempts as if nothing were kept for those behind it: whoever leaves already goes for it, too. Those behind
+it wait on, if there is still enough for them; else they look again.
+"""
+
+from collections.abc import Sequence
 
 from sluice.core.flavors.assignment import Mode
 from sluice.core.preemption.targets import could_preempt
-from sluice.core.queueing.overcommit import Overcommit
-from sluice.core.workload.pending_reasons import AHEAD, BEHIND
+from sluice.core.queueing.pending_queue import Preemptor
+from sluice.core.workload.pending_reasons import AHEAD, BEHIND, WAITING_FOR_QUOTA
 from sluice.core.world.model import World
 
-from .entry import Entry
+from .admission import Admission
+from .entry import Entry, Outcome
 from .nomination import propose
 
 
-def stands_back(world: World, entry: Entry, promises: Overcommit | None) -> str:
-    """Return why an entry that would preempt does not, '' if it does."""
-    if entry.queue.is_kept_from(entry.workload, entry.proposal.usage):
-        return BEHIND
-    return AHEAD if _gets_it_first(world, entry, promises) else ""
+def give_way(world: World, process: Admission, entry: Entry) -> Sequence[Preemptor]:
+    """Let *entry* preempt in the place of those behind it; return these, for whom nothing is kept then.
 
-
-def _gets_it_first(world: World, entry: Entry, promises: Overcommit | None) -> bool:
-    """Is what preemptors that come after *entry* wait for enough for it, so that nobody else has to go?
-
-    When their victims have gone, it is looked at before them (`serving`).
+    () if it does not: it is finished if what they wait for is there already, and else as it was.
     """
-    workload, queue = entry.workload, entry.queue
-    if promises is None or queue.strict:
-        return False
-    after = [
-        one
-        for one in queue.waiting.values()
-        if one.workload.rank > workload.rank and could_preempt(world, workload, one.workload)
-    ]
-    if not after:
-        return False
-    content = Entry(workload, queue, entry.cq)
-    with promises.spared(after):
-        propose(world, content, may_preempt=False)
-    return content.proposal.mode is Mode.FIT
+    queue, planned = entry.queue, entry.proposal
+    if process.promises is None or queue.strict or (planned.mode is Mode.FIT and process.is_free(entry)):
+        return ()
+    rank = entry.workload.rank
+    behind = [one for one in queue.holding() if one.workload.rank > rank and process.promises.holds(one)]
+    if not behind:
+        return ()
+    for one in behind:
+        process.lift(one)
+    propose(world, entry)
+    if process.promises is not None:
+        process.reconcile(entry)
+    if entry.proposal.mode is Mode.PREEMPT and entry.proposal.targets:
+        return behind
+    is_there = entry.proposal.mode is Mode.FIT and entry.proposal.has_enough(planned.needed())
+    entry.proposal = planned
+    for one in behind:
+        process.keep(one, entry.cq.node)
+    if is_there and any(could_preempt(world, entry.workload, one.workload) for one in behind):
+        # What has left for them is not divided before all have: then it comes first (`serving`).
+        entry.finish(Outcome.PARKED, WAITING_FOR_QUOTA, AHEAD)
+    return ()
 
 
-__all__ = ["stands_back"]
+def keep_behind(process: Admission, behind: Sequence[Preemptor], entry: Entry) -> list[Entry]:
+    """Keep on what those behind *entry* wait for; return those for whom there is not enough any more."""
+    displaced = []
+    for one in behind:
+        process.keep(one, entry.cq.node)
+        if entry.victims and any(entry.cq.node.available(fr) < 0 for fr in one.usage):
+            process.lift(one)
+            other = Entry(one.workload, entry.queue, entry.cq)
+            other.finish(Outcome.PARKED, WAITING_FOR_QUOTA, BEHIND)
+            displaced.append(other)
+    return displaced
+
+
+__all__ = ["give_way", "keep_behind"]

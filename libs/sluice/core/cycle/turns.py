@@ -9,6 +9,7 @@ from sluice.core.world.model import World
 from .admission import Admission
 from .entry import Entry, Outcome
 from .nomination import nominate
+from .precedence import give_way, keep_behind
 
 
 class Turns:
@@ -39,10 +40,14 @@ class Turns:
         return is_possible
 
     def take(self, entry: Entry) -> None:
+        """Decide on the entry, and on those behind it in its queue for which it leaves too little."""
         self.entries.append(entry)
         promises = self.process.promises
         lifted = () if promises is None else self.lift_family(promises, entry)
-        self.process.process(entry)
+        behind = give_way(self.world, self.process, entry) if entry.queue.waiting else ()
+        if entry.outcome is Outcome.NOMINATED:
+            self.process.process(entry)
+        self.entries += keep_behind(self.process, behind, entry)
         if entry.outcome is Outcome.SKIPPED and entry.peers.waiting is not None:
             # It is looked at again in the next cycle: until then it waits on.
             self.keep(entry.peers.waiting, entry)

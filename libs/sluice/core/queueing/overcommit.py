@@ -156,17 +156,9 @@ class Overcommit:
             self._trial.discharge(claim[0], claim[1])
             self.drop([waiting.workload])
 
-    @contextmanager
-    def spared(self, waiting: Iterable[Preemptor]) -> Iterator[None]:
-        """Keep nothing for these preemptors; that their victims go is still counted on."""
-        claims = [self._claims[one.workload.key] for one in waiting if one.workload.key in self._claims]
-        self._overdraft = None
-        for node, usage, _ in claims:
-            self._trial.discharge(node, usage)
-        yield
-        self._overdraft = None
-        for node, usage, _ in claims:
-            self._trial.charge(node, usage)
+    def holds(self, waiting: Preemptor) -> bool:
+        """Is anything kept for this preemptor?"""
+        return waiting.workload.key in self._claims
 
     def __bool__(self) -> bool:
         return bool(self._claims)

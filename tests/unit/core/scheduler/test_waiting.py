@@ -7,7 +7,7 @@ import pytest
 from sluice.api.core_v1 import Toleration
 from sluice.core import step_size
 from sluice.core.scheduler.decider import Scheduler
-from sluice.core.workload.pending_reasons import AHEAD, WAITING_FOR_PODS_READY, WAITING_FOR_QUOTA
+from sluice.core.workload.pending_reasons import WAITING_FOR_PODS_READY
 from sluice.events.base import PodSet
 from sluice.events.scheduler import TreesSettled
 from sluice.events.slices import WorkloadPodsReady, WorkloadUpdated
@@ -122,13 +122,14 @@ def test_who_comes_before_a_preemptor_preempts_nobody_where_those_that_leave_are
     assert preempting(cell.settle()) == {"m": ["low"]}
     cell.submit("top", "g", cpu=2, priority=10)
     events = cell.settle()
-    assert (evicted(events), cell.reason("top")) == ([], (WAITING_FOR_QUOTA, AHEAD))
+    assert (evicted(events), preempting(events), parked(events)) == ([], {"top": ["low"]}, ["m"])
     cell.stopped("low")
     events = cell.settle()
     assert (admitted(events), evicted(events)) == (["top"], [])
 
 
-def test_who_comes_before_a_preemptor_preempts_where_those_that_leave_are_not_enough() -> None:
+def test_who_comes_before_a_preemptor_preempts_for_the_rest_at_once() -> None:
+    """It does not wait for those that leave before it asks the others to."""
     cell = Cell()
     cell.queue("a", cpu=4, preemption=RECLAIMS)
     for name in ("one", "two"):
@@ -136,13 +137,48 @@ def test_who_comes_before_a_preemptor_preempts_where_those_that_leave_are_not_en
     cell.settle()
     cell.submit("m", "a", cpu=2, priority=10)
     ((_, (first,)),) = preempting(cell.settle()).items()
-    cell.submit("top", "a", cpu=4, priority=20)
-    cell.settle()
-    cell.stopped(first)
-    assert list(preempting(cell.settle())) == ["top"]
     (other,) = {"one", "two"} - {first}
+    cell.submit("top", "a", cpu=4, priority=20)
+    events = cell.settle()
+    assert (evicted(events), preempting(events)) == ([other], {"top": ["one", "two"]})
+    cell.stopped(first)
+    assert admitted(cell.settle()) == []
     cell.stopped(other)
     assert admitted(cell.settle()) == ["top"]
+
+
+def test_who_comes_before_a_preemptor_gets_all_its_pods_first() -> None:
+    """Not with fewer beside the preemptor, whom it would preempt."""
+    cell = Cell()
+    cell.queue("p", cpu=6, preemption=RECLAIMS)
+    cell.submit("low", "p", cpu=5)
+    cell.settle()
+    cell.submit("m", "p", cpu=3, priority=10)
+    assert preempting(cell.settle()) == {"m": ["low"]}
+    cell.submit("top", "p", count=6, priority=20, pod_set={"min_count": 2})
+    assert preempting(cell.settle()) == {"top": ["low"]}
+    cell.stopped("low")
+    assert admitted(cell.settle()) == ["top"]
+    assert cell.workload("top").usage == {("default", "cpu"): 6000}
+
+
+def test_what_others_wait_for_does_not_bring_a_preemptor_before_who_comes_first() -> None:
+    """The room that victims of another queue will leave is no room yet."""
+    cell = Cell()
+    cell.queue("a", cpu=4, cohort="c")
+    for name in ("b", "c"):
+        cell.queue(name, cpu=4, cohort="c", preemption={"reclaimWithinCohort": "Any"})
+    for name in ("low", "m", "m3"):
+        cell.submit(name, "a", cpu=4, priority=0 if name == "low" else 5)
+    cell.settle()
+    cell.submit("p", "b", cpu=3, priority=5)
+    assert preempting(cell.settle()) == {"p": ["low"]}
+    cell.submit("top", "b", cpu=2, priority=20).settle()
+    cell.submit("q", "c", cpu=4)
+    (victim,) = evicted(cell.settle())
+    assert victim in ("m", "m3")
+    cell.stopped("low")
+    assert "top" in admitted(cell.settle())
 
 
 def test_a_preemptor_takes_what_is_free_before_its_victims_have_gone() -> None:
@@ -167,7 +203,7 @@ def test_who_could_preempt_it_gets_what_its_victims_leave(*, fair: bool, late: b
         cell.stopped("low")
     cell.submit("urgent", "a", cpu=3, priority=20)
     if not late:
-        assert parked(cell.settle()) == ["urgent"]
+        assert preempting(cell.settle()) == {"urgent": ["low"]}
         cell.stopped("low")
     events = cell.settle()
     assert (admitted(events), evicted(events)) == (["urgent"], [])
@@ -198,7 +234,8 @@ def test_pod_sets_that_come_later_in_the_queue_leave_the_flavor_to_who_comes_fir
     victims = evicted(cell.settle())
     assert len(victims) == 2
     cell.submit("k2", "tb", cpu=2, priority=5, pod_set=tolerates)
-    assert parked(cell.settle()) == ["k2"]
+    events = cell.settle()
+    assert (evicted(events), list(preempting(events))) == ([], ["k2"])
     cell.stopped(*victims)
     events = cell.settle()
     assert evicted(events) == []
@@ -206,25 +243,8 @@ def test_pod_sets_that_come_later_in_the_queue_leave_the_flavor_to_who_comes_fir
     assert "k1" not in admitted(events)
 
 
-def test_who_comes_first_and_needs_more_preempts_for_the_rest_only() -> None:
-    cell = Cell()
-    cell.queue("a", cpu=6, preemption=RECLAIMS)
-    cell.submit("low", "a", cpu=2)
-    cell.submit("high", "a", cpu=4, priority=15)
-    cell.settle()
-    cell.submit("m", "a", cpu=2, priority=10)
-    assert preempting(cell.settle()) == {"m": ["low"]}
-    cell.submit("urgent", "a", cpu=6, priority=20)
-    assert parked(cell.settle()) == ["urgent"]
-    cell.stopped("low")
-    events = cell.settle()
-    assert (admitted(events), preempting(events)) == ([], {"urgent": ["high"]})
-    cell.stopped("high")
-    assert admitted(cell.settle()) == ["urgent"]
-
-
 def test_what_was_kept_is_for_nobody_who_may_not_preempt_it() -> None:
-    """Whoever comes first: else it would have preempted for others."""
+    """Whoever comes first, but preempts nobody: else it would have preempted for others."""
     cell = Cell()
     cell.queue("a", cpu=2, cohort="c", borrow=0, preemption={"reclaimWithinCohort": "Any"})
     cell.queue("b", cpu=2, cohort="c")
@@ -232,7 +252,7 @@ def test_what_was_kept_is_for_nobody_who_may_not_preempt_it() -> None:
     cell.settle()
     cell.submit("m", "a", cpu=2)
     assert preempting(cell.settle()) == {"m": ["low"]}
-    cell.submit("urgent", "a", cpu=2, priority=20)
+    cell.submit("urgent", "a", cpu=2, priority=20, cannot_preempt=True)
     cell.settle()
     cell.stopped("low")
     assert admitted(cell.settle()) == ["m"]

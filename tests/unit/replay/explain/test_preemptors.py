@@ -18,14 +18,14 @@ from tests.support.objects import CLASS, priority_class
 PRIORITIES = {"low": 1, "middle": 5, "high": 10, "highest": 20}
 
 
-def submit(world: Cell, name: str, cpus: tuple[int, ...], priority: str = "") -> Cell:
+def submit(world: Cell, name: str, cpus: tuple[int, ...], priority: str = "", **annotations: str) -> Cell:
     """A job with a pod set for each number of cpus; nobody whom it preempts stops."""
     sets: list[dict[str, Any]] = [
         {"name": f"s{n}", "replicas": 1, "command": ["true"], "resources": {"cpu": cpu}}
         for n, cpu in enumerate(cpus)
     ]
     labels = {CLASS: priority} if priority else {}
-    metadata = {"name": name, "namespace": "default", "labels": labels}
+    metadata = {"name": name, "namespace": "default", "labels": labels, "annotations": annotations}
     spec = {"queueName": "main", "podSets": sets}
     manifest = {"apiVersion": OWN, "kind": "Job", "metadata": metadata, "spec": spec}
     world.message(name, "JobSubmitted", manifest)
@@ -34,17 +34,17 @@ def submit(world: Cell, name: str, cpus: tuple[int, ...], priority: str = "") ->
 
 
 def contended(strategy: str) -> Cell:
-    """Four run; `first` waits for one of them, `second` for two; `third` comes before both, for as much."""
+    """Two run; `first` and `second` wait for one of them; `third` comes before both, and may not preempt."""
     world = Cell()
     world.apply(*(priority_class(name, value) for name, value in PRIORITIES.items()))
     preemption = {"withinClusterQueue": "LowerPriority"}
     world.queue("main", 4, preemption=preemption, queueingStrategy=strategy)
-    for number in range(4):
-        submit(world, f"runs{number}", (1,))
+    for number in range(2):
+        submit(world, f"runs{number}", (2,))
         world.settle()
     submit(world, "first", (1,), "middle")
-    submit(world, "second", (1, 1), "high")
-    submit(world, "third", (3,), "highest")
+    submit(world, "second", (1,), "high")
+    submit(world, "third", (3,), "highest", **{"kueue.x-k8s.io/cannot-preempt": "true"})
     return submit(world, "fourth", (2, 2), "low")
 
 

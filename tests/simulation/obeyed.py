@@ -53,8 +53,8 @@ def check(watchman: "Watchman", entry: Entry) -> None:
             continue
         if type_of(message.payload) not in PEOPLE:
             continue
-        if isinstance(event, InputsIgnored) and key in deleted:
-            continue  # it was there when the message came, and was over long enough
+        if isinstance(event, InputsIgnored | Rejected) and key in deleted:
+            continue  # it was there when the message came, and is over now
         found = msgspec.json.decode(message.payload)
         for text in _wrong(watchman, key, found["type"], found["data"], event):
             watchman.fail("obeyed", f"{found['type']} of {key} at {seq}: {text} ({type(event).__name__})")

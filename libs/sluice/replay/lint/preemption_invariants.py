@@ -151,6 +151,17 @@ def _fits(node: Node, usage: Mapping[FlavorResource, int], *, borrowing: bool) -
     )
 
 
+def _is_first(state: SchedulerState, workload: Workload, queue: ClusterQueue) -> bool:
+    """Has nobody else of the tree got quota in the same step? Whoever has is nobody's target in it."""
+    pending = state.pending.queues.get(queue.name)
+    members = () if pending is None or pending.tree is None else pending.tree.members
+    return not any(
+        other is not workload and other.reserved_at == workload.reserved_at
+        for name in members
+        for other in state.world.cluster_queues[name].workloads.values()
+    )
+
+
 class PartialObserver(Observer):
     """A constraint never leads to fewer pods than the workload would have had without it (AX4)."""
 
@@ -173,7 +184,8 @@ class PartialObserver(Observer):
         queue = world.cluster_queues.get(event.cluster_queue)
         if queue is None or all(given.get(name, 0) >= count for name, count in asked.items()):
             return
-        if workload.record.replaces is None and _undisturbed(state, workload, queue):
+        alone = _is_first(state, workload, queue) and _undisturbed(state, workload, queue)
+        if workload.record.replaces is None and alone:
             with without(world, [workload]):
                 if _free(world, workload, queue):
                     had = ", ".join(f"{count} of {asked[name]} {name}" for name, count in given.items())

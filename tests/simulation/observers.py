@@ -126,8 +126,8 @@ class KeptObserver(Observer):
     """What a preemptor waits for goes to nobody else while its victims leave (CA6, decision 0023).
 
     Judged where only those who wait for victims in their queues play a part, as jobs of one workload each.
-    And a StrictFIFO queue keeps to its order: while somebody comes before its preemptor, served, put aside
-    or waiting for ever, nothing is kept for that one.
+    A queue keeps to its order: who comes before the preemptor may have its room. And while somebody comes
+    before that of a StrictFIFO queue, served, put aside or waiting for ever, nothing is kept for it.
     """
 
     name: ClassVar[str] = "kept-for-preemptors"
@@ -203,7 +203,7 @@ class KeptObserver(Observer):
             ):
                 if waiting.recheck or waiting.workload.record.parent is not None:
                     return
-                if _is_kept_for(state, waiting, first):
+                if _is_kept_for(state, waiting, first) and not _comes_before(thief, waiting):
                     there.append(waiting)
         victims = [world.workloads[name] for one in there for name in one.victims if name in world.workloads]
         for one in there:
@@ -234,6 +234,12 @@ def _is_kept_for(state: SchedulerState, waiting: Preemptor, first: Iterable[Work
     return waiting in queue.holding() and not any(
         other.cluster_queue == workload.cluster_queue and other.rank < workload.rank for other in before
     )
+
+
+def _comes_before(thief: Workload, waiting: Preemptor) -> bool:
+    """Does it come before the preemptor in its own queue? Then nothing is kept from it (decision 0023)."""
+    own = waiting.workload
+    return thief.cluster_queue == own.cluster_queue and thief.rank < own.rank
 
 
 class EnoughObserver(Observer):

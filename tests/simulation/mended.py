@@ -92,7 +92,7 @@ MENDED: tuple[Mutant, ...] = (
             ),
         ),
         theme="racing",
-        seed=194,
+        seed=695,
     ),
     Mutant(
         "B4-stop",

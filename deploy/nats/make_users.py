@@ -122,6 +122,7 @@ def roles(cell: str) -> Iterator[Role]:
         *making(dispatch)[1:],
         *reading(dispatch),
         *making(heartbeats),
+        f"$JS.API.STREAM.MSG.GET.{heartbeats}",
     ]
     yield slices
 
@@ -133,6 +134,7 @@ def roles(cell: str) -> Iterator[Role]:
         *making(requests)[1:],
         *reading(requests),
         *making(heartbeats),
+        f"$JS.API.STREAM.MSG.GET.{heartbeats}",
     ]
     yield checks
 

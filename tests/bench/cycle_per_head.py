@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.core.cycle import cycle, nomination
+from sluice.core.cycle import nomination, turns
 from sluice.core.cycle.entry import Entry
 from sluice.core.world.model import World
 from sluice.events.slices import WorkloadCreated, WorkloadRecord
@@ -41,11 +41,11 @@ class Heads:
             self.count += 1
             return self._nominate(world, entry, may_defer=may_defer)
 
-        vars(cycle)["nominate"] = counting
+        vars(turns)["nominate"] = counting
         return self
 
     def __exit__(self, *_: object) -> None:
-        vars(cycle)["nominate"] = self._nominate
+        vars(turns)["nominate"] = self._nominate
 
 
 def workload(number: int, *, distinct: bool) -> WorkloadRecord:

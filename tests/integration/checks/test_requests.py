@@ -78,7 +78,7 @@ async def test_failures_and_rubbish_stop_nothing(cell: Cell) -> None:
     assert (cut.state, len(cut.message)) == ("Rejected", 8192 - 30 + len("... (9437184 characters)"))
     (refused,) = await cell.verdicts("big-updates")
     assert refused.state == "Pending"
-    assert "at most 65536 are taken" in refused.message
+    assert "may not be more than 65536 bytes" in refused.message
 
 
 async def _three(cell: Cell) -> list[str] | None:
